@@ -1,0 +1,94 @@
+"""The errors of the invocation runtime: one base, three families by who must act, one closed code list.
+
+    InvocationError
+    ├── CallerError        the request, id or option has to change
+    ├── StoredDataError    something on disk has to be looked at or mended
+    └── EnvironmentFault   the machine, file system or permissions have to change
+
+Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the choices
+where there are some. `CODES` is the whole vocabulary; docs/errors.md is generated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+CODES: Mapping[str, str] = {
+    "USAGE": "The command line does not have the command's form.",
+    "INTERRUPTED": "The user interrupted the command.",
+    "EMPTY_REQUEST": "The request holds no words.",
+    "REQUEST_INVALID": "The request holds a NUL character or a lone surrogate.",
+    "REQUEST_TOO_LARGE": "The request is larger than 1 MiB.",
+    "ROUTER_AMBIGUOUS": "The request has two honest readings; candidates name both.",
+    "ROUTER_NO_MATCH": "Nothing in the request names an action or a domain of a profile.",
+    "PROFILE_NOT_FOUND": "No profile has this id; candidates list what is available.",
+    "PROFILE_INVALID": "A profile file cannot be read; it is named with line and reason.",
+    "CONFIG_INVALID": "`.kittify/config.yaml` has a value the runtime does not know.",
+    "INVOCATION_NOT_FOUND": "No record has this id.",
+    "INVOCATION_AMBIGUOUS": "Several records begin with this prefix; candidates list them.",
+    "INVALID_ID": "The text is neither a ULID nor the beginning of one.",
+    "INVALID_VALUE": "An option has a value outside its closed set or form.",
+    "EVIDENCE_NOT_FOUND": "The evidence file does not exist or is not a regular file.",
+    "EVIDENCE_OUTSIDE": "The evidence lies outside the project and `--allow-outside` was not given.",
+    "EVIDENCE_NOT_ALLOWED": "An advisory invocation carries no evidence.",
+    "ARTIFACT_NOT_FOUND": "An artifact does not exist or is not a regular file.",
+    "ARTIFACT_OUTSIDE": "An artifact lies outside the project.",
+    "FILE_TOO_LARGE": "A file is larger than what the object store takes.",
+    "COMMIT_NOT_FOUND": "Git does not know this commit.",
+    "ALREADY_COMPLETED": "The invocation is closed; nothing can follow its last line.",
+    "RECORD_DAMAGED": "A line inside the record does not match its seal; nothing can be appended.",
+    "RECORD_UNSEALED": "The record was written by an older writer and is read-only.",
+    "FORMAT_TOO_NEW": "The record was begun by a newer version of the format.",
+    "NOT_A_REGULAR_FILE": "A symbolic link, FIFO, device or folder stands where a file is expected.",
+    "UNSAFE_PATH": "A folder under `.kittify/` is a symbolic link or not a folder.",
+    "OBJECT_CORRUPT": "An object's bytes do not hash to its name.",
+    "OBJECT_MISSING": "The store does not hold an object a record names.",
+    "LOCK_TIMEOUT": "Another process held the record longer than the bounded wait.",
+    "WRITE_FAILED": "The file system refused a write; nothing was answered.",
+    "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
+    "ALREADY_INITIALIZED": "The project is initialised with another trail setting.",
+    "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
+    "INTERNAL": "A defect in spec-kitty; the message names where.",
+}
+
+
+class InvocationError(Exception):
+    """Base of every error the runtime raises on purpose. `code` is a key of CODES."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        suggestion: str,
+        *,
+        candidates: Sequence[Mapping[str, object]] | None = None,
+    ) -> None:
+        assert code in CODES, code
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.suggestion = suggestion
+        self.candidates = None if candidates is None else tuple(dict(item) for item in candidates)
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON object of design §9: error_code, message, suggestion and, where there are some, candidates."""
+        value: dict[str, object] = {
+            "error_code": self.code,
+            "message": self.message,
+            "suggestion": self.suggestion,
+        }
+        if self.candidates is not None:
+            value["candidates"] = [dict(item) for item in self.candidates]
+        return value
+
+
+class CallerError(InvocationError):
+    """The caller can mend it: another request, id, option or file."""
+
+
+class StoredDataError(InvocationError):
+    """Something stored is damaged, foreign or misconfigured and has to be looked at."""
+
+
+class EnvironmentFault(InvocationError):
+    """The disk, the file system or its permissions refused."""

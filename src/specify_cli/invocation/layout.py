@@ -1,0 +1,67 @@
+"""Every path under `.kittify/` as a name relative to the project root (docs/format.md §2).
+
+Ids are validated here before they become part of a path; nothing else joins an id to a path.
+"""
+
+from __future__ import annotations
+
+import re
+
+from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID, PROFILE_ID_PATTERN, ULID_PATTERN
+from specify_cli.invocation.ulid import millis_of, rfc3339
+
+KITTIFY = ".kittify"
+CONFIG = f"{KITTIFY}/config.yaml"
+EVENTS = f"{KITTIFY}/events"
+RECORDS = f"{EVENTS}/profile-invocations"
+OBJECTS = f"{EVENTS}/objects"
+ANNEXES = f"{EVENTS}/annexes"
+INDEX = f"{EVENTS}/invocation-index.jsonl"
+INDEX_STAMP = f"{EVENTS}/invocation-index.stamp"
+TRAIL = f"{KITTIFY}/trail"
+EVIDENCE = f"{KITTIFY}/evidence"
+LOCAL = f"{KITTIFY}/local"
+PROFILES = f"{KITTIFY}/profiles"
+OLDER_PROFILES = f"{KITTIFY}/doctrine/agent_profiles"
+OLDER_RECORDS = "kitty-ops"
+
+_RECORD_NAME = re.compile(rf"(?:({PROFILE_ID_PATTERN})-)?({ULID_PATTERN})\.jsonl")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class PathError(ValueError):
+    """An id that must not become part of a path."""
+
+
+def record_name(profile_id: str, invocation_id: str) -> str:
+    """`<profile_id>-<invocation_id>.jsonl`. Raises PathError."""
+    if PROFILE_ID.fullmatch(profile_id) is None or INVOCATION_ID.fullmatch(invocation_id) is None:
+        raise PathError(f"{profile_id!r} and {invocation_id!r} do not form a record name")
+    return f"{profile_id}-{invocation_id}.jsonl"
+
+
+def parse_record_name(name: str) -> tuple[str | None, str] | None:
+    """(profile_id, invocation_id) of a record's file name; the profile is None for older names."""
+    match = _RECORD_NAME.fullmatch(name)
+    return None if match is None else (match.group(1), match.group(2))
+
+
+def object_parts(digest: str) -> tuple[str, str]:
+    """(folder, name) of an object below OBJECTS. Raises PathError."""
+    if _DIGEST.fullmatch(digest) is None:
+        raise PathError(f"{digest!r} is not a SHA-256 in lowercase hex")
+    return digest[:2], digest[2:]
+
+
+def trail_folder(invocation_id: str) -> str:
+    """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the path."""
+    if INVOCATION_ID.fullmatch(invocation_id) is None:
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
+
+
+def evidence_folder(invocation_id: str) -> str:
+    """`.kittify/evidence/<invocation_id>`."""
+    if INVOCATION_ID.fullmatch(invocation_id) is None:
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{EVIDENCE}/{invocation_id}"

@@ -1,0 +1,259 @@
+"""One invocation as a value: its lines folded, the end of its file understood, what may follow.
+
+Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the next writer draw the same
+conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the store's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from specify_cli.invocation.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
+
+ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
+PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
+INVOCATION_ID = re.compile(ULID_PATTERN)
+PROFILE_ID = re.compile(PROFILE_ID_PATTERN)
+OUTCOMES = ("done", "failed", "abandoned")
+
+_RECOVERED_AT = 24
+_DIGITS = re.compile(rb"[0-9TZ:.-]*")
+
+
+class Tip(NamedTuple):
+    """The last line of a record: what the next line must name in `prev` and exceed in `seq`."""
+
+    seq: int
+    seal: str
+    event: str
+    version: int
+
+
+class AppendPlan(NamedTuple):
+    """How the next writer continues: `prefix` goes before its lines in the same write."""
+
+    prefix: bytes
+    tip: Tip
+    skipped_bytes: int
+
+
+class Refusal(NamedTuple):
+    """Why nothing may be appended."""
+
+    code: str
+    message: str
+
+
+class Entry(NamedTuple):
+    """One readable line of a record at its place in the file."""
+
+    fields: dict[str, object]
+    seal: str | None
+    offset: int
+    problems: tuple[str, ...]
+
+    @property
+    def event(self) -> str:
+        return str(self.fields.get("event", ""))
+
+
+class Record(NamedTuple):
+    """What a reader knows of one invocation. `sealed` is false for records of older writers."""
+
+    started: dict[str, object]
+    entries: tuple[Entry, ...]
+    completed: dict[str, object] | None
+    sealed: bool
+
+    @property
+    def invocation_id(self) -> str:
+        return str(self.started.get("invocation_id", ""))
+
+    @property
+    def status(self) -> str:
+        return "open" if self.completed is None else "closed"
+
+
+def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(offset, line without LF) of every line that ends in LF. Splits on LF only."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        yield start, data[start:end]
+        start = end + 1
+
+
+def fold(data: bytes) -> Record | None:
+    """The record in these bytes, or None when not even its first line can be read.
+
+    An unterminated tail is not part of the record: it was never answered for. Bytes that cannot be read
+    are passed over here and reported by verify.
+    """
+    return fold_entries(
+        Entry(line.fields, line.seal, offset, line.problems)
+        for offset, raw in split_lines(data)
+        if (line := open_line(raw)).fields is not None
+    )
+
+
+def fold_entries(entries: Iterable[Entry]) -> Record | None:
+    """As `fold`, over lines already read."""
+    kept = tuple(entries)
+    started = next((entry for entry in kept if entry.event == "started"), None)
+    if started is None:
+        return None
+    completed = next((entry.fields for entry in reversed(kept) if entry.event == "completed"), None)
+    return Record(started.fields, kept, completed, started.seal is not None)
+
+
+def tip_of(line: Line) -> Tip | None:
+    """The tip a whole sealed line is, or None if a chain cannot continue from it."""
+    if line.problems or line.fields is None or line.seal is None:
+        return None
+    seq, version = line.fields.get("seq"), line.fields.get("v")
+    if not isinstance(seq, int) or not isinstance(version, int):
+        return None
+    return Tip(seq, line.seal, str(line.fields.get("event", "")), version)
+
+
+def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
+    """The sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
+    return seal_line(
+        {
+            "v": tip.version,
+            "seq": tip.seq + 1,
+            "event": "recovered",
+            "invocation_id": invocation_id,
+            "prev": tip.seal,
+            "at": at,
+            "skipped_bytes": len(skipped),
+            "skipped_sha256": hashlib.sha256(skipped).hexdigest(),
+        }
+    )
+
+
+def skips(line: Line, tip: Tip, skipped: bytes) -> bool:
+    """Whether `line` is a `recovered` line that covers exactly `skipped` after `tip`."""
+    fields = line.fields
+    return (
+        not line.problems
+        and fields is not None
+        and fields.get("event") == "recovered"
+        and fields.get("prev") == tip.seal
+        and fields.get("seq") == tip.seq + 1
+        and fields.get("skipped_bytes") == len(skipped)
+        and fields.get("skipped_sha256") == hashlib.sha256(skipped).hexdigest()
+    )
+
+
+def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal:
+    """How to continue after `data`, the end of a record's file that starts at a line start.
+
+    `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on a
+    partial window asks again with the whole file.
+    """
+    end = data.rfind(b"\n") + 1
+    if end == 0:
+        return Refusal("RECORD_DAMAGED", "no complete line")
+    tail = data[end:]
+    previous = data.rfind(b"\n", 0, end - 1) + 1
+    last = open_line(data[previous : end - 1])
+    tip = tip_of(last)
+    if tip is not None:
+        if str((last.fields or {}).get("invocation_id")) != invocation_id:
+            return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
+        if tip.version != FORMAT_VERSION:
+            return Refusal("FORMAT_TOO_NEW", f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}")
+        return _plan_after(tip, tail, invocation_id, at)
+    if last.problems == ("UNSEALED_LINE",):
+        return Refusal("RECORD_UNSEALED", "it was written by an older writer and is read-only")
+    if not tail:
+        return Refusal("RECORD_DAMAGED", "its last line does not match its seal")
+    return _plan_through_debris(data, previous, invocation_id, at)
+
+
+def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:
+    if not tail:
+        return AppendPlan(b"", tip, 0)
+    candidate = open_line(tail)
+    adopted = tip_of(candidate)
+    if adopted is not None and candidate.fields is not None and _continues(candidate.fields, tip, invocation_id):
+        return AppendPlan(b"\n", adopted, 0)
+    return _recover(tip, tail, invocation_id, at)
+
+
+def _continues(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
+    return (
+        fields.get("prev") == tip.seal
+        and fields.get("seq") == tip.seq + 1
+        and fields.get("v") == tip.version
+        and fields.get("invocation_id") == invocation_id
+    )
+
+
+def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPlan:
+    line = recovered_line(invocation_id, tip, skipped, at)
+    recovered = tip_of(open_line(line[:-1]))
+    assert recovered is not None
+    return AppendPlan(b"\n" + line, recovered, len(skipped))
+
+
+def _plan_through_debris(data: bytes, bad_start: int, invocation_id: str, at: str) -> AppendPlan | Refusal:
+    """Continue after a recovery that was itself cut short; anything else before the tail is damage."""
+    refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
+    start = bad_start
+    while start > 0:
+        previous = data.rfind(b"\n", 0, start - 1) + 1
+        line = open_line(data[previous : start - 1])
+        tip = tip_of(line)
+        if tip is not None:
+            break
+        start = previous
+    else:
+        return refusal
+    segments = data[start:].split(b"\n")
+    for index in range(1, len(segments)):
+        skipped = b"\n".join(segments[:index])
+        segment = segments[index]
+        if index == len(segments) - 1 and skips(open_line(segment), tip, skipped):
+            adopted = tip_of(open_line(segment))
+            assert adopted is not None
+            return AppendPlan(b"\n", adopted, len(skipped))
+        if not _is_cut_recovery(segment, invocation_id, tip, skipped):
+            return refusal
+    return _recover(tip, data[start:], invocation_id, at)
+
+
+def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: bytes) -> bool:
+    head = b'{"at":"'
+    if not segment:
+        return False
+    if len(segment) < len(head) + _RECOVERED_AT:
+        return head.startswith(segment) or (
+            segment.startswith(head) and _DIGITS.fullmatch(segment, len(head)) is not None
+        )
+    at = segment[len(head) : len(head) + _RECOVERED_AT]
+    if not segment.startswith(head) or _DIGITS.fullmatch(at) is None:
+        return False
+    return recovered_line(invocation_id, tip, skipped, at.decode("ascii"))[:-1].startswith(segment)
+
+
+def genesis_tip(version: int = FORMAT_VERSION) -> Tip:
+    """The tip before the first line: its seal is 64 zeros and the next seq is 0."""
+    return Tip(-1, GENESIS, "", version)
+
+
+def chain(
+    tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]
+) -> tuple[bytes, Tip]:
+    """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev."""
+    out: list[bytes] = []
+    for body in bodies:
+        line = seal_line(
+            {**body, "v": tip.version, "seq": tip.seq + 1, "invocation_id": invocation_id, "prev": tip.seal}
+        )
+        out.append(line)
+        tip = Tip(tip.seq + 1, line[-67:-3].decode("ascii"), str(body["event"]), tip.version)
+    return b"".join(out), tip

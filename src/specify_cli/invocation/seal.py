@@ -1,0 +1,212 @@
+"""Plain values to sealed line bytes and back (docs/format.md §3).
+
+Guarantees: a line this module writes is RFC 8785 canonical JSON, its last member is `"~"`, and `"~"` is
+the SHA-256 of every byte before `,"~":`. Reading never trusts: `open_line` tells apart a line that is
+whole, one whose bytes changed, one that another JSON writer produced and one that was never sealed.
+It knows nothing of files, events or time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+FORMAT_VERSION = 1
+GENESIS = "0" * 64
+SEAL_KEY = "~"
+SEAL_LENGTH = 73
+MAX_LINE = 2 * 1024 * 1024
+MAX_INTEGER = 2**53 - 1
+MAX_DEPTH = 64
+TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
+
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_KEYS = re.compile(r"[a-z][a-z0-9_]{0,63}(?:\n[a-z][a-z0-9_]{0,63})*")
+_SUSPECT = re.compile(rb"[:,\[]-?[0-9]{16}")
+_SEAL_TAIL = re.compile(rb',"~":"([0-9a-fA-F]{64})"\}')
+# A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is then
+# UTF-16 order, and Python escapes exactly the characters RFC 8785 §3.2.2.2 names.
+_encode = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+
+
+_encode_in_order = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False
+).encode
+
+
+def _no_float(text: str) -> object:
+    raise ValueError(f"a float in a sealed line: {text}")
+
+
+_strict_decode = json.JSONDecoder(parse_float=_no_float, parse_constant=_no_float).decode
+
+
+class SealError(ValueError):
+    """A value has no place in a sealed line: `where` names it, the message says what was expected."""
+
+    def __init__(self, where: str, expected: str, found: str) -> None:
+        super().__init__(f"{where}: expected {expected}, found {found}")
+        self.where = where
+
+
+class Line(NamedTuple):
+    """One line as read, without its LF. `problems` is empty for a whole sealed line."""
+
+    fields: dict[str, object] | None
+    seal: str | None
+    problems: tuple[str, ...]
+
+
+def canonical(value: object) -> bytes:
+    """The RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
+    narrow = _check(value, "value")
+    return _utf8(_encode(value) if narrow else _encode_in_order(_in_utf16_order(value)))
+
+
+def digest_of(value: object) -> str:
+    """SHA-256 of the canonical bytes, lowercase hex: the determinism digest of docs/format.md §5."""
+    return hashlib.sha256(canonical(value)).hexdigest()
+
+
+def seal_line(fields: Mapping[str, object]) -> bytes:
+    """The whole line of `fields`, sealed and ended by LF. Raises SealError."""
+    for key in fields:
+        if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+            raise SealError("top-level key", "[a-z][a-z0-9_]{0,63}", repr(key))
+    if not _check(fields, "line"):
+        raise SealError("nested key", "ASCII keys inside a line", "a key beyond ASCII")
+    body = _utf8(_encode(fields))[:-1]
+    line = b'%b,"~":"%b"}\n' % (body, hashlib.sha256(body).hexdigest().encode("ascii"))
+    if len(line) > MAX_LINE:
+        raise SealError("line", f"at most {MAX_LINE} bytes", f"{len(line)} bytes")
+    return line
+
+
+def open_line(raw: bytes) -> Line:
+    """Read one line given without its LF; never raises.
+
+    Problems are finding codes in the order a reader should hear them: UNREADABLE_LINE,
+    FOREIGN_LINE_ENDING, UNSEALED_LINE, HASH_MISMATCH, DUPLICATE_KEY, NON_CANONICAL.
+    """
+    whole = _open_whole(raw)
+    return whole if whole is not None else _diagnose(raw)
+
+
+def _open_whole(raw: bytes) -> Line | None:
+    """The fast path for the ordinary line; None sends everything else to the diagnosis.
+
+    Writing the parsed object again and finding the same bytes proves canonical form and unique keys at
+    once; ASCII bytes without a run of 16 digits leave no float, large integer or odd key order to hide.
+    """
+    if raw[-SEAL_LENGTH + 1 : -SEAL_LENGTH + 7] != b',"~":"' or not raw.isascii() or _SUSPECT.search(raw):
+        return None
+    try:
+        fields = _strict_decode(raw.decode("ascii"))
+        if type(fields) is not dict or _encode(fields).encode("ascii") != raw:
+            return None
+    except (ValueError, RecursionError):
+        return None
+    recorded = fields.pop(SEAL_KEY)
+    keys = "\n".join(fields)
+    if _KEYS.fullmatch(keys) is None or keys.count("\n") != len(fields) - 1:
+        return None
+    if hashlib.sha256(raw[: -SEAL_LENGTH + 1]).hexdigest() != recorded:
+        return None
+    return Line(fields, recorded, ())
+
+
+def _diagnose(raw: bytes) -> Line:
+    problems: list[str] = []
+    if raw.endswith(b"\r"):
+        problems.append("FOREIGN_LINE_ENDING")
+        raw = raw[:-1]
+    tail = _SEAL_TAIL.fullmatch(raw, len(raw) - SEAL_LENGTH + 1) if len(raw) >= SEAL_LENGTH else None
+    duplicates: list[str] = []
+    fields = _parse(raw, duplicates)
+    if fields is None:
+        return Line(None, None, (*problems, "UNREADABLE_LINE"))
+    if tail is None:
+        recorded = fields.pop(SEAL_KEY, None)
+        problems.append("UNSEALED_LINE" if recorded is None else "NON_CANONICAL")
+        return Line(fields, None, tuple(problems))
+    body = raw[: -SEAL_LENGTH + 1]
+    shown_seal = tail.group(1).decode("ascii")
+    recorded_seal = shown_seal.lower()
+    if hashlib.sha256(body).hexdigest() != recorded_seal:
+        problems.append("HASH_MISMATCH")
+    fields.pop(SEAL_KEY, None)
+    if duplicates:
+        problems.append("DUPLICATE_KEY")
+    elif shown_seal != recorded_seal or not _is_canonical(fields, body):
+        problems.append("NON_CANONICAL")
+    return Line(fields, recorded_seal, tuple(problems))
+
+
+def _is_canonical(fields: dict[str, object], body: bytes) -> bool:
+    try:
+        narrow = _check(fields, "line")
+        return narrow and all(map(_KEY.fullmatch, fields)) and _utf8(_encode(fields))[:-1] == body
+    except SealError:
+        return False
+
+
+def _parse(raw: bytes, duplicates: list[str]) -> dict[str, object] | None:
+    def collect(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            duplicates.append("DUPLICATE_KEY")
+        return value
+
+    try:
+        value = json.loads(raw.decode("utf-8"), object_pairs_hook=collect)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _check(value: object, where: str, depth: int = 0) -> bool:
+    """Whether every key is ASCII. Raises SealError for what canonical JSON of ours does not hold."""
+    if isinstance(value, str) or value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, int):
+        if not -MAX_INTEGER <= value <= MAX_INTEGER:
+            raise SealError(where, "an integer within 2^53-1, larger ones as strings", str(value))
+        return True
+    if depth > MAX_DEPTH:
+        raise SealError(where, f"at most {MAX_DEPTH} levels of nesting", "more")
+    narrow = True
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise SealError(where, "string keys", repr(key))
+            narrow = _check(item, where, depth + 1) and narrow and key.isascii()
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            narrow = _check(item, f"{where}[{index}]", depth + 1) and narrow
+    elif isinstance(value, float):
+        raise SealError(where, "no float; a fraction travels as a decimal string", repr(value))
+    else:
+        raise SealError(where, "a plain JSON value", type(value).__name__)
+    return narrow
+
+
+def _in_utf16_order(value: object) -> object:
+    """The value with its keys in RFC 8785 §3.2.3 order, which differs from code points beyond the BMP."""
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
+        return {key: _in_utf16_order(value[key]) for key in keys}
+    if isinstance(value, (list, tuple)):
+        return [_in_utf16_order(item) for item in value]
+    return value
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SealError("text", "Unicode scalar values", f"a lone surrogate at {error.start}") from error

@@ -1,0 +1,317 @@
+"""Are the bytes of a record intact: its lines in, every finding out, none of them the last (docs/verify.md).
+
+Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one finding
+for one damage. Opening files and looking objects up is the caller's: `objects` says what to look for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from specify_cli.invocation.record import Tip, genesis_tip, skips, tip_of
+from specify_cli.invocation.seal import FORMAT_VERSION, Line, open_line
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+
+EVENTS = frozenset(
+    "started policy_snapshot_ref retrieval_request retrieval_response stage_transition checkpoint step_started "
+    "step_completed step_failed tool_call tool_result patch_apply gate_decision model_call error policy_violation "
+    "capture_gap recovered resumed artifact_link commit_link completed exported replayed".split()
+)
+_OLDER_EVENTS = EVENTS | {"glossary_checked"}
+# Where a line names objects: event → fields that hold a digest.
+_OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "started": ("snapshot", "governance_context_hash", "request_object"),
+    "policy_snapshot_ref": ("bundle",),
+    "retrieval_request": ("corpus",),
+    "checkpoint": ("corpus",),
+    "gate_decision": ("inputs",),
+    "completed": ("evidence_ref",),
+    "exported": ("object",),
+    "replayed": ("object",),
+}
+# code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
+FINDINGS: Mapping[str, tuple[str, str, str]] = {
+    "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
+    "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
+    "HASH_MISMATCH": (ERROR, "a line's bytes do not hash to its seal", "restore the record from another clone"),
+    "CHAIN_BREAK": (ERROR, "a line does not name the seal of the line before it", "restore the record"),
+    "SEQUENCE_GAP": (ERROR, "lines are missing before this one", "restore the record from another clone"),
+    "SEQUENCE_REPEAT": (ERROR, "a line's number was already used", "restore the record from another clone"),
+    "MISSING_HEAD": (ERROR, "the record does not begin with its started line", "restore the record"),
+    "UNSEALED_LINE": (ERROR, "a line without a seal stands in a sealed record", "restore the record"),
+    "DUPLICATE_KEY": (ERROR, "a JSON object names a key twice", "find the writer; the line is ambiguous"),
+    "NON_CANONICAL": (ERROR, "a line is not in RFC 8785 form", "find the tool that rewrote the file"),
+    "FOREIGN_LINE_ENDING": (
+        ERROR,
+        "lines end in CR LF",
+        "git config core.autocrlf must not touch the trail: restore .gitattributes, then the file",
+    ),
+    "TORN_TAIL": (ERROR, "bytes follow the last LF", "the next append adopts or recovers them"),
+    "RECOVERED": (WARNING, "a writer crashed here and the next one went on", "nothing to do"),
+    "LINE_AFTER_COMPLETED": (ERROR, "a line follows the closing line", "find the writer; closing is final"),
+    "ID_MISMATCH": (ERROR, "a line belongs to another invocation", "restore the record from another clone"),
+    "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
+    "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
+    "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
+    "UNKNOWN_EVENT": (INFO, "an event this reader does not know; its seal was checked", "update spec-kitty"),
+    "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
+    "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
+    "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
+    "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
+    "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
+    "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
+    "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
+    "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
+}
+
+
+class Finding(NamedTuple):
+    """One problem at one place. `seq` is null where the line cannot say it; `offset` counts bytes."""
+
+    code: str
+    severity: str
+    file: str
+    seq: int | None
+    offset: int
+    message: str
+    repair: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/verify-report.json`."""
+        return self._asdict()
+
+
+class NamedObject(NamedTuple):
+    """An object a line names, and where it does."""
+
+    digest: str
+    field: str
+    seq: int | None
+    offset: int
+
+
+class RecordReport(NamedTuple):
+    """What the bytes of one record say."""
+
+    file: str
+    invocation_id: str | None
+    sealed: bool
+    status: str
+    lines: int
+    tip: str | None
+    findings: tuple[Finding, ...]
+    objects: tuple[NamedObject, ...]
+
+
+def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
+    """A finding of a known code; `detail` says what was expected and found here."""
+    severity, meaning, repair = FINDINGS[code]
+    return Finding(code, severity, file, seq, offset, f"{meaning}: {detail}" if detail else meaning, repair)
+
+
+def verify_record(lines: Iterable[bytes], *, file: str, name_ids: tuple[str | None, str] | None) -> RecordReport:
+    """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds."""
+    walk = _Walk(file, name_ids)
+    for raw in lines:
+        walk.take(raw)
+    return walk.report()
+
+
+class _Walk:
+    def __init__(self, file: str, name_ids: tuple[str | None, str] | None) -> None:
+        self.file = file
+        self.name_ids = name_ids
+        self.findings: list[Finding] = []
+        self.objects: list[NamedObject] = []
+        self.offset = 0
+        self.count = 0
+        self.invocation_id: str | None = None
+        self.sealed: bool | None = None
+        self.version: int | None = None
+        self.tip: Tip = genesis_tip()
+        self.closed_at: int | None = None
+        self.foreign = False
+        # Bytes after the last good line that a `recovered` line may still account for.
+        self.debris = b""
+        self.suspects: list[Finding] = []
+
+    def take(self, raw: bytes) -> None:
+        offset, self.offset = self.offset, self.offset + len(raw)
+        if not raw.endswith(b"\n"):
+            self._tail(raw, offset)
+            return
+        self.count += 1
+        line = open_line(raw[:-1])
+        if self.debris and skips(line, self.tip, self.debris[:-1]):
+            self._note("RECOVERED", self.tip.seq + 1, offset, f"{len(self.debris) - 1} bytes are passed over")
+            self.suspects, self.debris = [], b""
+            self.tip = tip_of(line) or self.tip
+            return
+        if self.sealed is None:
+            self.sealed = line.seal is not None or "UNSEALED_LINE" not in line.problems
+            if not self.sealed:
+                self._note("UNSEALED_RECORD", None, offset)
+        if not self.sealed:
+            self._older(line, offset)
+        else:
+            self._sealed(line, raw, offset)
+
+    def report(self) -> RecordReport:
+        self._flush()
+        if self.offset == 0:
+            self._note("EMPTY_RECORD", None, 0)
+        status = "open" if self.closed_at is None else "closed"
+        seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
+        ordered = sorted(self.findings, key=lambda item: item.offset)
+        return RecordReport(
+            self.file,
+            self.invocation_id,
+            bool(self.sealed),
+            status,
+            self.count,
+            seal,
+            tuple(ordered),
+            tuple(self.objects),
+        )
+
+    def _note(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
+        self.findings.append(finding(code, self.file, seq, offset, detail))
+
+    def _flush(self) -> None:
+        self.findings.extend(self.suspects)
+        self.suspects, self.debris = [], b""
+
+    def _tail(self, raw: bytes, offset: int) -> None:
+        line = open_line(raw)
+        whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
+        what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
+        self._flush()
+        self._note("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
+
+    def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
+        fields = line.fields
+        seq = fields.get("seq") if fields is not None else None
+        number = seq if isinstance(seq, int) and not isinstance(seq, bool) else None
+        problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
+        if len(problems) < len(line.problems) and not self.foreign:
+            self.foreign = True
+            self._note("FOREIGN_LINE_ENDING", number, offset, "from here on")
+        if problems:
+            self.suspects.append(finding(problems[0], self.file, number, offset))
+            self.debris += raw
+            if fields is None or line.seal is None or number is None:
+                return
+            if number != self.tip.seq + 1 or fields.get("prev") != self.tip.seal:
+                return
+            # The line stands where it belongs: what follows is judged against the seal it shows.
+            shown = Tip(number, line.seal, str(fields.get("event", "")), self.tip.version)
+            self._flush()
+            self.tip = shown
+            self._contents(fields, number, offset, judged=False)
+            return
+        self._flush()
+        assert fields is not None and line.seal is not None
+        self._envelope(fields, number, offset)
+        if number is None:
+            return
+        previous = self.tip
+        self.tip = Tip(number, line.seal, str(fields.get("event", "")), previous.version)
+        self._chain(previous, fields, number, offset)
+        self._contents(fields, number, offset, judged=True)
+
+    def _envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        event = fields.get("event")
+        time_key = {"started": "started_at", "completed": "completed_at"}.get(str(event), "at")
+        for key in ("v", "seq", "event", "invocation_id", "prev", time_key):
+            if key not in fields or (key == "seq" and seq is None):
+                self._note("MISSING_FIELD", seq, offset, key)
+        version = fields.get("v")
+        if isinstance(version, int):
+            if self.version is None:
+                self.version = version
+                if version > FORMAT_VERSION:
+                    self._note("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
+            elif version != self.version:
+                self._note("VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}")
+
+    def _chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
+        if self.closed_at is not None:
+            self._note("LINE_AFTER_COMPLETED", seq, offset)
+        elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
+            self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {fields.get('event')}")
+        elif seq > previous.seq + 1:
+            self._note("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+        elif seq <= previous.seq:
+            self._note("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+        elif fields.get("prev") != previous.seal:
+            self._note("CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {fields.get('prev')}")
+
+    def _contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
+        event = str(fields.get("event", ""))
+        if event == "completed" and self.closed_at is None:
+            self.closed_at = seq
+        if not judged:
+            return
+        self._identity(fields, seq, offset)
+        if event not in EVENTS:
+            self._note("UNKNOWN_EVENT", seq, offset, event)
+        for key in _OBJECT_FIELDS.get(event, ()):
+            digest = fields.get(key)
+            if key == "governance_context_hash" and not fields.get("governance_context_available"):
+                continue
+            if isinstance(digest, str):
+                self.objects.append(NamedObject(digest, key, seq, offset))
+
+    def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        invocation_id = str(fields.get("invocation_id"))
+        if self.invocation_id is None:
+            self.invocation_id = invocation_id
+            named_profile, named_id = self.name_ids or (None, invocation_id)
+            profile_id = fields.get("profile_id", named_profile)
+            if named_id != invocation_id or (named_profile is not None and named_profile != profile_id):
+                self._note("NAME_MISMATCH", seq, offset, f"its lines say {profile_id}-{invocation_id}.jsonl")
+        elif invocation_id != self.invocation_id:
+            self._note("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
+
+    def _older(self, line: Line, offset: int) -> None:
+        fields = line.fields
+        if fields is None:
+            self._note("UNREADABLE_LINE", None, offset)
+            return
+        event = str(fields.get("event", ""))
+        if event not in _OLDER_EVENTS:
+            self._note("UNKNOWN_EVENT", None, offset, event)
+        if event == "completed":
+            self.closed_at = self.count
+        if "invocation_id" in fields:
+            self._identity(fields, None, offset)
+
+
+def manifest_objects(manifest: bytes) -> tuple[str, ...] | None:
+    """The objects a snapshot manifest names, or None where the bytes are no manifest.
+
+    Shipped profiles are entries of the shipped bundle and are not among them.
+    """
+    value = _mapping(manifest)
+    if value is None or not isinstance(value.get("profiles"), dict) or not isinstance(value.get("v"), int):
+        return None
+    names = [value.get(key) for key in ("router_table", "policy", "corpus", "shipped")]
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def corpus_objects(corpus: bytes) -> tuple[str, ...] | None:
+    """The objects of the project files a corpus names, or None where the bytes are no corpus."""
+    value = _mapping(corpus)
+    files = None if value is None else value.get("files")
+    return tuple(sorted(set(files.values()))) if isinstance(files, dict) else None
+
+
+def _mapping(data: bytes) -> dict[str, object] | None:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,201 @@
+"""Builds the vectors beside this file: one record with one damage each, and the findings verify must give.
+
+`python tests/vectors/generate.py` writes them; a test builds them again and compares byte for byte. Vectors
+that are there never change: a change of the format adds new ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from specify_cli.invocation.record import chain, genesis_tip, recovered_line, tip_of
+from specify_cli.invocation.seal import open_line, seal_line
+
+HERE = Path(__file__).parent
+ID = "01JD4Q3S0000000000000000A1"
+OTHER_ID = "01JD4Q3S0000000000000000B2"
+NAME = f"implementer-{ID}.jsonl"
+AT = "2024-11-20T09:00:{:02d}.000Z"
+NONE = "0" * 64
+EMPTY = hashlib.sha256(b"").hexdigest()
+
+
+def bodies(*, closed: bool = True) -> list[dict[str, object]]:
+    """The events of the sound record every damage starts from."""
+    lines: list[dict[str, object]] = [
+        {
+            "event": "started",
+            "started_at": AT.format(0),
+            "profile_id": "implementer",
+            "action": "implement",
+            "request_text": "fix the l\u00f6gin test \U0001f511",
+            "governance_context_hash": EMPTY,
+            "governance_context_available": False,
+            "actor": {"actor_id": "vector", "actor_type": "service"},
+            "mode_of_work": "task_execution",
+            "router_confidence": "canonical_verb",
+            "match_reason": "fix",
+            "trace_id": "0" * 32,
+            "run_kind": "live",
+            "verb": "do",
+            "first_load": False,
+            "snapshot": NONE,
+            "execution_hash": NONE,
+            "capture": {"prompt": "summary", "response": "summary", "tool_args": "summary", "tool_output": "summary"},
+        },
+        {
+            "event": "policy_snapshot_ref",
+            "at": AT.format(0),
+            "bundle": None,
+            "bundle_hash": None,
+            "policy_hash": None,
+            "reason": "start",
+        },
+        {"event": "artifact_link", "at": AT.format(5), "ref": "src/login.py", "digest": EMPTY},
+    ]
+    if closed:
+        lines.append(
+            {
+                "event": "completed",
+                "completed_at": AT.format(6),
+                "outcome": "done",
+                "closed_by": "agent",
+                "evidence_ref": None,
+            }
+        )
+    return lines
+
+
+def sound(*, closed: bool = True) -> list[bytes]:
+    """The sound record as lines that keep their LF."""
+    data, _ = chain(genesis_tip(), ID, bodies(closed=closed))
+    return data.splitlines(keepends=True) if data.isascii() else [line + b"\n" for line in data.split(b"\n")[:-1]]
+
+
+def _reseal(line: bytes, change: Callable[[dict[str, object]], None]) -> bytes:
+    fields = open_line(line[:-1]).fields
+    assert fields is not None
+    change(fields)
+    return seal_line(fields)
+
+
+def _set(key: str, value: object) -> Callable[[dict[str, object]], None]:
+    def change(fields: dict[str, object]) -> None:
+        fields[key] = value
+
+    return change
+
+
+def _drop(key: str) -> Callable[[dict[str, object]], None]:
+    def change(fields: dict[str, object]) -> None:
+        del fields[key]
+
+    return change
+
+
+def _seal_by_hand(body: bytes) -> bytes:
+    return b'%b,"~":"%b"}\n' % (body, hashlib.sha256(body).hexdigest().encode())
+
+
+def _after(line: bytes, tip_line: bytes, seq: int) -> bytes:
+    fields = open_line(line[:-1]).fields
+    tip = tip_of(open_line(tip_line[:-1]))
+    assert fields is not None and tip is not None
+    return seal_line({**fields, "prev": tip.seal, "seq": seq})
+
+
+def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, int]]]]:
+    """name → (file name, lines, [(code, seq, index of the line the finding is at)])."""
+    out: dict[str, tuple[str, list[bytes], list[tuple[str, int | None, int]]]] = {}
+
+    def add(name: str, lines: list[bytes], *expected: tuple[str, int | None, int], file: str = NAME) -> None:
+        out[name] = (file, lines, list(expected))
+
+    a, b, c, d = sound()
+    add("sound-closed", [a, b, c, d])
+    add("sound-open", sound(closed=False))
+    add("empty", [], ("EMPTY_RECORD", None, 0))
+    add("payload-byte-changed", [a.replace(b"fix the", b"fix teh"), b, c, d], ("HASH_MISMATCH", 0, 0))
+    add("middle-byte-changed", [a, b, c.replace(b"login.py", b"logon.py"), d], ("HASH_MISMATCH", 2, 2))
+    add("time-changed", [a, b, c, d.replace(b"09:00:06", b"09:00:07")], ("HASH_MISMATCH", 3, 3))
+    add("seal-changed", [a, b, c[:-4] + (b"0" if c[-4:-3] != b"0" else b"1") + c[-3:], d], ("HASH_MISMATCH", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("seal-upper-case", [a, b, c[:-67] + c[-67:-3].upper() + c[-3:], d], ("NON_CANONICAL", 2, 2))
+    add("resealed-after-change", [a, b, _reseal(c, _set("ref", "other.py")), d], ("CHAIN_BREAK", 3, 3))
+    add("first-line-resealed", [_reseal(a, _set("action", "review")), b, c, d], ("CHAIN_BREAK", 1, 1))
+    add("line-removed", [a, b, d], ("SEQUENCE_GAP", 3, 2))
+    add("head-removed", [b, c, d], ("MISSING_HEAD", 1, 0))
+    add("line-repeated", [a, b, b, c, d], ("SEQUENCE_REPEAT", 1, 2))
+    add("lines-swapped", [a, c, b, d], ("SEQUENCE_GAP", 2, 1), ("SEQUENCE_REPEAT", 1, 2), ("SEQUENCE_GAP", 3, 3))
+    add("line-after-completed", [a, b, c, d, _after(c, d, 4)], ("LINE_AFTER_COMPLETED", 4, 4))
+    add("completed-twice", [a, b, c, d, _after(d, d, 4)], ("LINE_AFTER_COMPLETED", 4, 4))
+    add("garbage-line", [a, b, b"not json\n", c, d], ("UNREADABLE_LINE", None, 2))
+    add("empty-line", [a, b, b"\n", c, d], ("UNREADABLE_LINE", None, 2))
+    add("array-line", [a, b, b"[1,2]\n", c, d], ("UNREADABLE_LINE", None, 2))
+    add("not-utf8", [a, b, c.replace(b"login", b"log\xffn"), d], ("UNREADABLE_LINE", None, 2), ("SEQUENCE_GAP", 3, 3))
+    add("seal-stripped", [a, b, c[:-73] + b"}\n", d], ("UNSEALED_LINE", 2, 2), ("SEQUENCE_GAP", 3, 3))
+    add("crlf", [line[:-1] + b"\r\n" for line in (a, b, c, d)], ("FOREIGN_LINE_ENDING", 0, 0))
+    add("crlf-one-line", [a, b, c[:-1] + b"\r\n", d], ("FOREIGN_LINE_ENDING", 2, 2))
+    add("torn-tail", [a, b, c, d[:40]], ("TORN_TAIL", 3, 3))
+    add("torn-before-lf", [a, b, c, d[:-1]], ("TORN_TAIL", 3, 3))
+    add("torn-one-byte", [a, b, c, d[:1]], ("TORN_TAIL", 3, 3))
+    add("spaces-sealed", [a, b, _seal_by_hand(c[:-73].replace(b'","', b'", "')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("keys-unordered", [a, b, _seal_by_hand(b'{"v":1,' + c[1:-73].replace(b',"v":1', b"")), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("escaped-needlessly", [_seal_by_hand(a[:-73].replace("\u00f6".encode(), b"\\u00f6")), b, c, d], ("NON_CANONICAL", 0, 0), ("CHAIN_BREAK", 1, 1))
+    add("float-sealed", [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":0.5,"seq":2')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("huge-integer", [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":9007199254740993,"seq":2')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("duplicate-key", [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"ref":"x","ref":')), d], ("DUPLICATE_KEY", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add("key-with-dash", [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"r-f":')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    foreign = seal_line({**(open_line(c[:-1]).fields or {}), "invocation_id": OTHER_ID})
+    add("line-of-another-record", [a, b, foreign], ("ID_MISMATCH", 2, 2))
+    add("wrong-file-name", [a, b, c, d], ("NAME_MISMATCH", 0, 0), file=f"implementer-{OTHER_ID}.jsonl")
+    add("wrong-profile-in-name", [a, b, c, d], ("NAME_MISMATCH", 0, 0), file=f"reviewer-{ID}.jsonl")
+    add("version-mixed", [a, b, _reseal(c, _set("v", 2))], ("VERSION_MIXED", 2, 2))
+    newer, _ = chain(genesis_tip(7), ID, bodies(closed=False)[:1])
+    add("version-newer", [newer], ("UNSUPPORTED_VERSION", 0, 0))
+    add("unknown-event", [a, b, _reseal(c, _set("event", "teleport"))], ("UNKNOWN_EVENT", 2, 2))
+    add("time-missing", [a, b, _reseal(c, _drop("at"))], ("MISSING_FIELD", 2, 2))
+    add("seq-missing", [a, b, _reseal(c, _drop("seq"))], ("MISSING_FIELD", None, 2))
+    tip = tip_of(open_line(b[:-1]))
+    assert tip is not None
+    torn = c[:50]
+    mended = recovered_line(ID, tip, torn, AT.format(9))
+    add("recovered", [a, b, torn + b"\n", mended], ("RECOVERED", 2, 3))
+    add("recovered-wrong-count", [a, b, c[:49] + b"\n", mended], ("UNREADABLE_LINE", None, 2))
+    add("recovered-wrong-bytes", [a, b, b"#" * 50 + b"\n", mended], ("UNREADABLE_LINE", None, 2))
+    cut = mended[:90]
+    again = recovered_line(ID, tip, torn + b"\n" + cut, AT.format(10))
+    add("recovered-twice", [a, b, torn + b"\n", cut + b"\n", again], ("RECOVERED", 2, 4))
+    older = [
+        b'{"event": "started", "invocation_id": "%b", "profile_id": "implementer", "action": "implement", '
+        b'"request_text": "x", "governance_context_hash": "0123456789abcdef", '
+        b'"started_at": "2026-04-21T12:00:00+00:00"}\n' % ID.encode(),
+        b'{"event": "glossary_checked", "invocation_id": "%b"}\n' % ID.encode(),
+        b'{"event": "completed", "invocation_id": "%b", "outcome": "done"}\n' % ID.encode(),
+    ]
+    add("older-writer", older, ("UNSEALED_RECORD", None, 0), file=f"{ID}.jsonl")
+    add("older-writer-garbage", [older[0], b"{\n", older[2]], ("UNSEALED_RECORD", None, 0), ("UNREADABLE_LINE", None, 1), file=f"{ID}.jsonl")
+    return out
+
+
+def documents() -> dict[str, bytes]:
+    """Every file of this folder that is generated, by relative name."""
+    files: dict[str, bytes] = {}
+    for name, (file, lines, expected) in vectors().items():
+        offsets = [0]
+        for line in lines:
+            offsets.append(offsets[-1] + len(line))
+        findings = [{"code": code, "seq": seq, "offset": offsets[index]} for code, seq, index in expected]
+        files[f"{name}.jsonl"] = b"".join(lines)
+        value = {"file_name": file, "findings": findings}
+        files[f"{name}.expected.json"] = (json.dumps(value, indent=2) + "\n").encode()
+    return files
+
+
+if __name__ == "__main__":
+    for relative, data in documents().items():
+        (HERE / relative).write_bytes(data)
+    print(f"{len(documents()) // 2} vectors in {HERE}", file=sys.stderr)
