@@ -1,0 +1,128 @@
+"""The Typer app, built from the command table: help, completion, and an answer to every mistake."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.exceptions import TyperException
+
+from specify_cli import VERSION
+from specify_cli.cli.main import run
+from specify_cli.cli.output import write_error, write_text
+from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param
+from specify_cli.invocation.errors import CallerError
+
+
+def build_app() -> typer.Typer:
+    """The whole command tree."""
+    app = typer.Typer(
+        name="spec-kitty",
+        help="A flight recorder for AI agents' governed work.",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
+    )
+
+    @app.callback()
+    def root(
+        version: Annotated[
+            bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        ] = False,
+    ) -> None:
+        """A flight recorder for AI agents' governed work."""
+
+    groups = {name: typer.Typer(name=name, help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+    for command in COMMANDS:
+        parent = app if len(command.path) == 1 else groups[command.path[0]]
+        parent.command(command.path[-1], help=_help(command), short_help=command.help)(_callback(command))
+    for name, group in groups.items():
+        app.add_typer(group, name=name)
+    return app
+
+
+def run_typer(argv: list[str]) -> int:
+    """Run a command line through Typer; usage errors are ours to print."""
+    as_json = "--json" in argv
+    try:
+        result = build_app()(args=argv, prog_name="spec-kitty", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except TyperException as error:
+        message = error.format_message()
+        if not message.strip() or message.lstrip().startswith("Usage:"):
+            write_text(message)
+            return 2
+        context = getattr(error, "ctx", None)
+        path = "spec-kitty" if context is None else context.command_path
+        write_error(CallerError("USAGE", message, f"{path} --help"), as_json)
+        return 2
+    except typer.Exit as error:
+        return error.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        write_error(CallerError("INTERRUPTED", "interrupted", "run the command again"), as_json)
+        return 130
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write_text(f"spec-kitty {VERSION}")
+        raise typer.Exit()
+
+
+def _help(command: Command) -> str:
+    examples = "\n".join(f"  {example}" for example in command.examples)
+    return f"{command.help}\n\n\b\nExamples:\n{examples}\n\n\b\nExit codes: {command.exits}"
+
+
+def _callback(command: Command) -> Callable[..., int]:
+    def call(**given: Any) -> int:
+        values = {
+            key: value.value if isinstance(value, enum.Enum) else list(value) if isinstance(value, list) else value
+            for key, value in given.items()
+        }
+        for param in command.params:
+            if param.multiple and values[param.name] is None:
+                values[param.name] = []
+        return run(command, values)
+
+    parameters = [_parameter(param) for param in command.params]
+    call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    call.__name__ = "_".join(command.path).replace("-", "_")
+    return call
+
+
+def _parameter(param: Param) -> inspect.Parameter:
+    kind: Any = str
+    if param.kind == "flag":
+        kind = bool
+    elif param.integer:
+        kind = int
+    elif param.choices:
+        kind = enum.Enum(param.name, {choice: choice for choice in param.choices}, type=str)
+    default: Any = ... if param.required else param.default
+    if param.kind == "flag":
+        default = False
+    if param.multiple:
+        kind = list[kind]
+        default = ... if param.required else None
+    if param.choices and param.default is not None:
+        default = kind(param.default)
+    declared: Any
+    if param.kind == "argument":
+        declared = typer.Argument(help=param.help, metavar=param.metavar or None)
+    elif param.integer:
+        declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None, min=0)
+    else:
+        declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None)
+    annotation = Annotated[kind if default is not None else kind | None, declared]
+    return inspect.Parameter(
+        param.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is ... else default,
+        annotation=annotation,
+    )

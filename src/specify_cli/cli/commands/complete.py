@@ -1,0 +1,38 @@
+"""profile-invocation complete."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+
+
+def complete(values: Values) -> int:
+    """Close a record; closing twice warns and changes nothing."""
+    artifacts = values["artifact"]
+    evidence, commit = values["evidence"], values["commit"]
+    done = ProfileInvocationExecutor(shell.here(), home=shell.home()).complete(
+        str(values["invocation_id"]),
+        outcome=str(values["outcome"]),
+        evidence=None if evidence is None else str(evidence),
+        artifacts=[str(path) for path in artifacts] if isinstance(artifacts, list) else [],
+        commit=None if commit is None else str(commit),
+        closed_by="agent" if shell.caller().actor.actor_type == "llm" else "person",
+        allow_outside=bool(values["allow_outside"]),
+    )
+    if values["json"]:
+        write_json(done.as_value())
+    else:
+        lines = [f"{done.invocation_id} closed as {done.outcome} at {done.completed_at}"]
+        if done.evidence_ref is not None:
+            lines.append(f"evidence: .kittify/evidence/{done.invocation_id}/ (SHA-256 {done.evidence_ref})")
+        lines += [f"artifact: {one_line(path)}" for path in done.artifacts]
+        if done.commit is not None:
+            lines.append(f"commit: {done.commit}")
+        if done.published is not None:
+            lines.append(f"published: {done.published}")
+        write_text("\n".join(lines))
+    for warning in done.warnings:
+        write_note(f"warning: {warning}")
+    return 0

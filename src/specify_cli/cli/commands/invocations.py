@@ -1,0 +1,197 @@
+"""invocations list, show, tail, verify and reindex."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import invocations, layout
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.verify import ERROR, INFO, WARNING, Finding, RecordReport
+
+_FOLLOW_PAUSE = 0.2
+
+
+def list_rows(values: Values) -> int:
+    """Rows, newest first; records that cannot be read are named on stderr."""
+    filters = invocations.Filters(
+        profile=_text(values, "profile"),
+        action=_text(values, "action"),
+        status=_text(values, "status"),
+        since=_text(values, "since"),
+        parent=_text(values, "parent"),
+    )
+    limit = values["limit"]
+    listing = invocations.list_invocations(_project(), filters, limit if isinstance(limit, int) else 50)
+    for problem in listing.problems:
+        write_note(f"warning: {problem}")
+    if values["json"]:
+        write_json([row.as_value() for row in listing.rows])
+        return 0
+    if not listing.rows:
+        write_text('no invocations yet; start with: spec-kitty do "…"')
+        return 0
+    from specify_cli.cli.render import table
+
+    shown = [
+        [
+            row.invocation_id,
+            (row.started_at or "")[:16].replace("T", " "),
+            row.profile_id or "",
+            row.action or "",
+            row.outcome or row.status,
+            one_line(row.request or "", 60),
+        ]
+        for row in listing.rows
+    ]
+    write_text(table(["invocation", "started (UTC)", "profile", "action", "state", "request"], shown))
+    return 0
+
+
+def show(values: Values) -> int:
+    """One invocation whole."""
+    value = invocations.show_invocation(_project(), str(values["invocation_id"]))
+    if values["json"]:
+        write_json(value)
+        return 0
+    from specify_cli.cli.render import invocation_page
+
+    write_text(invocation_page(value))
+    return 0
+
+
+def tail(values: Values) -> int:
+    """The newest events, and with --follow those to come until the record is closed."""
+    project = _project()
+    wanted = _text(values, "invocation_id") or invocations.newest_id(project)
+    if wanted is None:
+        raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
+    place = Index(project.root).resolve(wanted)
+    lines = values["lines"]
+    events, offset = invocations.events_from(project, place, 0)
+    shown = events[-lines:] if isinstance(lines, int) and lines else []
+    _print_events(shown, bool(values["json"]))
+    while values["follow"] and not any(event.get("event") == "completed" for event in events):
+        time.sleep(_FOLLOW_PAUSE)
+        events, offset = invocations.events_from(project, place, offset)
+        _print_events(events, bool(values["json"]))
+    return 0
+
+
+def verify(values: Values) -> int:
+    """Check one record, one file or every record; 3 if an error was found."""
+    project = _project()
+    target = _text(values, "target")
+    if target is not None and values["all"]:
+        raise CallerError("INVALID_VALUE", "a target and --all exclude each other", "give one of the two")
+    reports: Iterable[RecordReport]
+    if target is None:
+        reports = invocations.verify_all(project)
+    elif os.sep in target or target.endswith(".jsonl"):
+        reports = [_verify_file(project, target)]
+    else:
+        reports = [invocations.verify_place(project, Index(project.root).resolve(target))]
+    counts = {ERROR: 0, WARNING: 0, INFO: 0}
+    records = 0
+    findings: list[Finding] = []
+    tips: list[dict[str, object]] = []
+    for report in reports:
+        records += 1
+        findings.extend(report.findings)
+        for item in report.findings:
+            counts[item.severity] += 1
+        if values["json"] and target is not None:
+            tips.append({key: value for key, value in report._asdict().items() if key not in ("findings", "objects")})
+    if target is None:
+        for name in invocations.unexpected_names(project):
+            write_note(f"warning: {layout.RECORDS}/{name} is not named like a record and was not read")
+    proven = "seals and chain" if records else "nothing"
+    if values["json"]:
+        write_json(
+            {
+                "ok": counts[ERROR] == 0,
+                "records": records,
+                "errors": counts[ERROR],
+                "warnings": counts[WARNING],
+                "proven": proven,
+                "not_proven": list(_NOT_PROVEN),
+                "findings": [item.as_value() for item in findings],
+                "reports": tips,
+            }
+        )
+    else:
+        lines = list(_finding_lines(findings))
+        verdict = "intact" if counts[ERROR] == 0 else "NOT INTACT"
+        lines.append(f"{verdict}: {records} records, {counts[ERROR]} errors, {counts[WARNING]} warnings")
+        lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(_NOT_PROVEN)}")
+        write_text("\n".join(lines))
+    return 3 if counts[ERROR] else 0
+
+
+def reindex(values: Values) -> int:
+    """Make index and stamp anew."""
+    project = _project()
+    index = Index(project.root)
+    for name in (layout.INDEX, layout.INDEX_STAMP):
+        try:
+            os.unlink(f"{project.root}/{name}")
+        except FileNotFoundError:
+            continue
+    rows = len(index.reconcile())
+    if values["json"]:
+        write_json({"rows": rows, "index": layout.INDEX})
+    else:
+        write_text(f"{rows} rows in {layout.INDEX}")
+    return 0
+
+
+_NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
+
+
+def _verify_file(project: Project, target: str) -> RecordReport:
+    full = os.path.realpath(target)
+    for folder in (layout.RECORDS, layout.OLDER_RECORDS):
+        if os.path.dirname(full) == os.path.realpath(f"{project.root}/{folder}"):
+            ids = layout.parse_record_name(os.path.basename(full))
+            if ids is not None and not os.path.islink(target):
+                place = invocations.Place(folder, os.path.basename(full), ids[1], ids[0])
+                return invocations.verify_place(project, place)
+    if not os.path.lexists(target):
+        raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
+    return invocations.verify_path(target)
+
+
+def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    for item in findings:
+        seq = "" if item.seq is None else f" seq {item.seq}"
+        yield f"{item.severity}: {item.code} {one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
+        yield f"  next: {item.repair}"
+
+
+def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
+    if not events:
+        return
+    if as_json:
+        write_text("\n".join(json.dumps(event, ensure_ascii=False) for event in events))
+        return
+    from specify_cli.cli.render import event_line
+
+    write_text("\n".join(event_line(event) for event in events))
+
+
+def _text(values: Values, key: str) -> str | None:
+    value = values[key]
+    return None if value is None else str(value)
+
+
+def _project() -> Project:
+    project, cache = load_project(shell.here(), shell.home())
+    cache.save()
+    return project

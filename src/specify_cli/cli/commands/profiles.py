@@ -1,0 +1,85 @@
+"""profiles list and show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.registry import ProfileRegistry
+
+if TYPE_CHECKING:
+    from doctrine.agent_profiles.profile import AgentProfile
+
+
+def list_profiles(values: Values) -> int:
+    """Every profile; project files that cannot be used are named on stderr."""
+    registry = _registry()
+    rows = [_row(profile) for profile in registry.all()]
+    if values["json"]:
+        write_json(rows)
+    else:
+        from specify_cli.cli.render import table
+
+        shown = [
+            [
+                str(row["profile_id"]),
+                str(row["name"]),
+                _listed(row, "roles").lower(),
+                _listed(row, "languages"),
+                str(row["origin"]),
+            ]
+            for row in rows
+        ]
+        write_text(table(["profile", "name", "roles", "languages", "from"], shown))
+    return 0
+
+
+def show_profile(values: Values) -> int:
+    """One profile whole, as its file has it."""
+    profile = _registry().get(str(values["profile"]))
+    value = {**_row(profile), "digest": profile.digest, "document": dict(profile.document)}
+    if values["json"]:
+        write_json(value)
+        return 0
+    lines = [f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})", one_line(profile.description), ""]
+    lines += [f"{key}: {one_line(_shown(item))}" for key, item in value.items() if key != "document" and item]
+    write_text("\n".join(lines))
+    return 0
+
+
+def _registry() -> ProfileRegistry:
+    project, cache = load_project(shell.here(), shell.home())
+    registry = ProfileRegistry(project.root, cache)
+    for problem in registry.problems:
+        line = f":{problem.line}" if problem.line else ""
+        write_note(f"warning: PROFILE_INVALID: {problem.path}{line}: {problem.reason}; {problem.repair}")
+    cache.save()
+    return registry
+
+
+def _row(profile: AgentProfile) -> dict[str, object]:
+    return {
+        "profile_id": profile.profile_id,
+        "name": profile.name,
+        "description": profile.description,
+        "roles": list(profile.roles),
+        "capabilities": list(profile.capabilities),
+        "languages": list(profile.languages),
+        "frameworks": list(profile.frameworks),
+        "domain_keywords": list(profile.domain_keywords),
+        "routing_priority": profile.routing_priority,
+        "sentinel": profile.sentinel,
+        "origin": profile.origin,
+    }
+
+
+def _listed(row: dict[str, object], key: str) -> str:
+    value = row[key]
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+
+
+def _shown(value: object) -> str:
+    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)

@@ -1,0 +1,86 @@
+"""init: a project's config and trail setting."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.store import FileRecordStore
+
+_CONFIG = """\
+# spec-kitty: this project's settings. Every value here may be left out; docs/format.md says what each means.
+project:
+  uuid: {uuid}
+# private: git ignores the trail. committed: finished records are tracked under .kittify/trail/.
+trail: {trail}
+memory_backend: files
+audit:
+  capture_llm_io: summary
+  capture_tool_io: summary
+"""
+
+
+def init(values: Values) -> int:
+    """Write config.yaml where there is none, follow a new trail setting, prepare the folders."""
+    root, _ = find_root(shell.here(), shell.home())
+    wanted = values["trail"]
+    project, _ = load_project(root, shell.home())
+    created = False
+    if project.config.data is None:
+        text = _CONFIG.format(uuid=uuid.uuid4(), trail=wanted or "private")
+        try:
+            with durable.folder(root, layout.KITTIFY, create=True) as fd:
+                durable.create_exclusive(fd, "config.yaml", text.encode("utf-8"), durable.SHARED)
+            created = True
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise durable.write_failed(layout.CONFIG, error) from error
+        project, _ = load_project(root, shell.home())
+    changed = False
+    if wanted is not None and project.config.trail != wanted:
+        _set_trail(root, project.config.data or b"", str(wanted))
+        changed = True
+        project, _ = load_project(root, shell.home())
+    FileRecordStore(root, project.config.trail).prepare()
+    value = {
+        "root": root,
+        "created": created,
+        "changed": changed,
+        "project_uuid": project.config.project_uuid,
+        "trail": project.config.trail,
+        "config": layout.CONFIG,
+    }
+    if values["json"]:
+        write_json(value)
+        return 0
+    state = "initialised" if created else "trail setting changed" if changed else "already initialised"
+    lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {project.config.trail})"]
+    if not os.path.lexists(f"{root}/.kittify/charter"):
+        lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
+    lines.append('try: spec-kitty do "fix the failing login test"')
+    write_text("\n".join(lines))
+    return 0
+
+
+def _set_trail(root: str, data: bytes, trail: str) -> None:
+    """Change the trail key alone, keeping comments and every other key."""
+    import io
+
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    document = yaml.load(data.decode("utf-8")) or {}
+    document["trail"] = trail
+    out = io.BytesIO()
+    yaml.dump(document, out)
+    try:
+        with durable.folder(root, layout.KITTIFY) as fd:
+            durable.replace(fd, "config.yaml", out.getvalue(), durable.SHARED)
+    except OSError as error:
+        raise durable.write_failed(layout.CONFIG, error) from error

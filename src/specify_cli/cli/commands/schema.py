@@ -1,0 +1,30 @@
+"""schema: the JSON Schemas of every shape the CLI prints and every line it writes."""
+
+from __future__ import annotations
+
+from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.errors import CallerError
+
+
+def schema(values: Values) -> int:
+    """One schema by name, or the names."""
+    from specify_cli.cli.shapes import schemas
+
+    known = schemas()
+    name = values["name"]
+    if name is None:
+        if values["json"]:
+            write_json(sorted(known))
+        else:
+            write_text("\n".join(sorted(known)))
+        return 0
+    if str(name) not in known:
+        raise CallerError(
+            "SCHEMA_NOT_FOUND",
+            f"no schema has the name {name!r}",
+            "spec-kitty schema",
+            candidates=[{"name": item} for item in sorted(known)],
+        )
+    write_json(known[str(name)])
+    return 0

@@ -1,0 +1,68 @@
+"""`spec-kitty`: read the command line, run one function, say what went wrong.
+
+A command line in plain form is run by the dispatcher without loading Typer, pydantic, rich or a YAML
+parser; help, completion and mistakes go to the Typer app, built from the same table.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from specify_cli.cli.table import Command, Values, parse_plain
+
+_COMPLETION = "_SPEC_KITTY_COMPLETE"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command line and give its exit code (design §9)."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        from specify_cli import VERSION
+        from specify_cli.cli.output import write_text
+
+        write_text(f"spec-kitty {VERSION}")
+        return 0
+    plain = None if _COMPLETION in os.environ else parse_plain(words)
+    if plain is not None:
+        return run(*plain)
+    from specify_cli.cli.app import run_typer
+
+    return run_typer(words)
+
+
+def run(command: Command, values: Values) -> int:
+    """Call a command's function; every error becomes a message and an exit code here."""
+    from specify_cli.cli.output import write_error
+    from specify_cli.invocation.errors import EnvironmentFault, InvocationError
+
+    as_json = bool(values.get("json"))
+    try:
+        module_name, _, function = command.run.partition(":")
+        __import__(module_name)
+        code = getattr(sys.modules[module_name], function)(values)
+        return int(code)
+    except InvocationError as error:
+        write_error(error, as_json)
+        return 1
+    except KeyboardInterrupt:
+        write_error(EnvironmentFault("INTERRUPTED", "interrupted", "run the command again"), as_json)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone; a second attempt at exit to flush would only complain about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 141
+    except Exception as error:
+        if os.environ.get("SPEC_KITTY_DEBUG"):
+            raise
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        place = f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where is not None else "unknown"
+        fault = EnvironmentFault(
+            "INTERNAL",
+            f"{type(error).__name__} in {place}: {error}",
+            "run it again with SPEC_KITTY_DEBUG=1 and report what it prints",
+        )
+        write_error(fault, as_json)
+        return 1

@@ -1,0 +1,77 @@
+"""What leaves the process: data on stdout, people and errors on stderr, recorded text made harmless.
+
+Written as UTF-8 bytes whatever the locale is. Loads nothing heavy; tables are `render`'s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+
+from specify_cli.invocation.errors import InvocationError
+
+# C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def escape(text: str) -> str:
+    """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or `\\uNNNN`."""
+    return _UNSAFE.sub(_spell, text)
+
+
+def one_line(text: str, width: int = 0) -> str:
+    """As `escape`, with line breaks and tabs made spaces, cut to `width` characters if given."""
+    line = escape(" ".join(text.split()))
+    return f"{line[: width - 1]}…" if 0 < width < len(line) else line
+
+
+def _spell(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def write_json(value: object) -> None:
+    """One JSON document on stdout."""
+    _write(1, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_text(text: str) -> None:
+    """Text on stdout; the caller has escaped what was recorded."""
+    _write(1, text if text.endswith("\n") else text + "\n")
+
+
+def write_note(text: str) -> None:
+    """A line for people, on stderr."""
+    _write(2, escape(text) + "\n")
+
+
+def write_error(error: InvocationError, as_json: bool) -> None:
+    """An error on stderr: one JSON object, or one readable paragraph with its choices and the next step."""
+    if as_json:
+        _write(2, json.dumps(error.as_value(), ensure_ascii=False, indent=2) + "\n")
+        return
+    lines = [f"{error.code}: {escape(error.message)}"]
+    for candidate in error.candidates or ():
+        lines.append(f"  - {_candidate(candidate)}")
+    lines.append(f"next: {escape(error.suggestion)}")
+    _write(2, "\n".join(lines) + "\n")
+
+
+def _candidate(candidate: Mapping[str, object]) -> str:
+    command = candidate.get("command")
+    parts = [str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name") if candidate.get(key)]
+    shown = " · ".join(parts)
+    reason = candidate.get("reason")
+    shown = f"{shown} ({reason})" if reason else shown
+    return escape(f"{shown}: {command}" if command else shown)
+
+
+def _write(stream: int, text: str) -> None:
+    """Every byte to a standard stream; a closed pipe ends the command as the shell expects."""
+    view = memoryview(text.encode("utf-8", "backslashreplace"))
+    (sys.stdout if stream == 1 else sys.stderr).flush()
+    while view:
+        view = view[os.write(stream, view) :]

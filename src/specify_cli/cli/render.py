@@ -1,0 +1,119 @@
+"""Tables and pages for a terminal; the only module that knows rich.
+
+Everything recorded passes through `escape` or `one_line` first, and markup is off, so recorded text is
+shown and never interpreted.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from specify_cli.cli.output import one_line
+
+_WIDE = 160
+_TIME_KEYS = ("started_at", "completed_at", "at")
+# What of an event one line can say, by event: the keys shown, in order.
+_TOLD: Mapping[str, tuple[str, ...]] = {
+    "started": ("verb", "action", "request_text"),
+    "policy_snapshot_ref": ("reason", "policy_hash"),
+    "retrieval_request": ("query",),
+    "artifact_link": ("ref",),
+    "commit_link": ("sha",),
+    "completed": ("outcome", "closed_by", "evidence_ref"),
+    "recovered": ("skipped_bytes",),
+}
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A plain table; the last column wraps, the others keep their width."""
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for place, heading in enumerate(headings):
+        shown.add_column(heading, no_wrap=place == 0, overflow="fold")
+    for row in rows:
+        shown.add_row(*(Text(one_line(cell)) for cell in row))
+    return _printed(shown)
+
+
+def invocation_page(value: Mapping[str, object]) -> str:
+    """One invocation for a reader: head, request, context, timeline, evidence, findings."""
+    lines = [
+        f"{value['invocation_id']}  {value.get('profile_id')} · {value.get('action')} · "
+        f"{value.get('outcome') or value.get('status')}",
+        f"request:  {one_line(str(value.get('request') or ''), 400)}",
+        f"started:  {value.get('started_at')}    completed: {value.get('completed_at') or '—'}",
+        f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
+        "",
+        *_context(value.get("context")),
+        "",
+        "timeline",
+    ]
+    events = value.get("events")
+    for event in events if isinstance(events, list) else []:
+        lines.append("  " + event_line(event))
+    lines += _evidence(value.get("evidence"))
+    findings = value.get("findings")
+    if isinstance(findings, list) and findings:
+        lines += ["", "findings"]
+        lines += [f"  {item['severity']}: {item['code']} {one_line(str(item['message']))}" for item in findings]
+    return "\n".join(lines)
+
+
+def event_line(event: Mapping[str, object]) -> str:
+    """One event on one line: number, time, name, what it says."""
+    moment = next((str(event[key]) for key in _TIME_KEYS if key in event), "")
+    name = str(event.get("event", ""))
+    if name == "retrieval_response":
+        hits, filters = event.get("hits"), event.get("filters_applied")
+        told = f"{_size(hits)} hits, {_size(filters)} filtered"
+    else:
+        told = " ".join(one_line(str(event[key]), 80) for key in _TOLD.get(name, ()) if event.get(key) is not None)
+    return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
+
+
+def _context(context: object) -> list[str]:
+    if not isinstance(context, dict):
+        return []
+    if not context.get("available"):
+        return ["context   none (no charter)"]
+    lines = [f"context   SHA-256 {context.get('hash')}"]
+    hits = context.get("hits")
+    for hit in hits if isinstance(hits, list) else []:
+        why = ", ".join(f"{key} {value}" for key, value in hit.get("explain", {}).items())
+        lines.append(f"  {hit.get('rank'):>3}  {hit.get('score')}  {one_line(str(hit.get('uri')))}  ({why})")
+    filters = context.get("filters_applied")
+    for item in filters if isinstance(filters, list) else []:
+        lines.append(f"       {item.get('action')} by rule {item.get('rule_id')}: {one_line(str(item.get('uri')))}")
+    return lines
+
+
+def _evidence(evidence: object) -> list[str]:
+    if not isinstance(evidence, dict) or not any(evidence.values()):
+        return []
+    lines = ["", "evidence"]
+    if evidence.get("evidence_ref"):
+        lines.append(f"  {one_line(str(evidence.get('evidence_name')))}  SHA-256 {evidence['evidence_ref']}")
+    for item in evidence.get("artifacts") or []:
+        lines.append(f"  artifact {one_line(str(item['ref']))}  SHA-256 {item['digest']}")
+    for sha in evidence.get("commits") or []:
+        lines.append(f"  commit {sha}")
+    return lines
+
+
+def _size(value: object) -> int:
+    return len(value) if isinstance(value, list) else 0
+
+
+def _printed(shown: Table) -> str:
+    colour = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if colour else _WIDE
+    out = io.StringIO()
+    Console(file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False).print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")

@@ -1,0 +1,63 @@
+"""What only the shell knows: the working folder, the home folder, stdin, and who is asking."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.executor import Actor, Caller
+
+_STDIN_LIMIT = 8 * 1024 * 1024
+# harness → the variables by which it can be told, the session's own id first.
+_HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),
+    "codex": (("CODEX_SESSION_ID", "CODEX_THREAD_ID"), ()),
+    "cursor": (("CURSOR_SESSION_ID",), ("CURSOR_AGENT",)),
+    "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
+}
+
+
+def here() -> str:
+    """The folder the command was typed in."""
+    return os.getcwd()
+
+
+def home() -> str | None:
+    """The user's home folder, which is never taken for a project by its `.kittify/` alone."""
+    found = os.path.expanduser("~")
+    return found if os.path.isabs(found) else None
+
+
+def request_text(words: object) -> str:
+    """The request from the command line's words, or from stdin where it is `-`."""
+    given = [str(word) for word in words] if isinstance(words, list) else [str(words)]
+    if given == ["-"]:
+        data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CallerError(
+                "REQUEST_INVALID",
+                f"stdin is not UTF-8 at byte {error.start}; expected UTF-8 text",
+                "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
+            ) from error
+    return " ".join(given)
+
+
+def caller() -> Caller:
+    """Who asks, from the environment the harness set."""
+    environment = os.environ
+    for harness, (ids, marks) in _HARNESSES.items():
+        session = next((environment[name] for name in ids if environment.get(name)), None)
+        if session is not None or any(environment.get(name) for name in marks):
+            actor = Actor(harness, "llm", tool=harness)
+            bound = None if session is None else {"harness": harness, "session_id": _printable(session)}
+            return Caller(actor, bound, environment.get("TRACEPARENT"))
+    name = environment.get("USER") or environment.get("LOGNAME") or "unknown"
+    return Caller(Actor(_printable(name), "human"), None, environment.get("TRACEPARENT"))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")[:200]

@@ -1,0 +1,304 @@
+"""Every command as data: the one definition the dispatcher and the Typer app are built from.
+
+Loads nothing but typing. A command names the function that runs it as `module:function`; that module is
+imported when the command runs and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Param(NamedTuple):
+    """One argument, option or flag. `name` is the key in the values a command receives."""
+
+    name: str
+    kind: str  # argument · option · flag
+    help: str
+    default: str | int | None = None
+    integer: bool = False
+    multiple: bool = False
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    metavar: str = ""
+
+    @property
+    def option(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+class Command(NamedTuple):
+    """One command: its words, what runs it, what it says of itself."""
+
+    path: tuple[str, ...]
+    run: str
+    help: str
+    params: tuple[Param, ...]
+    examples: tuple[str, ...]
+    exits: str
+
+
+_MODULE = "specify_cli.cli.commands"
+_JSON = Param("json", "flag", "Print the same value as JSON; errors become one JSON object on stderr.")
+_REQUEST = Param(
+    "request", "argument", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
+)
+_PROFILE = Param("profile", "option", "Take this profile; the action is still read from the request.", metavar="ID")
+_ID = Param(
+    "invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID"
+)
+_ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
+_READ = "0 ok · 1 not found · 2 usage"
+
+GROUPS = {
+    "profiles": "Agent profiles, shipped and the project's own.",
+    "charter": "What the project demands of its agents.",
+    "profile-invocation": "Close a record or add to it.",
+    "invocations": "List, read and verify records.",
+}
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        ("init",),
+        f"{_MODULE}.project:init",
+        "Give this project its config and its trail setting; safe to run again.",
+        (
+            Param(
+                "trail",
+                "option",
+                "private: git ignores the trail. committed: finished records are tracked.",
+                choices=("private", "committed"),
+            ),
+            _JSON,
+        ),
+        ("spec-kitty init", "spec-kitty init --trail committed"),
+        "0 initialised or already so · 1 refused · 2 usage",
+    ),
+    Command(
+        ("do",),
+        f"{_MODULE}.invoke:do",
+        "Route a request, record it durably, print the governance context for whoever does the work.",
+        (_REQUEST, _PROFILE, _JSON),
+        ('spec-kitty do "fix the failing login test"', 'spec-kitty do "implement WP03" --json'),
+        _ANSWER,
+    ),
+    Command(
+        ("ask",),
+        f"{_MODULE}.invoke:ask",
+        "As do, with a profile of your choice.",
+        (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"), _REQUEST, _JSON),
+        ('spec-kitty ask reviewer "look at the parser change"',),
+        _ANSWER,
+    ),
+    Command(
+        ("advise",),
+        f"{_MODULE}.invoke:advise",
+        "As do, for advice only: the record is advisory and carries no evidence.",
+        (_REQUEST, _PROFILE, _JSON),
+        ('spec-kitty advise "should we split the billing module?"',),
+        _ANSWER,
+    ),
+    Command(
+        ("route",),
+        f"{_MODULE}.invoke:route",
+        "Show where a request would go and why; writes nothing.",
+        (_REQUEST, _PROFILE, Param("explain", "flag", "Show everything that was considered."), _JSON),
+        ('spec-kitty route "review the SQL migration" --explain',),
+        "0 routed · 1 refused, with candidates · 2 usage",
+    ),
+    Command(
+        ("profiles", "list"),
+        f"{_MODULE}.profiles:list_profiles",
+        "Every profile that can be routed to, with role and languages.",
+        (_JSON,),
+        ("spec-kitty profiles list", "spec-kitty profiles list --json"),
+        "0 ok · 2 usage",
+    ),
+    Command(
+        ("profiles", "show"),
+        f"{_MODULE}.profiles:show_profile",
+        "One profile whole.",
+        (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"), _JSON),
+        ("spec-kitty profiles show reviewer",),
+        _READ,
+    ),
+    Command(
+        ("charter", "context"),
+        f"{_MODULE}.charter:context",
+        "The governance context an action would receive, with scores and reasons; records nothing.",
+        (
+            Param("action", "option", "implement, review, plan, specify, analyze, …", required=True, metavar="ACTION"),
+            _PROFILE,
+            Param("request", "option", "Rank against this request.", metavar="TEXT"),
+            Param("explain", "flag", "Show scores, filters and what was left out."),
+            _JSON,
+        ),
+        ('spec-kitty charter context --action review --request "the SQL migration" --explain',),
+        "0 ok · 1 refused · 2 usage",
+    ),
+    Command(
+        ("profile-invocation", "complete"),
+        f"{_MODULE}.complete:complete",
+        "Close a record with its outcome; links and evidence are written with the closing line.",
+        (
+            Param(
+                "invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID"
+            ),
+            Param("outcome", "option", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
+            Param("evidence", "option", "A file that shows the work; kept as an object.", metavar="PATH"),
+            Param(
+                "artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"
+            ),
+            Param("commit", "option", "The commit that holds the work.", metavar="SHA"),
+            Param("allow_outside", "flag", "Take evidence from outside the project."),
+            _JSON,
+        ),
+        (
+            "spec-kitty profile-invocation complete --invocation-id 01J… ",
+            "spec-kitty profile-invocation complete --invocation-id 01J… --outcome failed --evidence notes.md",
+        ),
+        "0 closed, or already closed · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("invocations", "list"),
+        f"{_MODULE}.invocations:list_rows",
+        "Invocations, newest first.",
+        (
+            Param("profile", "option", "Only this profile.", metavar="ID"),
+            Param("action", "option", "Only this action.", metavar="ACTION"),
+            Param("status", "option", "Only open or closed ones.", choices=("open", "closed")),
+            Param("since", "option", "Only those begun at or after this time.", metavar="TIME"),
+            Param("parent", "option", "Only children of this invocation.", metavar="ID"),
+            Param("limit", "option", "At most so many.", 50, integer=True, metavar="N"),
+            _JSON,
+        ),
+        ("spec-kitty invocations list", "spec-kitty invocations list --status open --json"),
+        _READ,
+    ),
+    Command(
+        ("invocations", "show"),
+        f"{_MODULE}.invocations:show",
+        "One invocation: timeline, where its context came from, evidence, findings.",
+        (_ID, _JSON),
+        ("spec-kitty invocations show 01J5",),
+        _READ,
+    ),
+    Command(
+        ("invocations", "tail"),
+        f"{_MODULE}.invocations:tail",
+        "The newest events of an invocation (the newest one by default).",
+        (
+            Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", metavar="[ID]"),
+            Param("lines", "option", "At most so many.", 10, integer=True, metavar="N"),
+            Param("follow", "flag", "Go on until the record is closed."),
+            _JSON,
+        ),
+        ("spec-kitty invocations tail", "spec-kitty invocations tail 01J5 --follow"),
+        _READ,
+    ),
+    Command(
+        ("invocations", "verify"),
+        f"{_MODULE}.invocations:verify",
+        "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
+        (
+            Param("target", "argument", "An id, an unambiguous beginning, or a file.", metavar="[ID|FILE]"),
+            Param("all", "flag", "Every record of the project."),
+            _JSON,
+        ),
+        ("spec-kitty invocations verify --all", "spec-kitty invocations verify 01J5"),
+        "0 intact · 1 not found · 2 usage · 3 an error was found",
+    ),
+    Command(
+        ("invocations", "reindex"),
+        f"{_MODULE}.invocations:reindex",
+        "Make the derived index anew from the records' names.",
+        (_JSON,),
+        ("spec-kitty invocations reindex",),
+        "0 ok · 2 usage",
+    ),
+    Command(
+        ("schema",),
+        f"{_MODULE}.schema:schema",
+        "Print a JSON Schema by name; without a name, the names.",
+        (Param("name", "argument", "For example invocation-payload.", metavar="[NAME]"), _JSON),
+        ("spec-kitty schema invocation-payload",),
+        _READ,
+    ),
+)
+
+Values = dict[str, object]
+
+
+def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
+    """The command these words name and the words after it."""
+    for command in COMMANDS:
+        if tuple(argv[: len(command.path)]) == command.path:
+            return command, argv[len(command.path) :]
+    return None
+
+
+def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
+    """Read the plain form of a command line; None hands it to Typer, which explains what is wrong.
+
+    Plain: known options once each (repeatable ones as often as wanted), `--option value` or
+    `--option=value`, values that do not begin with `-` (a lone `-` may), everything required present.
+    """
+    found = find_command(argv)
+    if found is None:
+        return None
+    command, words = found
+    options = {param.option: param for param in command.params if param.kind != "argument"}
+    values: Values = {param.name: [] if param.multiple else param.default for param in command.params}
+    for param in command.params:
+        if param.kind == "flag":
+            values[param.name] = False
+    positional: list[str] = []
+    given: set[str] = set()
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            positional.append(word)
+            continue
+        name, equals, inline = word.partition("=")
+        param = options.get(name)
+        if param is None or (param.name in given and not param.multiple) or (param.kind == "flag" and equals):
+            return None
+        given.add(param.name)
+        if param.kind == "flag":
+            values[param.name] = True
+            continue
+        text = inline if equals else next(rest, None)
+        if text is None or (not equals and text.startswith("-") and text != "-") or not _take(values, param, text):
+            return None
+    return (command, values) if _place(command, values, positional, given) else None
+
+
+def _take(values: Values, param: Param, text: str) -> bool:
+    if param.choices and text not in param.choices:
+        return False
+    value: str | int = text
+    if param.integer:
+        if not text.isascii() or not text.isdigit():
+            return False
+        value = int(text)
+    held = values[param.name]
+    if isinstance(held, list):
+        held.append(value)
+    else:
+        values[param.name] = value
+    return True
+
+
+def _place(command: Command, values: Values, positional: list[str], given: set[str]) -> bool:
+    arguments: Iterator[Param] = (param for param in command.params if param.kind == "argument")
+    for param in arguments:
+        if param.multiple:
+            values[param.name], positional = positional, []
+        elif positional:
+            values[param.name] = positional.pop(0)
+        if param.required and not values[param.name]:
+            if values[param.name] != "":
+                return False
+    missing = any(param.required and param.kind == "option" and param.name not in given for param in command.params)
+    return not positional and not missing

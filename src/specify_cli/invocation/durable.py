@@ -1,0 +1,299 @@
+"""The only code that calls fsync, link and rename: create-exclusive, append, replace.
+
+Every function says what is durable when it returns and what a crash inside it leaves. Folders are opened
+component by component without following symbolic links, so nothing a branch plants under `.kittify/` can
+point a write elsewhere. Errors are EnvironmentFault or StoredDataError; FileExistsError passes through
+where the caller decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
+
+LOCK_WAIT_SECONDS = 10.0
+PRIVATE = 0o600
+SHARED = 0o644
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_UNNAMED_MISSING = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EACCES}
+_LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
+
+
+def write_failed(what: str, error: OSError) -> EnvironmentFault:
+    """The error for a refused write, naming the file and the system's reason."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return EnvironmentFault(
+        "WRITE_FAILED",
+        f"cannot write {what}: {reason}; nothing was recorded and no context is returned",
+        "free space or make the folder writable, then run the same command again",
+    )
+
+
+def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
+    """A descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in its parent.
+
+    Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a component
+    below root is a symbolic link or not a folder.
+    """
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    path = root
+    for part in parts:
+        path = f"{path}/{part}"
+        try:
+            below = _open_below(here, part, create)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise StoredDataError(
+                    "UNSAFE_PATH",
+                    f"{path} is a symbolic link or not a folder; the trail is never followed through one",
+                    f"remove {path} (or move what it points to in its place), then try again",
+                ) from error
+            raise
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def _open_below(here: int, part: str, create: bool) -> int:
+    try:
+        return os.open(part, _DIRECTORY, dir_fd=here)
+    except FileNotFoundError:
+        if not create:
+            raise
+    try:
+        os.mkdir(part, 0o755, dir_fd=here)
+    except FileExistsError:
+        pass
+    else:
+        os.fsync(here)
+    return os.open(part, _DIRECTORY, dir_fd=here)
+
+
+@contextmanager
+def folder(root: str, relative: str, *, create: bool = False) -> Iterator[int]:
+    """`open_folder` for a relative name with `/`, closed on leaving."""
+    fd = open_folder(root, relative.split("/"), create=create)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def open_regular(folder_fd: int, name: str, flags: int, shown: str) -> int:
+    """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE."""
+    try:
+        fd = os.open(name, flags | _REGULAR, dir_fd=folder_fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
+            raise _not_regular(shown) from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_regular(shown)
+    return fd
+
+
+def _not_regular(shown: str) -> InvocationError:
+    return StoredDataError(
+        "NOT_A_REGULAR_FILE",
+        f"{shown} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
+        f"look at it with `ls -l {shown}` and remove it if it does not belong there",
+    )
+
+
+def read_all(fd: int) -> bytes:
+    """Every byte of an open file from its beginning."""
+    out: list[bytes] = []
+    offset = 0
+    while chunk := os.pread(fd, 1 << 20, offset):
+        out.append(chunk)
+        offset += len(chunk)
+    return b"".join(out)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte, continuing after short writes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class Staged:
+    """Bytes on stable storage without a final name yet; `publish` links them, `discard` forgets them.
+
+    A crash before `publish` leaves nothing (unnamed file) or one `.tmp-` file no reader looks at.
+    """
+
+    def __init__(self, folder_fd: int, data: bytes, mode: int) -> None:
+        self._folder = folder_fd
+        self._temp: str | None = None
+        self._fd = self._open(mode)
+        try:
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _open(self, mode: int) -> int:
+        unnamed = getattr(os, "O_TMPFILE", None)
+        if unnamed is not None:
+            try:
+                return os.open(".", unnamed | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self._folder)
+            except OSError as error:
+                if error.errno not in _UNNAMED_MISSING:
+                    raise
+        self._temp = f".tmp-{os.urandom(8).hex()}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self._temp, flags, mode, dir_fd=self._folder)
+
+    def publish(self, name: str) -> None:
+        """Give the bytes their name; never overwrites. Raises FileExistsError, DURABILITY_UNSUPPORTED.
+
+        The name is visible afterwards and durable once the folder is fsynced.
+        """
+        try:
+            if self._temp is None and not self._link(f"/proc/self/fd/{self._fd}", name):
+                self._copy_to_temp()
+            if self._temp is not None and not self._link(self._temp, name):
+                _rename_noreplace(self._folder, self._temp, name)
+                self._temp = None
+        finally:
+            self.discard()
+
+    def _link(self, source: str, name: str) -> bool:
+        try:
+            os.link(
+                source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None
+            )
+        except OSError as error:
+            missing = _LINK_MISSING | {errno.ENOENT} if self._temp is None else _LINK_MISSING
+            if error.errno in missing:
+                return False
+            raise
+        return True
+
+    def _copy_to_temp(self) -> None:
+        data = read_all(self._fd)
+        mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
+        os.close(self._fd)
+        self._fd = -1
+        self._temp = f".tmp-{os.urandom(8).hex()}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._temp, flags, mode, dir_fd=self._folder)
+        write_all(self._fd, data)
+        os.fsync(self._fd)
+
+    def discard(self) -> None:
+        """Release the descriptor and the temporary name, if any."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._temp is not None:
+            try:
+                os.unlink(self._temp, dir_fd=self._folder)
+            except FileNotFoundError:
+                pass
+            self._temp = None
+
+
+def create_exclusive(folder_fd: int, name: str, data: bytes, mode: int) -> None:
+    """A new file with all its bytes, durable with its name on return. Raises FileExistsError.
+
+    A crash leaves either no file of that name or the whole file.
+    """
+    Staged(folder_fd, data, mode).publish(name)
+    os.fsync(folder_fd)
+
+
+def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = True) -> None:
+    """`name` holds the new bytes or, after a crash, the old ones: temp file, fsync, rename, fsync folder."""
+    temp = f".tmp-{os.urandom(8).hex()}"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(temp, flags, mode, dir_fd=folder_fd)
+    try:
+        try:
+            write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temp, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    except BaseException:
+        try:
+            os.unlink(temp, dir_fd=folder_fd)
+        except FileNotFoundError:
+            pass
+        raise
+    if sync:
+        os.fsync(folder_fd)
+
+
+def append(fd: int, data: bytes, *, sync: bool) -> None:
+    """Put `data` behind the end of a locked O_APPEND file; with `sync`, on stable storage on return.
+
+    A write that the file system refuses half-way is cut off again, so a full disk leaves the file as it
+    was. A crash half-way leaves a torn tail, which the next writer adopts or recovers.
+    """
+    before = os.fstat(fd).st_size
+    try:
+        write_all(fd, data)
+    except OSError:
+        os.ftruncate(fd, before)
+        raise
+    if sync:
+        getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def lock(fd: int, shown: str, wait: float = LOCK_WAIT_SECONDS) -> None:
+    """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT."""
+    deadline = time.monotonic() + wait
+    pause = 0.0005
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise EnvironmentFault(
+                    "LOCK_TIMEOUT",
+                    f"{shown} stayed locked by another process for {wait:g} s",
+                    "try again; if it repeats, look for a stuck spec-kitty process",
+                ) from None
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+
+def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
+    """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError, DURABILITY_UNSUPPORTED."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameat2", None)
+    if call is None:
+        raise _unsupported(name)
+    if call(folder_fd, source.encode(), folder_fd, name.encode(), 1) != 0:
+        code = ctypes.get_errno()
+        if code == errno.EEXIST:
+            raise FileExistsError(code, os.strerror(code), name)
+        if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise _unsupported(name)
+        raise OSError(code, os.strerror(code), name)
+
+
+def _unsupported(name: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        "DURABILITY_UNSUPPORTED",
+        f"this file system can neither link nor rename without replacing, so {name} cannot be created safely",
+        "keep the project on a local file system (ext4, xfs, btrfs, apfs, tmpfs)",
+    )

@@ -1,0 +1,302 @@
+"""Which records exist, newest first, without reading them and usually without listing their folders.
+
+The folders are the truth. `invocation-index.jsonl` is derived from their file names, and
+`invocation-index.stamp` remembers the state of the folders (inode, change time) and of the index at the
+moment the two were seen to agree. While both are as the stamp says, the index is read; otherwise the names
+are listed once and index and stamp are made right. Both files may be deleted at any time; whoever edits them
+gains a slower or a wrong-looking list until the next change, never a changed record. A file system clock
+tick in which two changes could hide leaves no stamp, so a race costs a listing, never a row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.errors import CallerError, InvocationError
+from specify_cli.invocation.record import PROFILE_ID_PATTERN, ULID_PATTERN
+from specify_cli.invocation.store import Place
+from specify_cli.invocation.ulid import millis_of, rfc3339
+
+STAMP_VERSION = 1
+
+_BLOCK = 64 * 1024
+_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
+_LINE = re.compile(
+    rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
+    r'"started_at":"[0-9TZ:.-]{24}"\}\n'
+)
+_LINE_BYTES = re.compile(_LINE.pattern.encode("ascii"))
+# Two changes closer than this may carry the same change time: a kernel tick where times have fractions,
+# a second or two where they do not.
+_TICK_NANOS = 100_000_000
+_COARSE_NANOS = 2_000_000_000
+
+
+class Key(NamedTuple):
+    """One row of the index: enough to find the record, ordered by time."""
+
+    invocation_id: str
+    profile_id: str
+
+    def line(self) -> str:
+        profile = f'"{self.profile_id}"' if self.profile_id else "null"
+        started_at = rfc3339(millis_of(self.invocation_id))
+        return f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},"started_at":"{started_at}"}}\n'
+
+
+class Index:
+    """The rows of one project."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.path = f"{root}/{layout.INDEX}"
+        self.scans = 0
+
+    def add(self, key: Key) -> None:
+        """Append one row after its record is durable. A row that cannot be written is found by the next list."""
+        try:
+            with durable.folder(self.root, layout.EVENTS) as folder_fd:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
+                try:
+                    durable.lock(fd, layout.INDEX, wait=0.5)
+                    durable.append(fd, key.line().encode("ascii"), sync=False)
+                finally:
+                    os.close(fd)
+        except (OSError, InvocationError):
+            return
+
+    def newest(self) -> Iterator[Key]:
+        """Every record once, newest first."""
+        if self._agrees():
+            yield from self._read_backwards()
+        else:
+            yield from reversed(self.reconcile())
+
+    def lookup(self, prefix: str) -> list[Key]:
+        """The rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
+        if self._agrees():
+            return list(self._from(prefix))
+        if len(prefix) == 26:
+            near = [key for key in self._tail_block() if key.invocation_id == prefix]
+            if near:
+                return list(dict.fromkeys(near))
+        return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
+
+    def resolve(self, text: str) -> Place:
+        """The one record an id or an unambiguous prefix names.
+
+        Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS.
+        """
+        wanted = text.strip().upper()
+        if _PREFIX.fullmatch(wanted) is None:
+            raise CallerError(
+                "INVALID_ID",
+                f"{text!r} is not an invocation id; expected a ULID (26 letters and digits) or its beginning",
+                "spec-kitty invocations list",
+            )
+        found = [place for key in self.lookup(wanted) if (place := self.place(key)) is not None]
+        if not found and not self.scans:
+            found = [
+                place
+                for key in self.reconcile()
+                if key.invocation_id.startswith(wanted) and (place := self.place(key)) is not None
+            ]
+        if not found:
+            raise CallerError(
+                "INVOCATION_NOT_FOUND",
+                f"no record has the id {wanted}{'…' if len(wanted) < 26 else ''} in {self.root}",
+                "spec-kitty invocations list",
+            )
+        if len({place.invocation_id for place in found}) > 1:
+            raise CallerError(
+                "INVOCATION_AMBIGUOUS",
+                f"{len(found)} records begin with {wanted}; expected one",
+                "give more letters of the id",
+                candidates=[{"invocation_id": place.invocation_id} for place in found[:20]],
+            )
+        return found[0]
+
+    def place(self, key: Key) -> Place | None:
+        """Where a row's record lies now, or None if it is gone."""
+        names = [f"{key.invocation_id}.jsonl"]
+        if key.profile_id:
+            names.insert(0, layout.record_name(key.profile_id, key.invocation_id))
+        for folder in (layout.RECORDS, layout.trail_folder(key.invocation_id), layout.OLDER_RECORDS):
+            for name in names:
+                if os.path.lexists(f"{self.root}/{folder}/{name}"):
+                    return Place(folder, name, key.invocation_id, key.profile_id or None)
+        return None
+
+    def reconcile(self) -> list[Key]:
+        """List the names, make index and stamp right, give every row oldest first."""
+        self.scans += 1
+        now = time.time_ns()
+        folders = self._folders()
+        before = self._states(folders)
+        keys = sorted(self._scan(folders))
+        settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
+        try:
+            if self._recorded() != keys:
+                self._rewrite(keys)
+            if settled:
+                self._write_stamp(before)
+        except (OSError, InvocationError):
+            pass  # derived files: a project that cannot be written to is listed from its names each time
+        return keys
+
+    def _scan(self, folders: Iterable[str]) -> set[Key]:
+        keys: set[Key] = set()
+        for folder in folders:
+            if folder == layout.TRAIL:
+                continue
+            try:
+                with durable.folder(self.root, folder) as fd:
+                    names = os.listdir(fd)
+            except FileNotFoundError:
+                continue
+            parse = layout.parse_record_name
+            keys.update(Key(ids[1], ids[0] or "") for name in names if (ids := parse(name)) is not None)
+        return keys
+
+    def _folders(self) -> list[str]:
+        months: list[str] = []
+        try:
+            with durable.folder(self.root, layout.TRAIL) as fd:
+                months = [f"{layout.TRAIL}/{name}" for name in sorted(os.listdir(fd)) if not name.startswith(".")]
+        except FileNotFoundError:
+            pass
+        months = [month for month in months if os.path.isdir(f"{self.root}/{month}")]
+        return [layout.RECORDS, layout.TRAIL, *months, layout.OLDER_RECORDS]
+
+    def _states(self, folders: Iterable[str]) -> list[list[object]]:
+        out: list[list[object]] = []
+        for folder in folders:
+            try:
+                state = os.stat(f"{self.root}/{folder}", follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                out.append([folder, None, None])
+            else:
+                out.append([folder, state.st_ino, state.st_ctime_ns])
+        return out
+
+    def _index_state(self) -> list[int] | None:
+        try:
+            state = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return [state.st_ino, state.st_size, state.st_ctime_ns]
+
+    def _agrees(self) -> bool:
+        try:
+            with durable.folder(self.root, layout.EVENTS) as folder_fd:
+                fd = durable.open_regular(folder_fd, "invocation-index.stamp", os.O_RDONLY, layout.INDEX_STAMP)
+                try:
+                    stamp = json.loads(durable.read_all(fd))
+                finally:
+                    os.close(fd)
+        except (OSError, ValueError, InvocationError):
+            return False
+        return bool(
+            isinstance(stamp, dict)
+            and stamp.get("v") == STAMP_VERSION
+            and stamp.get("index") == self._index_state()
+            and stamp.get("folders") == self._states(self._folders())
+        )
+
+    def _write_stamp(self, folders: list[list[object]]) -> None:
+        stamp = {"v": STAMP_VERSION, "index": self._index_state(), "folders": folders}
+        with durable.folder(self.root, layout.EVENTS) as fd:
+            data = json.dumps(stamp, sort_keys=True).encode()
+            durable.replace(fd, "invocation-index.stamp", data, durable.PRIVATE, sync=False)
+
+    def _recorded(self) -> list[Key] | None:
+        try:
+            data = self._read()
+        except FileNotFoundError:
+            return []
+        rows = _LINE_BYTES.findall(data)
+        if data.count(b"\n") != len(rows) or (data and not data.endswith(b"\n")):
+            return None
+        return [Key(row[0].decode("ascii"), row[1].decode("ascii")) for row in rows]
+
+    def _read(self) -> bytes:
+        with durable.folder(self.root, layout.EVENTS) as folder_fd:
+            fd = durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX)
+            try:
+                return durable.read_all(fd)
+            finally:
+                os.close(fd)
+
+    def _rewrite(self, keys: list[Key]) -> None:
+        if not keys and not os.path.lexists(self.path):
+            return
+        with durable.folder(self.root, layout.EVENTS, create=True) as fd:
+            data = "".join(key.line() for key in keys).encode("ascii")
+            durable.replace(fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
+
+    def _read_backwards(self) -> Iterator[Key]:
+        try:
+            with open(self.path, "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                rest = b""
+                while end > 0:
+                    start = max(0, end - _BLOCK)
+                    file.seek(start)
+                    block = file.read(end - start) + rest
+                    cut = 0 if start == 0 else block.find(b"\n") + 1
+                    rest, end = block[:cut], start
+                    for row in reversed(_LINE_BYTES.findall(block[cut:])):
+                        yield Key(row[0].decode("ascii"), row[1].decode("ascii"))
+        except FileNotFoundError:
+            return
+
+    def _tail_block(self) -> list[Key]:
+        try:
+            with open(self.path, "rb") as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - _BLOCK))
+                rows = _LINE_BYTES.findall(file.read())
+        except OSError:
+            return []
+        return [Key(row[0].decode("ascii"), row[1].decode("ascii")) for row in rows]
+
+    def _from(self, prefix: str) -> Iterator[Key]:
+        """The rows that begin with `prefix`, found by bisection in the sorted index."""
+        try:
+            with open(self.path, "rb") as file:
+                low, high = 0, file.seek(0, os.SEEK_END)
+                while low < high:
+                    middle = (low + high) // 2
+                    file.seek(middle)
+                    if middle:
+                        file.readline()
+                    row = _LINE_BYTES.match(file.readline())
+                    if row is not None and row.group(1).decode("ascii") < prefix:
+                        low = middle + 1
+                    else:
+                        high = middle
+                file.seek(low)
+                if low:
+                    file.readline()
+                for raw in file:
+                    row = _LINE_BYTES.match(raw)
+                    if row is None or not row.group(1).decode("ascii").startswith(prefix):
+                        return
+                    yield Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
+        except FileNotFoundError:
+            return
+
+
+def _is_settled(state: list[object], now: int) -> bool:
+    changed = state[2]
+    if not isinstance(changed, int):
+        return True
+    margin = _COARSE_NANOS if changed % 1_000_000_000 == 0 else _TICK_NANOS
+    return now - changed > margin

@@ -1,0 +1,369 @@
+"""The reading side: rows, one invocation whole, its newest events, and verify over a project's files.
+
+Nothing here writes a record. A file that cannot be read as one is named, never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.project import Project
+from specify_cli.invocation.record import Entry, Record, fold, fold_entries
+from specify_cli.invocation.seal import MAX_LINE, open_line
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
+from specify_cli.invocation.verify import (
+    Finding,
+    RecordReport,
+    corpus_objects,
+    finding,
+    manifest_objects,
+    verify_record,
+)
+
+_HEAD = 32 * 1024
+
+
+class Row(NamedTuple):
+    """One invocation in a list."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    started_at: str | None
+    completed_at: str | None
+    status: str
+    outcome: str | None
+    run_kind: str | None
+    sealed: bool
+    request: str | None
+    mode_of_work: str | None
+    parent_invocation_id: str | None
+    path: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/invocation-row.json`."""
+        return self._asdict()
+
+
+class Filters(NamedTuple):
+    """Which rows a list wants; None means all. `since` is an RFC 3339 time or its beginning."""
+
+    profile: str | None = None
+    action: str | None = None
+    status: str | None = None
+    since: str | None = None
+    parent: str | None = None
+
+    def accept(self, row: Row) -> bool:
+        return (
+            (self.profile is None or row.profile_id == self.profile)
+            and (self.action is None or row.action == self.action)
+            and (self.status is None or row.status == self.status)
+            and (self.parent is None or (row.parent_invocation_id or "").startswith(self.parent.upper()))
+        )
+
+
+class Listing(NamedTuple):
+    """The rows found, newest first, and the records that could not be read."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+
+def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
+    """At most `limit` rows that the filters accept, newest first."""
+    index = Index(project.root)
+    rows: list[Row] = []
+    problems: list[str] = []
+    for key in index.newest():
+        if len(rows) >= limit or (filters.since is not None and started_before(key.line(), filters.since)):
+            break
+        if filters.profile is not None and key.profile_id not in ("", filters.profile):
+            continue
+        place = index.place(key)
+        if place is None:
+            continue
+        try:
+            row = read_row(project.root, place)
+        except (OSError, InvocationError) as error:
+            problems.append(f"{place.path}: {error}")
+            continue
+        if row is None:
+            problems.append(f"{place.path}: no started line can be read; run `spec-kitty invocations verify --all`")
+        elif filters.accept(row):
+            rows.append(row)
+    return Listing(tuple(rows), tuple(problems))
+
+
+def started_before(index_line: str, since: str) -> bool:
+    """Whether an index row began before a moment given as RFC 3339 text or its beginning."""
+    return str(json.loads(index_line)["started_at"]) < since
+
+
+def read_row(root: str, place: Place) -> Row | None:
+    """A row from the first and last lines of a record; a long middle is not read."""
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+        try:
+            size = os.fstat(fd).st_size
+            if size <= 2 * _HEAD:
+                return _row(fold_ends(os.pread(fd, size, 0)), place)
+            head = os.pread(fd, _HEAD, 0)
+            tail = os.pread(fd, _HEAD, size - _HEAD)
+            first, rest = head.find(b"\n") + 1, tail.find(b"\n") + 1
+            if first and b"\n" in tail[rest:] and _is_sealed(head[:first]):
+                return _row(fold_ends(head[:first] + tail[rest:]), place)
+            return _row(fold(durable.read_all(fd)), place)
+        finally:
+            os.close(fd)
+
+
+def fold_ends(data: bytes) -> Record | None:
+    """The record as its first and last whole lines tell it; older records are folded whole."""
+    first = data.find(b"\n") + 1
+    if not first:
+        return None
+    if not _is_sealed(data[:first]):
+        return fold(data)
+    end = data.rfind(b"\n")
+    last = data.rfind(b"\n", 0, end) + 1
+    pieces = [data[:first]] if last == 0 else [data[:first], data[last : end + 1]]
+    entries = []
+    for piece in pieces:
+        try:
+            fields = json.loads(piece)
+        except ValueError:
+            continue
+        if isinstance(fields, dict):
+            entries.append(Entry(fields, fields.pop("~", None), 0, ()))
+    record = fold_entries(entries)
+    return record if record is not None else fold(data)
+
+
+def _is_sealed(line: bytes) -> bool:
+    return line[-73:-67] == b',"~":"'
+
+
+def _row(record: Record | None, place: Place) -> Row | None:
+    if record is None:
+        return None
+    started, completed = record.started, record.completed or {}
+
+    def text(values: Mapping[str, object], key: str) -> str | None:
+        value = values.get(key)
+        return None if value is None else str(value)
+
+    return Row(
+        invocation_id=place.invocation_id,
+        profile_id=text(started, "profile_id"),
+        action=text(started, "action"),
+        started_at=text(started, "started_at"),
+        completed_at=text(completed, "completed_at"),
+        status=record.status,
+        outcome=text(completed, "outcome"),
+        run_kind=text(started, "run_kind") or "live",
+        sealed=record.sealed,
+        request=text(started, "request_text"),
+        mode_of_work=text(started, "mode_of_work"),
+        parent_invocation_id=text(started, "parent_invocation_id"),
+        path=place.path,
+    )
+
+
+def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
+    """One invocation whole: row, timeline, where its context came from, evidence, findings.
+
+    The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
+    """
+    place = Index(project.root).resolve(invocation_id)
+    data = FileRecordStore(project.root).read(place)
+    record = fold(data)
+    row = _row(record, place)
+    report = verify_place(project, place)
+    if record is None or row is None:
+        from specify_cli.invocation.errors import StoredDataError
+
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    started, completed = record.started, record.completed or {}
+    response = next((entry.fields for entry in record.entries if entry.event == "retrieval_response"), {})
+    request = next((entry.fields for entry in record.entries if entry.event == "retrieval_request"), {})
+    return {
+        **row.as_value(),
+        "context": {
+            "hash": started.get("governance_context_hash"),
+            "available": bool(started.get("governance_context_available")),
+            "snapshot": started.get("snapshot"),
+            "query": request.get("query"),
+            "hits": response.get("hits", []),
+            "filters_applied": response.get("filters_applied", []),
+            "error": response.get("error"),
+        },
+        "evidence": {
+            "evidence_ref": completed.get("evidence_ref"),
+            "evidence_name": completed.get("evidence_name"),
+            "artifacts": [_linked(entry) for entry in record.entries if entry.event == "artifact_link"],
+            "commits": [entry.fields.get("sha") for entry in record.entries if entry.event == "commit_link"],
+        },
+        "events": [
+            {**entry.fields, "~": entry.seal, "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq')}"}
+            for entry in record.entries
+        ],
+        "findings": [item.as_value() for item in report.findings],
+    }
+
+
+def _linked(entry: Entry) -> dict[str, object]:
+    return {"ref": entry.fields.get("ref"), "digest": entry.fields.get("digest")}
+
+
+def newest_id(project: Project) -> str | None:
+    """The id of the newest record, or None in an empty project."""
+    key = next(Index(project.root).newest(), None)
+    return None if key is None else key.invocation_id
+
+
+def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[str, object]], int]:
+    """The whole lines after a byte offset, parsed, and the offset behind them."""
+    data = FileRecordStore(project.root).read(place)
+    end = data.rfind(b"\n") + 1
+    events: list[dict[str, object]] = []
+    for raw in data[offset:end].split(b"\n")[:-1]:
+        line = open_line(raw)
+        if line.fields is not None:
+            events.append(line.fields)
+    return events, max(end, offset)
+
+
+# --- verify
+
+
+def read_lines(fd: int) -> Iterator[bytes]:
+    """The lines of a file with their LF, one at a time; an overlong one comes in pieces."""
+    with os.fdopen(os.dup(fd), "rb") as file:
+        while raw := file.readline(MAX_LINE + 1):
+            yield raw
+
+
+def verify_place(project: Project, place: Place) -> RecordReport:
+    """Seals, chain, sequence, ids, tail and objects of one record, and its copy in the trail."""
+    report = _verify_file(project.root, place)
+    if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+        return report
+    extra = list(_object_findings(project, report))
+    twin = layout.trail_folder(place.invocation_id)
+    if place.folder == layout.RECORDS and os.path.lexists(f"{project.root}/{twin}/{place.name}"):
+        store = FileRecordStore(project.root)
+        if store.read(place) != store.read(place._replace(folder=twin)):
+            extra.append(finding("COPIES_DIFFER", report.file, None, 0, f"{twin}/{place.name}"))
+    return report._replace(findings=(*report.findings, *extra))
+
+
+def _verify_file(root: str, place: Place) -> RecordReport:
+    try:
+        with durable.folder(root, place.folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+            try:
+                ids = layout.parse_record_name(place.name)
+                return verify_record(read_lines(fd), file=place.path, name_ids=ids)
+            finally:
+                os.close(fd)
+    except InvocationError as error:
+        return _unread(place.path, "NOT_A_REGULAR_FILE", str(error))
+    except OSError as error:
+        return _unread(place.path, "UNREADABLE_FILE", str(error))
+
+
+def _unread(path: str, code: str, detail: str) -> RecordReport:
+    return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
+
+
+def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding]:
+    objects = FileObjectStore(project.root)
+    pending = [(named.digest, named.field, named.seq, named.offset) for named in report.objects]
+    seen: set[str] = set()
+    while pending:
+        digest, field, seq, offset = pending.pop(0)
+        if digest in seen:
+            continue
+        seen.add(digest)
+        try:
+            data = objects.get(digest)
+        except layout.PathError:
+            yield finding("OBJECT_MISSING", report.file, seq, offset, f"{field} is no SHA-256: {digest}")
+            continue
+        except InvocationError as error:
+            code = "OBJECT_MISSING" if error.code == "OBJECT_MISSING" else "OBJECT_ALTERED"
+            yield finding(code, report.file, seq, offset, f"{field} {digest}")
+            continue
+        if field in ("snapshot", "corpus"):
+            named = manifest_objects(data) if field == "snapshot" else corpus_objects(data)
+            if named is None:
+                yield finding("SNAPSHOT_INVALID", report.file, seq, offset, f"{field} {digest}")
+                continue
+            if field == "snapshot":
+                project_profiles = _project_profiles(objects, data)
+                named = (*named, *project_profiles)
+            corpus = json.loads(data).get("corpus") if field == "snapshot" else None
+            pending += [(name, "corpus" if name == corpus else "snapshot member", seq, offset) for name in named]
+
+
+def _project_profiles(objects: FileObjectStore, manifest: bytes) -> tuple[str, ...]:
+    """The profile digests of a manifest that are objects of their own, not entries of the shipped bundle."""
+    value = json.loads(manifest)
+    try:
+        shipped = json.loads(objects.get(str(value.get("shipped"))))
+        known = {entry["sha256"] for entry in shipped["files"].values()}
+    except (InvocationError, layout.PathError, ValueError, KeyError, TypeError, AttributeError):
+        return ()
+    return tuple(sorted({str(digest) for digest in value["profiles"].values()} - known))
+
+
+def verify_all(project: Project) -> Iterator[RecordReport]:
+    """A report for every record the project's folders hold, each read once and let go."""
+    index = Index(project.root)
+    for key in reversed(index.reconcile()):
+        place = index.place(key)
+        if place is not None:
+            yield verify_place(project, place)
+
+
+def verify_path(path: str) -> RecordReport:
+    """Seals, chain, sequence and ids of a file anywhere; the objects it names are not at hand."""
+    full = os.path.abspath(path)
+    place = Place(os.path.dirname(full), os.path.basename(full), "", None)
+    try:
+        folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        return _unread(path, "UNREADABLE_FILE", str(error))
+    try:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
+    except InvocationError as error:
+        return _unread(path, "NOT_A_REGULAR_FILE", str(error))
+    except OSError as error:
+        return _unread(path, "UNREADABLE_FILE", str(error))
+    finally:
+        os.close(folder_fd)
+    try:
+        return verify_record(read_lines(fd), file=path, name_ids=layout.parse_record_name(place.name))
+    finally:
+        os.close(fd)
+
+
+def unexpected_names(project: Project) -> Iterable[str]:
+    """Files in the records' folder that no reader takes for a record."""
+    known = {place.name for place in places(project.root, [layout.RECORDS])}
+    try:
+        names = os.listdir(f"{project.root}/{layout.RECORDS}")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return sorted(name for name in names if name not in known and not name.startswith("."))

@@ -1,0 +1,189 @@
+"""Where a project begins, where its git directory is and what its config says.
+
+Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends at the
+worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from doctrine.load import ParseCache, SourceError, read_source
+from doctrine.yaml_reader import YamlError
+from specify_cli.invocation import layout
+from specify_cli.invocation.errors import CallerError, StoredDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRAILS = ("private", "committed")
+CAPTURE_MODES = ("off", "hash", "summary", "full")
+CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
+    "capture_llm_io": ("prompt", "response"),
+    "capture_tool_io": ("tool_args", "tool_output"),
+}
+DEFAULT_CAPTURE = "summary"
+
+
+class Config(NamedTuple):
+    """`.kittify/config.yaml` as values; `data` is None where there is no file."""
+
+    project_uuid: str | None
+    trail: str
+    capture: dict[str, str]
+    data: bytes | None
+
+
+class Project(NamedTuple):
+    """A project's top folder, its git directory (shared by its worktrees) if it has one, its config."""
+
+    root: str
+    git_dir: str | None
+    config: Config
+
+    @property
+    def parse_cache_path(self) -> str | None:
+        """The cache of parsed project files: in the git directory, where no branch can plant one."""
+        return None if self.git_dir is None else f"{self.git_dir}/kittify/parse-cache.json"
+
+
+def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
+    """(project root, git directory) for a folder: design §4. `home` itself is no project's ancestor."""
+    here = os.path.abspath(start)
+    first = here
+    kittify: str | None = None
+    while True:
+        if kittify is None and (here == first or here != home) and os.path.isdir(f"{here}/{layout.KITTIFY}"):
+            kittify = here
+        if os.path.lexists(f"{here}/.git"):
+            return kittify or here, _git_dir(here)
+        parent = os.path.dirname(here)
+        if parent == here:
+            return kittify or first, None
+        here = parent
+
+
+def _git_dir(top: str) -> str | None:
+    path = f"{top}/.git"
+    if not os.path.isdir(path):
+        pointer = _small_text(path)
+        if pointer is None or not pointer.startswith("gitdir: "):
+            return None
+        path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
+    common = _small_text(f"{path}/commondir")
+    if common is not None:
+        path = os.path.normpath(os.path.join(path, common.strip()))
+    return path if os.path.isdir(path) else None
+
+
+def _small_text(path: str) -> str | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(fd, 4096).decode("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def load_project(start: str, home: str | None = None) -> tuple[Project, ParseCache]:
+    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID."""
+    root, git_dir = find_root(start, home)
+    bare = Project(root, git_dir, Config(None, "private", {}, None))
+    cache = ParseCache(bare.parse_cache_path)
+    return bare._replace(config=_load_config(root, cache)), cache
+
+
+def _load_config(root: str, cache: ParseCache) -> Config:
+    try:
+        source = read_source(root, layout.CONFIG)
+        if source is None:
+            return parse_config({}, None)
+        document = cache.parse(source)
+    except SourceError as error:
+        raise _invalid("the file", "a readable plain file", error.problem.reason) from error
+    except YamlError as error:
+        raise _invalid(f"line {error.line}" if error.line else "the file", "readable YAML", error.reason) from error
+    return parse_config(document, source.data)
+
+
+def parse_config(document: object, data: bytes | None) -> Config:
+    """The config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
+    top = _mapping(document, "the document")
+    backend = top.get("memory_backend", "files")
+    if backend != "files":
+        raise _invalid("memory_backend", "files", repr(backend))
+    trail = top.get("trail", "private")
+    if trail not in TRAILS:
+        raise _invalid("trail", " or ".join(TRAILS), repr(trail))
+    uuid = _mapping(top.get("project"), "project").get("uuid")
+    if uuid is not None and not isinstance(uuid, str):
+        raise _invalid("project.uuid", "a UUID", repr(uuid))
+    return Config(uuid, str(trail), _capture(_mapping(top.get("audit"), "audit")), data)
+
+
+def _capture(audit: Mapping[str, object]) -> dict[str, str]:
+    modes: dict[str, str] = {}
+    for key, sides in CAPTURE_SIDES.items():
+        value = audit.get(key, DEFAULT_CAPTURE)
+        given = value if isinstance(value, dict) else dict.fromkeys(sides, value)
+        unknown = sorted(set(given) - set(sides))
+        if unknown:
+            raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
+        for side in sides:
+            mode = given.get(side, DEFAULT_CAPTURE)
+            if mode is False:  # YAML 1.1 writers mean off
+                mode = "off"
+            if mode not in CAPTURE_MODES:
+                raise _invalid(f"audit.{key}", ", ".join(CAPTURE_MODES), repr(mode))
+            modes[side] = str(mode)
+    return modes
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _invalid(where, "a mapping", repr(value))
+    return value
+
+
+def _invalid(where: str, expected: str, found: str) -> StoredDataError:
+    return StoredDataError(
+        "CONFIG_INVALID",
+        f"{layout.CONFIG}: {where}: expected {expected}, found {found}",
+        f"correct {where} in {layout.CONFIG}",
+    )
+
+
+def valid_request(text: str, limit: int = 1024 * 1024) -> str:
+    """The request itself. Raises CallerError for NUL, lone surrogates, oversize or no text at all."""
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise CallerError(
+            "REQUEST_INVALID",
+            f"the request holds a lone surrogate at character {error.start}; expected valid Unicode text",
+            "send the request as UTF-8, for example: spec-kitty do - < request.txt",
+        ) from error
+    if size > limit:
+        raise CallerError(
+            "REQUEST_TOO_LARGE",
+            f"the request has {size} bytes; at most {limit} are taken",
+            "put the material into a file of the project and name that file in a shorter request",
+        )
+    if "\0" in text:
+        raise CallerError(
+            "REQUEST_INVALID",
+            f"the request holds a NUL character at {text.index(chr(0))}; expected text",
+            "remove the NUL character and send the request again",
+        )
+    if not text.strip():
+        raise CallerError(
+            "EMPTY_REQUEST", "the request is empty", 'say what to do, for example: spec-kitty do "fix the login test"'
+        )
+    return text

@@ -1,0 +1,59 @@
+"""What the router chooses by: the project's profiles, over AgentProfileRepository, and the shipped table."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from doctrine.agent_profiles.repository import AgentProfileRepository
+from specify_cli.invocation import layout
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.router import RouterTable
+
+if TYPE_CHECKING:
+    from doctrine.agent_profiles.profile import AgentProfile
+    from doctrine.load import ParseCache, Problem
+
+
+class ProfileRegistry:
+    """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older folder."""
+
+    def __init__(self, root: str, cache: ParseCache | None = None) -> None:
+        folders = (f"{root}/{layout.OLDER_PROFILES}", f"{root}/{layout.PROFILES}")
+        self._repository = AgentProfileRepository(project_dir=folders, cache=cache)
+
+    def all(self) -> tuple[AgentProfile, ...]:
+        """Every profile that can be read, by id."""
+        return tuple(self._repository.all())
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The project files that cannot be used, each with line, reason and repair."""
+        return tuple(self._repository.problems)
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """The bytes of every project profile in use, by SHA-256."""
+        return dict(self._repository.sources)
+
+    def get(self, profile_id: str) -> AgentProfile:
+        """One profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
+        found = self._repository.get(profile_id)
+        if found is None:
+            raise CallerError(
+                "PROFILE_NOT_FOUND",
+                f"no profile has the id {profile_id!r}",
+                "spec-kitty profiles list",
+                candidates=[
+                    {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}
+                    for profile in self.all()
+                ],
+            )
+        return found
+
+
+def shipped_table() -> RouterTable:
+    """The router's table as this build ships it."""
+    path = os.path.join(os.path.dirname(__file__), "router_table.json")
+    with open(path, "rb") as file:
+        return RouterTable.from_bytes(file.read())

@@ -1,0 +1,96 @@
+"""The manifest of everything a decision depended on but the request (docs/format.md §5).
+
+Invocations under unchanged rules share one manifest object. A member that is null means "deliberately
+none"; an absent one "never captured". Digests of project files name objects that hold their bytes as read;
+digests of shipped profiles name entries of the shipped bundle, itself one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from specify_cli.invocation.seal import canonical, digest_of
+
+MANIFEST_VERSION = 1
+# Bumped when a decision recorded before would come out differently under the code that follows.
+CODE_VERSIONS: Mapping[str, int] = {"router": 1, "retrieval": 1, "context": 1, "redaction": 1}
+
+
+class Snapshot(NamedTuple):
+    """The manifest's bytes and the objects it names: `members` first on disk, the manifest last."""
+
+    manifest: bytes
+    corpus: bytes
+    members: tuple[bytes, ...]
+
+
+def take(
+    *,
+    profiles: Mapping[str, str],
+    profile_sources: Sequence[bytes],
+    router_table: bytes,
+    router_table_digest: str,
+    policy: str | None,
+    policy_state: str,
+    graph: str,
+    shipped: bytes,
+    shipped_digest: str,
+    corpus: Mapping[str, str],
+    files: Mapping[str, str],
+    unreadable: Mapping[str, str],
+    blobs: Sequence[bytes],
+    config: Mapping[str, object],
+    facts: Mapping[str, object],
+    build: str | None,
+    runtime: Mapping[str, str],
+) -> Snapshot:
+    """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
+    corpus_value = {
+        "v": MANIFEST_VERSION,
+        "shipped": shipped_digest,
+        "project": dict(corpus),
+        "files": dict(files),
+        "unreadable": dict(unreadable),
+    }
+    corpus_bytes = canonical(corpus_value)
+    manifest = {
+        "v": MANIFEST_VERSION,
+        "profiles": dict(profiles),
+        "router_table": router_table_digest,
+        "policy": policy,
+        "policy_state": policy_state,
+        "graph": graph,
+        "corpus": digest_of(corpus_value),
+        "shipped": shipped_digest,
+        "config": dict(config),
+        "facts": dict(facts),
+        "code": {**CODE_VERSIONS, "build": build},
+        "runtime": dict(runtime),
+    }
+    members = (*profile_sources, router_table, shipped, *blobs, corpus_bytes)
+    return Snapshot(canonical(manifest), corpus_bytes, members)
+
+
+def execution_hash(
+    *,
+    request: str,
+    action: str,
+    profile: str,
+    policy: str | None,
+    tools: Mapping[str, str],
+    program: str | None,
+    limits: Mapping[str, int] | None,
+) -> str:
+    """What a resumed run must still agree on, member by member (design §5)."""
+    return digest_of(
+        {
+            "request": request,
+            "action": action,
+            "profile": profile,
+            "policy": policy,
+            "tools": dict(tools),
+            "program": program,
+            "limits": None if limits is None else dict(limits),
+        }
+    )

@@ -1,0 +1,421 @@
+"""Records and objects: two Protocols, each with a file and an in-memory implementation.
+
+Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain however
+many writers race; an object's bytes hash to its name on every read. The file store adds: what it returned
+from is on stable storage (docs/format.md §6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_append
+from specify_cli.invocation.seal import MAX_LINE, open_line
+
+MAX_OBJECT = 64 * 1024 * 1024
+# A folder entry older than this has reached the disk with the file system's own periodic flush, whether or
+# not the writer that made it came to its fsync.
+SETTLED_SECONDS = 60.0
+
+_WINDOW = 64 * 1024
+_GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
+_IGNORE_ALL = b"*\n"
+_IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n/.gitignore\n"
+
+Body = dict[str, object]
+
+
+class Place(NamedTuple):
+    """Where a record lies: folder below the root, file name, the ids its name holds."""
+
+    folder: str
+    name: str
+    invocation_id: str
+    profile_id: str | None
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+
+class Held(NamedTuple):
+    """A record under its writer's lock: its first line's fields and its last line."""
+
+    started: Mapping[str, object]
+    tip: Tip
+
+
+Compose = Callable[[Held], Sequence[Body]]
+
+
+class RecordStore(Protocol):
+    """Where records live."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """A new record with all its bytes. Raises FileExistsError, InvocationError."""
+
+    def read(self, place: Place) -> bytes:
+        """The bytes of a record. Raises FileNotFoundError, StoredDataError."""
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        """Seal the bodies `compose` gives for the held record behind its last line.
+
+        `compose` may raise to refuse; nothing is written then. Raises StoredDataError RECORD_DAMAGED,
+        RECORD_UNSEALED, FORMAT_TOO_NEW.
+        """
+
+    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
+        """The place of a record whose profile is one of these, without listing a folder."""
+
+
+class ObjectStore(Protocol):
+    """Immutable bytes by their SHA-256."""
+
+    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
+        """Keep these; whoever sees a root later may rely on every member."""
+
+    def get(self, digest: str) -> bytes:
+        """The bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
+
+
+def digest(data: bytes) -> str:
+    """The name of an object: SHA-256, lowercase hex."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def _refused(place: Place, refusal: Refusal) -> StoredDataError:
+    return StoredDataError(
+        refusal.code,
+        f"{place.path} cannot be continued: {refusal.message}",
+        f"spec-kitty invocations verify {place.invocation_id}",
+    )
+
+
+def _compose(place: Place, plan: AppendPlan, head: bytes, compose: Compose) -> tuple[bytes, Tip]:
+    """The bytes to append and the new tip: the one decision both stores share."""
+    started = open_line(head).fields
+    if started is None:
+        raise _refused(place, Refusal("RECORD_DAMAGED", "its first line cannot be read"))
+    if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
+        # The adopted line closes the record, so it gets its LF whatever the caller decides.
+        return plan.prefix, plan.tip
+    bodies = compose(Held(started, plan.tip))
+    if not bodies:
+        return b"", plan.tip
+    data, tip = chain(plan.tip, place.invocation_id, bodies)
+    return plan.prefix + data, tip
+
+
+class MemoryRecordStore:
+    """Records in memory, for tests and for deciding without a disk."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, bytes] = {}
+
+    def create(self, name: str, data: bytes) -> None:
+        if name in self.records:
+            raise FileExistsError(name)
+        self.records[name] = data
+
+    def read(self, place: Place) -> bytes:
+        if place.name not in self.records:
+            raise FileNotFoundError(place.name)
+        return self.records[place.name]
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        data = self.read(place)
+        plan = plan_append(data, place.invocation_id, at)
+        if isinstance(plan, Refusal):
+            raise _refused(place, plan)
+        added, tip = _compose(place, plan, data[: data.index(b"\n")], compose)
+        self.records[place.name] = data + added
+        return tip
+
+    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
+        for profile_id in profile_ids:
+            name = layout.record_name(profile_id, invocation_id)
+            if name in self.records:
+                return Place(layout.RECORDS, name, invocation_id, profile_id)
+        return None
+
+
+class MemoryObjectStore:
+    """Objects in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
+        for data in (*members, *roots):
+            self.objects[digest(data)] = data
+
+    def get(self, digest: str) -> bytes:
+        if digest not in self.objects:
+            raise _missing(digest)
+        return _checked(digest, self.objects[digest])
+
+
+class FileRecordStore:
+    """Records as files below `.kittify/events/profile-invocations/`, published to `.kittify/trail/`."""
+
+    def __init__(self, root: str, trail: str = "private") -> None:
+        self.root = root
+        self.trail = trail
+        self.mode = durable.PRIVATE
+
+    def prepare(self) -> None:
+        """Make the records' folder and keep git away from it; what every first write needs."""
+        try:
+            with durable.folder(self.root, layout.RECORDS, create=True):
+                self._shield()
+        except OSError as error:
+            raise durable.write_failed(layout.RECORDS, error) from error
+
+    def create(self, name: str, data: bytes) -> None:
+        try:
+            with durable.folder(self.root, layout.RECORDS, create=True) as fd:
+                durable.create_exclusive(fd, name, data, self.mode)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
+
+    def read(self, place: Place) -> bytes:
+        with durable.folder(self.root, place.folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+            try:
+                return durable.read_all(fd)
+            finally:
+                os.close(fd)
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        with durable.folder(self.root, place.folder) as folder_fd:
+            try:
+                fd = self._hold(folder_fd, place)
+            except PermissionError as error:
+                raise durable.write_failed(place.path, error) from error
+            try:
+                plan = self._plan(fd, place, at)
+                data, tip = _compose(place, plan, _first_line(fd), compose)
+                if data:
+                    durable.append(fd, data, sync=sync)
+                return tip
+            except OSError as error:
+                raise durable.write_failed(place.path, error) from error
+            finally:
+                os.close(fd)
+
+    def _hold(self, folder_fd: int, place: Place) -> int:
+        while True:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDWR | os.O_APPEND, place.path)
+            try:
+                durable.lock(fd, place.path)
+                held, there = os.fstat(fd), os.stat(place.name, dir_fd=folder_fd, follow_symlinks=False)
+                if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+
+    def _plan(self, fd: int, place: Place, at: str) -> AppendPlan:
+        size = os.fstat(fd).st_size
+        start = max(0, size - _WINDOW)
+        window = os.pread(fd, size - start, start)
+        if start:
+            cut = window.find(b"\n") + 1
+            window = window[cut:]
+        plan = plan_append(window, place.invocation_id, at)
+        if isinstance(plan, Refusal) and start:
+            plan = plan_append(durable.read_all(fd), place.invocation_id, at)
+        if isinstance(plan, Refusal):
+            raise _refused(place, plan)
+        return plan
+
+    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
+        names = [(layout.record_name(profile_id, invocation_id), profile_id) for profile_id in profile_ids]
+        for folder in (layout.RECORDS, layout.trail_folder(invocation_id)):
+            for name, profile_id in names:
+                if os.path.lexists(f"{self.root}/{folder}/{name}"):
+                    return Place(folder, name, invocation_id, profile_id)
+        return None
+
+    def publish(self, place: Place) -> str | None:
+        """Copy a finished record to the trail if it is not there; the path of the copy if made now.
+
+        Recovery is calling it again: the copy is created whole or not at all and never overwritten.
+        """
+        folder = layout.trail_folder(place.invocation_id)
+        if self.trail != "committed" or place.folder == folder:
+            return None
+        data = self.read(place)
+        try:
+            with durable.folder(self.root, folder, create=True) as fd:
+                self.shield_folder(layout.TRAIL, {".gitattributes": _GITATTRIBUTES})
+                durable.create_exclusive(fd, place.name, data, durable.SHARED)
+        except FileExistsError:
+            return None
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{place.name}", error) from error
+        return f"{folder}/{place.name}"
+
+    def _shield(self) -> None:
+        """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
+        ignore = _IGNORE_ALL if self.trail == "private" else _IGNORE_DERIVED
+        self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": _GITATTRIBUTES})
+        if self.trail == "committed":
+            self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
+
+    def shield_folder(self, relative: str, files: Mapping[str, bytes]) -> None:
+        """Give a folder its nested git files where they are absent or differ."""
+        with durable.folder(self.root, relative, create=True) as fd:
+            for name, content in files.items():
+                if _small_file(fd, name) != content:
+                    durable.replace(fd, name, content, durable.SHARED, sync=False)
+
+
+def _small_file(folder_fd: int, name: str) -> bytes | None:
+    """The first bytes of a plain file; None for anything else, which a replace then takes the place of."""
+    try:
+        fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+    except (FileNotFoundError, InvocationError):
+        return None
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+class FileObjectStore:
+    """Objects as files `.kittify/events/objects/<2 hex>/<62 hex>`."""
+
+    def __init__(self, root: str, trail: str = "private") -> None:
+        self.root = root
+        self.mode = durable.SHARED if trail == "committed" else durable.PRIVATE
+
+    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
+        try:
+            self._put_group(members, settle=False)
+            self._put_group(roots, settle=True)
+        except OSError as error:
+            raise durable.write_failed(layout.OBJECTS, error) from error
+
+    def _put_group(self, blobs: Sequence[bytes], *, settle: bool) -> None:
+        """Write all, fsync all, link all, then fsync each folder once.
+
+        A root that is already there proves its members durable, because it was linked after their folders
+        were fsynced; its own entry is settled here if it is younger than the file system's flush.
+        """
+        absent: dict[str, bytes] = {}
+        young: set[str] = set()
+        for data in blobs:
+            name = digest(data)
+            state = self._present(name)
+            if state is None:
+                absent[name] = data
+            elif settle and time.time() - state.st_ctime < SETTLED_SECONDS:
+                young.add(name[:2])
+        if not absent and not young:
+            return
+        folders: dict[str, int] = {}
+        staged: list[tuple[str, int, durable.Staged]] = []
+        try:
+            for shard in sorted({name[:2] for name in absent} | young):
+                folders[shard] = durable.open_folder(self.root, (*layout.OBJECTS.split("/"), shard), create=True)
+            for name, data in absent.items():
+                fd = folders[name[:2]]
+                staged.append((name, fd, durable.Staged(fd, data, self.mode)))
+            while staged:
+                name, _, file = staged.pop(0)
+                try:
+                    file.publish(name[2:])
+                except FileExistsError:
+                    pass
+            for fd in folders.values():
+                os.fsync(fd)
+        finally:
+            for _, _, file in staged:
+                file.discard()
+            for fd in folders.values():
+                os.close(fd)
+
+    def _present(self, name: str) -> os.stat_result | None:
+        shard, rest = layout.object_parts(name)
+        try:
+            return os.stat(f"{self.root}/{layout.OBJECTS}/{shard}/{rest}", follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def get(self, digest: str) -> bytes:
+        shard, rest = layout.object_parts(digest)
+        shown = f"{layout.OBJECTS}/{shard}/{rest}"
+        try:
+            with durable.folder(self.root, f"{layout.OBJECTS}/{shard}") as folder_fd:
+                fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, shown)
+                try:
+                    return _checked(digest, durable.read_all(fd))
+                finally:
+                    os.close(fd)
+        except FileNotFoundError as error:
+            raise _missing(digest) from error
+        except OSError as error:
+            raise EnvironmentFault(
+                "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
+            ) from error
+
+    def state_of(self, digest: str) -> str:
+        """`whole`, `missing` or `altered`: what verify needs to know of an object."""
+        try:
+            self.get(digest)
+        except InvocationError as error:
+            return "missing" if error.code == "OBJECT_MISSING" else "altered"
+        return "whole"
+
+
+def _checked(name: str, data: bytes) -> bytes:
+    if digest(data) != name:
+        raise StoredDataError(
+            "OBJECT_CORRUPT",
+            f"object {name} holds other bytes (they hash to {digest(data)}); it is not used",
+            "restore it from a clone that has it; its name says what it must hash to",
+        )
+    return data
+
+
+def _missing(name: str) -> StoredDataError:
+    return StoredDataError(
+        "OBJECT_MISSING",
+        f"object {name} is not in {layout.OBJECTS}",
+        "fetch it from the clone that wrote the record",
+    )
+
+
+def _first_line(fd: int) -> bytes:
+    size = _WINDOW
+    while True:
+        head = os.pread(fd, size, 0)
+        end = head.find(b"\n")
+        if end >= 0:
+            return head[:end]
+        if len(head) < size or size > MAX_LINE:
+            return head
+        size *= 8
+
+
+def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
+    """Every record by its name in these folders; nothing is opened."""
+    for folder in folders:
+        try:
+            with os.scandir(f"{root}/{folder}") as entries:
+                for entry in entries:
+                    ids = layout.parse_record_name(entry.name)
+                    if ids is not None:
+                        yield Place(folder, entry.name, ids[1], ids[0])
+        except (FileNotFoundError, NotADirectoryError):
+            continue
