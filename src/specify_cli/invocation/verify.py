@@ -196,7 +196,7 @@ class _Walk:
         seq = fields.get("seq") if fields is not None else None
         number = seq if isinstance(seq, int) and not isinstance(seq, bool) else None
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
-        if len(problems) < len(line.problems) and not self.foreign:
+        if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
             self.foreign = True
             self._note("FOREIGN_LINE_ENDING", number, offset, "from here on")
         if problems:

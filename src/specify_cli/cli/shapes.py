@@ -1,0 +1,274 @@
+"""The JSON every command prints, as models; docs/schemas/ is generated from them.
+
+`python -m specify_cli.cli.shapes FOLDER` writes the schemas; a test compares them with the folder and
+validates what the real commands print.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from specify_cli.invocation.event import FilterApplied, Hit, event_schema
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+Outcome = Literal["done", "failed", "abandoned"]
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class CloseContract(_Shape):
+    """How the host closes the record."""
+
+    argv: list[str]
+    outcomes: list[Outcome]
+    evidence_allowed: bool
+
+
+class InvocationPayload(_Shape):
+    """Printed by do, ask and advise."""
+
+    invocation_id: str
+    profile_id: str
+    profile_friendly_name: str
+    action: str
+    governance_context_text: str
+    governance_context_hash: str
+    governance_context_available: bool
+    router_confidence: Literal["exact", "canonical_verb", "domain_keyword"]
+    match_reason: str
+    mode_of_work: Literal["advisory", "task_execution"]
+    warnings: list[str]
+    close_contract: CloseContract
+    trace_id: str
+    started_at: str
+    record_path: str
+
+
+class Completion(_Shape):
+    """Printed by profile-invocation complete."""
+
+    invocation_id: str
+    profile_id: str
+    action: str
+    outcome: str
+    completed_at: str
+    already_completed: bool
+    evidence_ref: str | None
+    artifacts: list[str]
+    commit: str | None
+    published: str | None
+    warnings: list[str]
+
+
+class RouteDecision(_Shape):
+    """Printed by route; the last four only with --explain."""
+
+    profile_id: str
+    action: str
+    confidence: Literal["exact", "canonical_verb", "domain_keyword"]
+    match_reason: str
+    token: str | None = None
+    rule: str | None = None
+    languages: list[str] | None = None
+    considered: list[dict[str, Any]] | None = None
+
+
+class InvocationRow(_Shape):
+    """One element of what invocations list prints."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    started_at: str | None
+    completed_at: str | None
+    status: Literal["open", "closed"]
+    outcome: str | None
+    run_kind: str | None
+    sealed: bool
+    request: str | None
+    mode_of_work: str | None
+    parent_invocation_id: str | None
+    path: str
+
+
+class Context(_Shape):
+    """Where an invocation's governance context came from."""
+
+    hash: str | None
+    available: bool
+    snapshot: str | None
+    query: str | None
+    hits: list[Hit]
+    filters_applied: list[FilterApplied]
+    error: str | None
+
+
+class Artifact(_Shape):
+    """A linked file."""
+
+    ref: str
+    digest: str
+
+
+class Evidence(_Shape):
+    """What an invocation left as proof of work."""
+
+    evidence_ref: str | None
+    evidence_name: str | None
+    artifacts: list[Artifact]
+    commits: list[str]
+
+
+class Finding(_Shape):
+    """One problem at one place."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    file: str
+    seq: int | None
+    offset: int
+    message: str
+    repair: str
+
+
+class Invocation(InvocationRow):
+    """Printed by invocations show."""
+
+    context: Context
+    evidence: Evidence
+    events: list[dict[str, Any]]
+    findings: list[Finding]
+
+
+class RecordReport(_Shape):
+    """What verify says of one record it was asked for."""
+
+    file: str
+    invocation_id: str | None
+    sealed: bool
+    status: Literal["open", "closed"]
+    lines: int
+    tip: str | None
+
+
+class VerifyReport(_Shape):
+    """Printed by invocations verify; `reports` is filled when a target was named."""
+
+    ok: bool
+    records: int
+    errors: int
+    warnings: int
+    proven: str
+    not_proven: list[str]
+    findings: list[Finding]
+    reports: list[RecordReport]
+
+
+class ProfileRow(_Shape):
+    """One element of what profiles list prints."""
+
+    profile_id: str
+    name: str
+    description: str
+    roles: list[str]
+    capabilities: list[str]
+    languages: list[str]
+    frameworks: list[str]
+    domain_keywords: list[str]
+    routing_priority: int
+    sentinel: bool
+    origin: Literal["shipped", "project"]
+
+
+class Profile(ProfileRow):
+    """Printed by profiles show."""
+
+    digest: str
+    document: dict[str, Any]
+
+
+class CharterContext(_Shape):
+    """Printed by charter context."""
+
+    action: str
+    mode: Literal["bootstrap", "compact", "missing"]
+    first_load: bool
+    depth: int
+    available: bool
+    references_count: int
+    text: str
+    hits: list[Hit]
+    filters_applied: list[FilterApplied]
+    omitted: list[dict[str, Any]]
+    config: dict[str, Any]
+    error: str | None
+    warnings: list[str]
+
+
+class Initialised(_Shape):
+    """Printed by init."""
+
+    root: str
+    created: bool
+    changed: bool
+    project_uuid: str | None
+    trail: Literal["private", "committed"]
+    config: str
+
+
+class Reindexed(_Shape):
+    """Printed by invocations reindex."""
+
+    rows: int
+    index: str
+
+
+class Error(BaseModel):
+    """The object on stderr when a command with --json is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error_code: str
+    message: str
+    suggestion: str
+    candidates: list[dict[str, Any]] | None = None
+
+
+SHAPES: dict[str, type[BaseModel]] = {
+    "invocation-payload": InvocationPayload,
+    "completion": Completion,
+    "route-decision": RouteDecision,
+    "invocation-row": InvocationRow,
+    "invocation": Invocation,
+    "verify-report": VerifyReport,
+    "profile-row": ProfileRow,
+    "profile": Profile,
+    "charter-context": CharterContext,
+    "initialised": Initialised,
+    "reindexed": Reindexed,
+    "error": Error,
+}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Every schema by name."""
+    found = {name: {"$schema": DIALECT, **shape.model_json_schema()} for name, shape in SHAPES.items()}
+    return {**found, "event": event_schema()}
+
+
+def write_schemas(folder: Path) -> None:
+    """One file per schema."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, schema in schemas().items():
+        (folder / f"{name}.json").write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1]))
