@@ -12,7 +12,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
     """Writes `src/doctrine/compiled.json`, so that an installed package parses no shipped YAML."""
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
         """Compile before the files of the package are collected."""
         source = os.path.join(self.root, "src")
         sys.path.insert(0, source)

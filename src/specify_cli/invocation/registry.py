@@ -19,8 +19,8 @@ class ProfileRegistry:
     """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older folder."""
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
-        folders = (f"{root}/{layout.OLDER_PROFILES}", f"{root}/{layout.PROFILES}")
-        self._repository = AgentProfileRepository(project_dir=folders, cache=cache)
+        folders = (layout.OLDER_PROFILES, layout.PROFILES)
+        self._repository = AgentProfileRepository(project_dir=folders, cache=cache, root=root)
 
     def all(self) -> tuple[AgentProfile, ...]:
         """Every profile that can be read, by id."""

@@ -1,0 +1,1 @@
+"""The charter: what a project demands, and the governance context drawn from it."""

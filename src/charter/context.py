@@ -1,0 +1,760 @@
+"""The governance context: what a project's charter puts in front of an agent, and why.
+
+`build_charter_context` is `load_inputs` (the only I/O: each file is read once) followed by
+`assemble_context`, which is pure.  A replay calls the second with inputs rebuilt by `ContextInputs.from_bytes`,
+so the text, the hits and the filters depend on nothing but those bytes.  The text holds no path of this machine
+and no time.  `docs/context.md` says how it is built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import NamedTuple
+
+from charter.model import Charter, CharterError, Policy
+from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
+from charter.retrieval import (
+    MAX_QUERY,
+    UNIT,
+    Hit,
+    RetrievalConfig,
+    Seeds,
+    decimal,
+    from_decimal,
+    retrieve,
+)
+from charter.state import BOOTSTRAP_ACTIONS, is_first_load
+from charter.state import mark_loaded as mark_action_loaded
+from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
+from doctrine.graph import Edge, Graph, GraphError, parse_edges
+from doctrine.load import (
+    GRAPH_FILE,
+    ParseCache,
+    Problem,
+    ShippedBundle,
+    SourceError,
+    SourceFile,
+    parse_bundle,
+    read_folder,
+    read_source,
+    shipped_artifacts,
+    shipped_bundle,
+)
+from doctrine.yaml_reader import YamlError, decode_utf8, locate_yaml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Literal
+
+    from doctrine.agent_profiles.profile import AgentProfile
+
+    Mode = Literal["bootstrap", "compact", "missing"]
+    PolicyState = Literal["none", "present", "unreadable"]
+
+CHARTER_MARKDOWN = ".kittify/charter/charter.md"
+CHARTER_YAML = ".kittify/charter/charter.yaml"
+POLICY_PATH = ".kittify/charter/policy.yaml"
+CONFIG_PATH = ".kittify/config.yaml"
+DOCTRINE_FOLDER = ".kittify/doctrine"
+GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
+CHARTER_BYTES = 1_048_576
+
+SCORER = "bm25-graph-tag"
+SCORER_VERSION = 1
+DEFAULT_BUDGET = 16_000
+_BUDGETS = (2_000, 200_000)
+_MAX_K = 200
+_MAX_DEPTH = 8
+BOOTSTRAP_DEPTH = 2
+COMPACT_DEPTH = 1
+_FOOTER_ROOM = 1_500
+_LISTED_OMISSIONS = 8
+_CHARTER_SHARE = 60
+_SMALLEST_PART = 400
+_PROFILE_LINE = 400
+
+NO_CHARTER = "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
+
+
+class ContextInputs(NamedTuple):
+    """Everything a context is assembled from; a value, rebuildable from the bytes of the files."""
+
+    files: Mapping[str, str]
+    blobs: Mapping[str, bytes]
+    corpus: Mapping[str, str]
+    charter: Charter
+    charter_state: Literal["missing", "present", "unreadable"]
+    policy: Policy
+    policy_state: PolicyState
+    policy_bytes: bytes | None
+    policy_error: str | None
+    policy_document: Any
+    artifacts: tuple[Artifact, ...]
+    edges: tuple[Edge, ...]
+    bundle: ShippedBundle
+    settings: Mapping[str, Any]
+    problems: tuple[Problem, ...]
+    unreadable: Mapping[str, tuple[str, str]]
+
+    @property
+    def shipped_digest(self) -> str:
+        """The digest of the shipped bundle."""
+        return self.bundle.digest
+
+    @classmethod
+    def from_bytes(
+        cls,
+        files: Mapping[str, bytes],
+        *,
+        settings: Mapping[str, Any] | None = None,
+        bundle: ShippedBundle | bytes,
+        unreadable: Mapping[str, Sequence[str]] | None = None,
+        cache: ParseCache | None = None,
+    ) -> ContextInputs:
+        """The inputs these files make: by name below the project root, as in `files` of the original.
+
+        `unreadable` holds reason and repair for each file that was there and could not be read.  `settings`
+        is the document of config.yaml; `{"governance": original.settings}` does as well.
+        """
+        sources = [SourceFile(path, data, hashlib.sha256(data).hexdigest()) for path, data in files.items()]
+        lost = [Problem(path, None, reason, repair) for path, (reason, repair) in (unreadable or {}).items()]
+        shipped = parse_bundle(bundle) if isinstance(bundle, bytes) else bundle
+        return _inputs(sources, lost, settings, shipped, cache or ParseCache(None))
+
+
+class CharterContextResult(NamedTuple):
+    """A governance context with its account: what was asked, found, filtered, and left out."""
+
+    action: str
+    mode: Mode
+    first_load: bool
+    text: str
+    references_count: int
+    depth: int
+    available: bool
+    warnings: tuple[str, ...]
+    query: str
+    config: dict[str, Any]
+    hits: tuple[dict[str, Any], ...]
+    filters_applied: tuple[dict[str, str], ...]
+    omitted: tuple[dict[str, Any], ...]
+    error: str | None
+    inputs: ContextInputs
+
+
+def build_charter_context(
+    repo_root: str | os.PathLike[str],
+    *,
+    profile: AgentProfile | None = None,
+    action: str,
+    request: str = "",
+    mark_loaded: bool = True,
+    depth: int | None = None,
+    cache: ParseCache | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> CharterContextResult:
+    """The governance context of one action in one project.
+
+    `settings` is the parsed config.yaml where the caller has it already; without it the file is read here.
+    `mark_loaded` notes the first load of the action, after which its context is compact.
+
+    Raises OSError where the mark cannot be written.
+    """
+    root = os.fspath(repo_root)
+    inputs = load_inputs(root, cache, settings=settings)
+    first_load = is_first_load(root, action)
+    result = assemble_context(
+        inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
+    )
+    if mark_loaded and first_load and result.mode != "missing":
+        import time
+
+        mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+    return result
+
+
+def load_inputs(
+    repo_root: str | os.PathLike[str],
+    cache: ParseCache | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> ContextInputs:
+    """Everything a context depends on, read from a project: each file once, no link followed."""
+    root = os.fspath(repo_root)
+    cache = cache or ParseCache(None)
+    sources: list[SourceFile] = []
+    lost: list[Problem] = []
+    amiss: tuple[Problem, ...] = ()
+    for path, limit in (
+        (CHARTER_MARKDOWN, CHARTER_BYTES),
+        (CHARTER_YAML, CHARTER_BYTES),
+        (POLICY_PATH, 262_144),
+    ):
+        try:
+            source = read_source(root, path, max_bytes=limit)
+        except SourceError as error:
+            lost.append(error.problem._replace(path=path))
+            continue
+        if source is not None:
+            sources.append(source)
+    files, problems = read_folder(
+        root, DOCTRINE_FOLDER, (".yaml", ".yml", ".md"), skip=(".agent.yaml", ".agent.yml", "README.md")
+    )
+    sources += files
+    lost += problems
+    if settings is None:
+        settings, amiss = _read_config(root, cache)
+    return _inputs(sources, lost, settings, shipped_bundle(), cache, amiss)
+
+
+def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
+    try:
+        source = read_source(root, CONFIG_PATH)
+        document = cache.parse(source) if source else None
+    except SourceError as error:
+        return {}, (error.problem,)
+    except YamlError as error:
+        return {}, (Problem(CONFIG_PATH, error.line, error.reason, _mend(CONFIG_PATH)),)
+    return (document if isinstance(document, dict) else {}), ()
+
+
+# --- from bytes to values
+
+
+def _inputs(
+    sources: Iterable[SourceFile],
+    lost: Iterable[Problem],
+    settings: Mapping[str, Any] | None,
+    bundle: ShippedBundle,
+    cache: ParseCache,
+    amiss: tuple[Problem, ...] = (),
+) -> ContextInputs:
+    by_path = {source.path: source for source in sorted(sources)}
+    problems = list(lost)
+    unreadable = {problem.path: (problem.reason, problem.repair) for problem in problems}
+    problems += amiss
+    normal = _settings(settings or {}, problems)
+    charter, charter_state = _charter(by_path, unreadable, problems, cache)
+    policy, policy_state, policy_document, policy_error = _policy(by_path, unreadable, problems, cache)
+    artifacts, edges = _doctrine(by_path, problems, cache)
+    corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
+    policy_source = by_path.get(POLICY_PATH)
+    return ContextInputs(
+        files={path: source.digest for path, source in by_path.items()},
+        blobs={source.digest: source.data for source in by_path.values()},
+        corpus=dict(sorted(corpus.items())),
+        charter=charter,
+        charter_state=charter_state,
+        policy=policy,
+        policy_state=policy_state,
+        policy_bytes=policy_source.data if policy_source else None,
+        policy_error=policy_error,
+        policy_document=policy_document,
+        artifacts=artifacts,
+        edges=edges,
+        bundle=bundle,
+        settings=normal,
+        problems=tuple(
+            sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))
+        ),
+        unreadable=dict(sorted(unreadable.items())),
+    )
+
+
+def _charter(
+    by_path: Mapping[str, SourceFile],
+    unreadable: Mapping[str, tuple[str, str]],
+    problems: list[Problem],
+    cache: ParseCache,
+) -> tuple[Charter, Literal["missing", "present", "unreadable"]]:
+    found: list[Charter] = []
+    broken = any(
+        path in unreadable for path in (CHARTER_MARKDOWN, CHARTER_YAML, ".kittify", ".kittify/charter")
+    )
+    prose = by_path.get(CHARTER_MARKDOWN)
+    if prose is not None:
+        try:
+            found.append(parse_charter_markdown(decode_utf8(prose.data, prose.path), digest=prose.digest))
+        except YamlError as error:
+            broken = True
+            problems.append(Problem(prose.path, error.line, error.reason, "save the file as UTF-8"))
+    listed = by_path.get(CHARTER_YAML)
+    if listed is not None:
+        try:
+            document = cache.parse(listed, max_bytes=CHARTER_BYTES)
+            found.append(parse_charter_document(document, digest=listed.digest))
+        except YamlError as error:
+            broken = True
+            problems.append(Problem(listed.path, error.line, error.reason, _mend(listed.path)))
+        except CharterError as error:
+            broken = True
+            problems.append(_document_problem(listed, error.path, error.reason, error.repair, CHARTER_BYTES))
+    if len(found) == 2:
+        return join_charters(*found), "present"
+    if found:
+        return found[0], "present"
+    return Charter(), "unreadable" if broken else "missing"
+
+
+def _policy(
+    by_path: Mapping[str, SourceFile],
+    unreadable: Mapping[str, tuple[str, str]],
+    problems: list[Problem],
+    cache: ParseCache,
+) -> tuple[Policy, PolicyState, Any, str | None]:
+    """The policy, or why there is none to go by: absent and unreadable are two different answers."""
+    for path in (POLICY_PATH, ".kittify/charter", ".kittify"):
+        if path in unreadable:
+            return Policy(), "unreadable", None, f"policy lookup failed: {path}: {unreadable[path][0]}"
+    source = by_path.get(POLICY_PATH)
+    if source is None:
+        return Policy(), "none", None, None
+    try:
+        document = cache.parse(source)
+        return parse_policy(document), "present", document, None
+    except YamlError as error:
+        problem = Problem(source.path, error.line, error.reason, _mend(source.path))
+    except CharterError as error:
+        problem = _document_problem(source, error.path, error.reason, error.repair, 262_144)
+    problems.append(problem)
+    return Policy(), "unreadable", None, f"policy lookup failed: {_where(problem)}: {problem.reason}"
+
+
+def _doctrine(
+    by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
+) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
+    artifacts: dict[str, Artifact] = {}
+    origins: dict[str, str] = {}
+    edges: list[Edge] = []
+    for path, source in by_path.items():
+        if not path.startswith(DOCTRINE_FOLDER + "/"):
+            continue
+        try:
+            if path.endswith(".md"):
+                text = decode_utf8(source.data, path)
+                artifact = parse_markdown_artifact(text, path=path, digest=source.digest, origin="project")
+            elif path in GRAPH_PATHS:
+                edges += parse_edges(cache.parse(source))
+                continue
+            else:
+                document = cache.parse(source)
+                artifact = parse_artifact(document, path=path, digest=source.digest, origin="project")
+        except YamlError as error:
+            problems.append(Problem(path, error.line, error.reason, _mend(path)))
+            continue
+        except ArtifactError as error:
+            where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
+            problems.append(
+                _document_problem(source, where, str(error), "give it id, title and body", 262_144)
+            )
+            continue
+        except GraphError as error:
+            repair = "write each edge as {from: action:review, to: [uri, ...]}"
+            problems.append(_document_problem(source, error.path, error.reason, repair, 262_144))
+            continue
+        first = origins.setdefault(artifact.uri, path)
+        if first != path:
+            reason = f"{artifact.uri} is already defined in {first}"
+            problems.append(Problem(path, None, reason, "give one of the two another id"))
+            continue
+        artifacts[artifact.uri] = artifact
+    return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
+
+
+def _document_problem(
+    source: SourceFile, path: tuple[str | int, ...], reason: str, repair: str, limit: int
+) -> Problem:
+    """A problem at the line of the nearest node there is on the way to the one at fault."""
+    line: int | None = None
+    if not source.path.endswith(".md"):
+        try:
+            lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
+        except YamlError:
+            lines = {}
+        line = next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1)
+    return Problem(source.path, line, reason, repair)
+
+
+def _mend(path: str) -> str:
+    return f"mend {path}; `spec-kitty charter lint` checks it"
+
+
+def _where(problem: Problem) -> str:
+    return f"{problem.path}:{problem.line}" if problem.line else problem.path
+
+
+# --- settings and config
+
+
+def _settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """The retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
+    plain = RetrievalConfig()
+    weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
+    settings: dict[str, Any] = {"context_budget": DEFAULT_BUDGET, "k": plain.k}
+    governance = document.get("governance")
+    if governance is not None and not isinstance(governance, dict):
+        problems.append(_setting_problem("governance", "a mapping"))
+    given = governance if isinstance(governance, dict) else {}
+    for key, low, high in (("context_budget", *_BUDGETS), ("k", 0, _MAX_K)):
+        value = given.get(key)
+        if value is None:
+            continue
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+            settings[key] = value
+        else:
+            problems.append(_setting_problem(f"governance.{key}", f"a whole number from {low} to {high}"))
+    chosen = given.get("weights")
+    if chosen is not None and not isinstance(chosen, dict):
+        problems.append(_setting_problem("governance.weights", "a mapping of lexical, graph and tag"))
+    for key, value in (chosen if isinstance(chosen, dict) else {}).items():
+        units = from_decimal(value)
+        if key in weights and units is not None and units <= UNIT:
+            weights[key] = units
+        else:
+            expected = "a decimal from 0 to 1, for lexical, graph or tag"
+            problems.append(_setting_problem(f"governance.weights.{key}", expected))
+    settings["weights"] = {name: decimal(units) for name, units in weights.items()}
+    return settings
+
+
+def _setting_problem(key: str, expected: str) -> Problem:
+    return Problem(CONFIG_PATH, None, f"{key} is not usable; the default is", f"set {key} to {expected}")
+
+
+def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
+    """Everything the result depends on besides the inputs and the request: what a replay is given back."""
+    plain = RetrievalConfig()
+    return {
+        "scorer": SCORER,
+        "scorer_version": SCORER_VERSION,
+        "weights": dict(inputs.settings["weights"]),
+        "bm25": {"k1": decimal(plain.k1), "b": decimal(plain.b)},
+        "floor": decimal(plain.floor),
+        "entry": decimal(plain.entry),
+        "k": inputs.settings["k"],
+        "depth": depth,
+        "budget": inputs.settings["context_budget"],
+        "filters": {"policy": inputs.policy_state, "rules": [rule.id for rule in inputs.policy.rules]},
+        "clock": None,
+    }
+
+
+def _retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
+    fractions = {
+        "lexical": config["weights"]["lexical"],
+        "graph": config["weights"]["graph"],
+        "tag": config["weights"]["tag"],
+        "k1": config["bm25"]["k1"],
+        "b": config["bm25"]["b"],
+        "floor": config["floor"],
+        "entry": config["entry"],
+    }
+    units: dict[str, int] = {}
+    for name, text in fractions.items():
+        value = from_decimal(text)
+        if value is None:
+            raise ValueError(f"config {name}: expected a decimal text, found {text!r}")
+        units[name] = value
+    return RetrievalConfig(**units, k=config["k"], depth=config["depth"])
+
+
+# --- assembling
+
+
+def assemble_context(
+    inputs: ContextInputs,
+    *,
+    profile: AgentProfile | None = None,
+    action: str,
+    request: str = "",
+    first_load: bool = False,
+    depth: int | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> CharterContextResult:
+    """The context these inputs give: a pure function of its arguments.
+
+    `config` is that of an earlier result, to reproduce it; without it the inputs' settings hold.
+
+    With a policy that cannot be read nothing is shown that a rule could withhold, and a rule can name
+    anything: charter sections, project and shipped doctrine alike.  The text is then a notice that says so,
+    `available` is false, and `error` begins with `policy lookup failed`.  Showing the charter regardless would
+    turn a typing mistake in the policy into a disclosure; showing nothing without a word would look like having
+    no rules.
+
+    Raises ValueError for a depth or config that is out of range.
+    """
+    mode: Mode = "bootstrap" if first_load and action in BOOTSTRAP_ACTIONS else "compact"
+    if depth is None:
+        depth = BOOTSTRAP_DEPTH if mode == "bootstrap" else COMPACT_DEPTH
+    if not 0 <= depth <= _MAX_DEPTH:
+        raise ValueError(f"depth {depth}: expected 0 to {_MAX_DEPTH}")
+    full = dict(config) if config is not None else _complete_config(inputs, depth)
+    depth = full["depth"]
+    query = request[:MAX_QUERY]
+    warnings = [_warning(problem) for problem in inputs.problems]
+
+    def result(text: str, **given: Any) -> CharterContextResult:
+        values: dict[str, Any] = {
+            "action": action,
+            "mode": mode,
+            "first_load": first_load,
+            "text": text,
+            "references_count": 0,
+            "depth": depth,
+            "available": bool(text),
+            "warnings": tuple(warnings),
+            "query": query,
+            "config": full,
+            "hits": (),
+            "filters_applied": (),
+            "omitted": (),
+            "error": None,
+            "inputs": inputs,
+        }
+        return CharterContextResult(**{**values, **given})
+
+    # 1. Without a charter there is nothing to go by.
+    if inputs.charter_state != "present":
+        if inputs.charter_state == "missing":
+            warnings.insert(0, NO_CHARTER)
+        return result("", mode="missing", error=inputs.policy_error)
+    # 2. Without a policy decision nothing is shown.
+    if inputs.policy_state == "unreadable":
+        return result(_withheld_notice(action, inputs), available=False, error=inputs.policy_error)
+    # 3. Candidates are scored, filtered and cut.
+    collection = _collection(inputs)
+    if not inputs.charter.sections:
+        warnings.append("the charter has no sections: it states no rules")
+    found = retrieve(
+        collection,
+        query=query,
+        seeds=_seeds(inputs, profile, action, depth),
+        config=_retrieval_config(full),
+        policy=inputs.policy,
+    )
+    # 4. What fits the budget becomes the text.
+    page = _Page(full["budget"] - _FOOTER_ROOM)
+    page.add(_opening(inputs, profile, action))
+    shown, omitted = _lay_out(page, found.hits)
+    omitted += [_omission(hit.artifact, "k") for hit in found.cut]
+    page.parts.append(_left_out(omitted, action))
+    hits = tuple(_recorded(rank, hit) for rank, hit in enumerate(shown, start=1))
+    return result(
+        page.text(),
+        references_count=sum(hit.artifact.origin != "charter" for hit in shown),
+        hits=hits,
+        filters_applied=found.filters_applied,
+        omitted=tuple(omitted),
+    )
+
+
+def _collection(inputs: ContextInputs) -> list[Artifact]:
+    """Every artifact in force: the project's shadow shipped ones, and the charter may activate only some."""
+    artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
+    artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
+    activated = inputs.charter.activated
+    in_force = [
+        artifact
+        for artifact in artifacts.values()
+        if artifact.kind not in activated or artifact.id in activated[artifact.kind]
+    ]
+    return [*inputs.charter.sections, *in_force]
+
+
+def _seeds(inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int) -> Seeds:
+    shipped = inputs.bundle.files.get(GRAPH_FILE)
+    graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
+    from_action = dict(graph.distances([f"action:{action}"], limit=depth))
+    starts = ["charter"]
+    words: tuple[str, ...] = ()
+    near: list[str] = [
+        f"doctrine://{kind}/{identifier}"
+        for kind, ids in inputs.charter.selected.items()
+        for identifier in ids
+    ]
+    if profile is not None:
+        starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
+        words = (*profile.languages, *profile.frameworks, *profile.domain_keywords, *profile.tags)
+        near += [f"doctrine://directive/{reference}" for reference in profile.directive_references]
+        near += [f"doctrine://tactic/{reference}" for reference in profile.tactic_references]
+    from_profile = dict(graph.distances(starts, limit=depth))
+    from_profile.update((uri, 1) for uri in near if depth)
+    return Seeds(from_action, from_profile, words, action)
+
+
+# --- the text
+
+
+class _Page:
+    """Parts of a text that may not grow past a number of characters."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.parts: list[str] = []
+
+    def add(self, part: str) -> None:
+        self.parts.append(part)
+        self.room -= len(part) + 2
+
+    def fits(self, part: str, room: int) -> bool:
+        return len(part) + 2 <= min(room, self.room)
+
+    def text(self) -> str:
+        return "\n\n".join(part for part in self.parts if part) + "\n"
+
+
+def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -> str:
+    lines = [f"# Governance context: {action}", ""]
+    if profile is not None:
+        lines.append(f"You act as {profile.name} (profile `{profile.profile_id}`); the action is `{action}`.")
+        document = profile.document
+        specialization = document.get("specialization")
+        part = specialization if isinstance(specialization, dict) else {}
+        for label, value in (
+            ("Purpose", document.get("purpose") or profile.description),
+            ("Focus", part.get("primary-focus")),
+            ("Stay out of", part.get("avoidance-boundary")),
+            ("Done when", part.get("success-definition")),
+        ):
+            if isinstance(value, str) and value.strip():
+                lines.append(f"- {label}: {_clip(' '.join(value.split()), _PROFILE_LINE)}")
+        lines.append("")
+    lines.append(
+        "The charter is what this project demands: it binds, and wins where anything below it disagrees."
+        " The doctrine after it is ranked by how much it bears on the action and the request."
+    )
+    if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
+        lines.append(
+            "One of the charter's files could not be read: rules may be missing here. Say so when you report."
+        )
+    return "\n".join(lines)
+
+
+def _withheld_notice(action: str, inputs: ContextInputs) -> str:
+    return (
+        f"# Governance context: {action}\n\n"
+        "This project has a charter and a policy on what of it may be shown, and the policy cannot be read:"
+        f" {inputs.policy_error}.\n\n"
+        "So the charter and all doctrine are withheld. This does not mean that there are no rules. Do nothing"
+        " that is hard to undo; ask for the policy to be mended (`spec-kitty charter lint` names file, line and"
+        " repair), then ask for this context again.\n"
+    )
+
+
+def _lay_out(page: _Page, hits: tuple[Hit, ...]) -> tuple[list[Hit], list[dict[str, Any]]]:
+    """Fill the page; give the hits shown, in rank order, and what had no room."""
+    sections = [hit for hit in hits if hit.artifact.origin == "charter"]
+    others = [hit for hit in hits if hit.artifact.origin != "charter"]
+    # The summary of the policy outranks any score: it is what an agent must not miss.
+    sections.sort(key=lambda hit: not _is_summary(hit.artifact))
+    share = page.room * _CHARTER_SHARE // 100 if others else page.room
+    texts: dict[str, str] = {}
+    omitted: list[dict[str, Any]] = []
+    headings = ["## Charter", "## Doctrine"]
+    page.room -= sum(len(heading) + 2 for heading in headings)
+    waiting: list[Hit] = []
+    for hit in sections:
+        part = _part(hit.artifact)
+        if page.fits(part, share):
+            texts[hit.artifact.uri] = part
+            page.room -= len(part) + 2
+            share -= len(part) + 2
+        else:
+            waiting.append(hit)
+    # A section that is too long on its own still opens: an agent with half a rule knows that there is one.
+    if waiting and share >= _SMALLEST_PART:
+        hit = waiting.pop(0)
+        part, left = _opened(hit.artifact, min(share, page.room))
+        texts[hit.artifact.uri] = part
+        page.room -= len(part) + 2
+        omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
+    for position, hit in enumerate((*others, *waiting)):
+        part = _part(hit.artifact)
+        if page.fits(part, page.room):
+            texts[hit.artifact.uri] = part
+            page.room -= len(part) + 2
+        elif position == 0 and others and page.room >= _SMALLEST_PART:
+            # What bears most on the request is opened rather than left out, however long it is.
+            part, left = _opened(hit.artifact, page.room)
+            texts[hit.artifact.uri] = part
+            page.room -= len(part) + 2
+            omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
+        else:
+            omitted.append(_omission(hit.artifact, "budget"))
+    shown = [hit for hit in hits if hit.artifact.uri in texts]
+    charter_texts = [texts[hit.artifact.uri] for hit in _reading_order(shown)]
+    doctrine_texts = [texts[hit.artifact.uri] for hit in shown if hit.artifact.origin != "charter"]
+    for heading, parts in zip(headings, (charter_texts, doctrine_texts), strict=True):
+        if parts:
+            page.parts += [heading, *parts]
+    return shown, omitted
+
+
+def _reading_order(hits: list[Hit]) -> list[Hit]:
+    """Charter sections, the policy summary first, the rest by rank."""
+    return sorted(
+        (hit for hit in hits if hit.artifact.origin == "charter"),
+        key=lambda hit: not _is_summary(hit.artifact),
+    )
+
+
+def _is_summary(artifact: Artifact) -> bool:
+    return artifact.id.startswith("policy-summary")
+
+
+def _part(artifact: Artifact) -> str:
+    return f"### {artifact.title}\n`{artifact.uri}`\n\n{artifact.body}"
+
+
+def _opened(artifact: Artifact, room: int) -> tuple[str, int]:
+    """As many whole paragraphs, lines or words of a section as fit, and how many characters are left."""
+    head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
+    size = max(0, room - len(head) - 60)
+    body = artifact.body[:size]
+    for gap in ("\n\n", "\n", " "):
+        end = body.rfind(gap)
+        if end > size // 2:
+            body = body[:end]
+            break
+    left = len(artifact.body) - len(body)
+    return f"{head}{body.rstrip()}\n\n[{left} more characters are left out]", left
+
+
+def _left_out(omitted: list[dict[str, Any]], action: str) -> str:
+    if not omitted:
+        return ""
+    named = omitted[:_LISTED_OMISSIONS]
+    lines = ["## Left out", "", "To keep this readable, the following is not shown:"]
+    lines += [
+        f"- {_clip(entry['title'], 60)} (`{_clip(entry['uri'], 70)}`, {entry['chars']} characters)"
+        for entry in named
+    ]
+    if len(omitted) > len(named):
+        lines.append(f"- and {len(omitted) - len(named)} more")
+    command = f'spec-kitty charter context --action {_clip(action, 40)} --request "<its title>"'
+    lines.append(f"Fetch what you need: `{command}` brings it in.")
+    return "\n".join(lines)
+
+
+def _clip(text: str, size: int) -> str:
+    return text if len(text) <= size else text[: size - 1].rstrip() + "\u2026"
+
+
+def _omission(artifact: Artifact, reason: str) -> dict[str, Any]:
+    return {"uri": artifact.uri, "title": artifact.title, "chars": len(artifact.body), "reason": reason}
+
+
+def _recorded(rank: int, hit: Hit) -> dict[str, Any]:
+    return {
+        "uri": hit.artifact.uri,
+        "digest": hit.artifact.digest,
+        "rank": rank,
+        "score": decimal(hit.score),
+        "explain": {"lexical": decimal(hit.lexical), "graph": decimal(hit.graph), "tag": decimal(hit.tag)},
+    }
+
+
+def _warning(problem: Problem) -> str:
+    return f"{_where(problem)}: {problem.reason}; {problem.repair}"

@@ -1,0 +1,60 @@
+"""The values a governance context is made of.  [pure]
+
+`Charter` is what a project demands, section by section, whichever file form it was written in.  `Policy`
+says what may be put in front of an agent.  Both are plain values: parsing is in `parse`, using them in
+`retrieval`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    from doctrine.artifact import Artifact
+
+    PolicyAction = Literal["allow", "deny", "redact"]
+
+SECTION_KIND = "charter"
+
+
+class Charter(NamedTuple):
+    """The sections of a charter, and its say over doctrine.
+
+    `activated` holds, by kind, the only artifacts in force; a kind that is not in it is unrestricted.
+    `selected` names artifacts, by kind, that the charter draws on by itself.
+    """
+
+    sections: tuple[Artifact, ...] = ()
+    activated: Mapping[str, tuple[str, ...]] = {}
+    selected: Mapping[str, tuple[str, ...]] = {}
+
+
+class PolicyRule(NamedTuple):
+    """One rule: every property it names must match; of several patterns for one property any may."""
+
+    id: str
+    action: PolicyAction
+    uris: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Policy(NamedTuple):
+    """The rules in order; the first that matches an artifact decides."""
+
+    rules: tuple[PolicyRule, ...] = ()
+
+
+class CharterError(ValueError):
+    """A charter or policy that cannot be read: where in the document, why, and what mends it."""
+
+    def __init__(self, path: tuple[str | int, ...], reason: str, repair: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
+        self.repair = repair

@@ -1,0 +1,290 @@
+"""Charter and policy files to values.  [pure]
+
+Two charter forms are read.  `charter.md` is prose: each `##` section is one artifact, what stands before the
+first is the preamble.  `charter.yaml` (schema_version 2.0.0) lists directives and the doctrine selected or
+activated.  Neither is ever rewritten here.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule
+from doctrine.artifact import Artifact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from charter.model import PolicyAction
+
+PREAMBLE = "preamble"
+_ACTIONS: dict[str, PolicyAction] = {"allow": "allow", "deny": "deny", "redact": "redact"}
+_RULE_KEYS = ("id", "match", "action", "reason")
+_MATCH_KEYS = ("uri", "kind", "tag")
+_HEADING = re.compile(r" {0,3}(#{1,2})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_GAP = re.compile(r"[\W_]+")
+# Bookkeeping of charter.yaml: nothing an agent could act on.
+_NOT_PROSE = (
+    "schema_version",
+    "governance",
+    "directives",
+    "metadata",
+    "generated_at",
+    "charter_hash",
+    "project",
+)
+
+
+def parse_charter_markdown(text: str, *, digest: str) -> Charter:
+    """The sections of a charter written as prose."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    headings = _headings(lines)
+    # A charter that uses only top-level headings means them as its sections.
+    level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
+    starts = [(line, title) for line, depth, title in headings if depth == level]
+    names = _Slugs()
+    sections: list[Artifact] = []
+    first = starts[0][0] if starts else len(lines)
+    title, preamble = PREAMBLE.capitalize(), lines[:first]
+    for line, depth, heading in headings:
+        if depth == 1 and line < first and not "".join(preamble[:line]).strip():
+            title, preamble = heading or title, preamble[line + 1 :]
+            break
+    if "".join(preamble).strip():
+        sections.append(_section(names.take(PREAMBLE), title, "\n".join(preamble), digest))
+    for position, (line, heading) in enumerate(starts):
+        end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
+        body = "\n".join(lines[line + 1 : end])
+        if body.strip():
+            sections.append(_section(names.take(heading), heading or "Untitled", body, digest))
+    return Charter(tuple(sections))
+
+
+def parse_charter_document(document: object, *, digest: str) -> Charter:
+    """The same model from a parsed charter.yaml.
+
+    Raises CharterError.
+    """
+    if not isinstance(document, dict):
+        raise CharterError((), "expected a mapping", "start the file with `schema_version: 2.0.0`")
+    version = str(document.get("schema_version", "2.0.0"))
+    if version.split(".")[0] != "2":
+        reason = f"schema_version {version!r} is not known here"
+        raise CharterError(("schema_version",), reason, "write it as schema_version: 2.0.0")
+    names = _Slugs()
+    sections: list[Artifact] = []
+    for key, value in document.items():
+        if isinstance(value, str) and key not in _NOT_PROSE and not key.startswith(_LISTS) and value.strip():
+            title = key.replace("_", " ").replace("-", " ").capitalize()
+            sections.append(_section(names.take(title), title, value, digest))
+    sections += _directives(document, names, digest)
+    activated: dict[str, tuple[str, ...]] = {}
+    selected: dict[str, tuple[str, ...]] = {}
+    for path, block in _blocks(document):
+        for key, value in block.items():
+            for prefix, kinds in (("activated_", activated), ("selected_", selected)):
+                # An absent list (or a null one) restricts nothing; an empty one leaves nothing in force.
+                if key.startswith(prefix) and value is not None:
+                    kinds[_singular(key.removeprefix(prefix))] = _ids(value, (*path, key))
+    if selected:
+        lines = [f"- {kind}: {', '.join(ids) or 'none'}" for kind, ids in sorted(selected.items())]
+        body = "The charter draws on this doctrine:\n" + "\n".join(lines)
+        sections.append(_section(names.take("selected doctrine"), "Selected doctrine", body, digest))
+    return Charter(tuple(sections), activated, selected)
+
+
+def join_charters(first: Charter, second: Charter) -> Charter:
+    """Both forms of one project as one charter; section names stay unique."""
+    names = _Slugs()
+    sections = tuple(
+        section._replace(uri=_uri(slug), id=slug)
+        for section in (*first.sections, *second.sections)
+        for slug in (names.take(section.id),)
+    )
+    return Charter(sections, {**first.activated, **second.activated}, {**first.selected, **second.selected})
+
+
+def parse_policy(document: object) -> Policy:
+    """The rules of a parsed policy.yaml; an empty file has none.
+
+    Raises CharterError: a rule that is not understood makes the whole policy unusable, because leaving it out
+    would show what it was written to withhold.
+    """
+    if document is None:
+        return Policy()
+    if not isinstance(document, dict):
+        raise CharterError((), "expected a mapping with a list `rules`", "start the file with `rules:`")
+    if "rules" not in document:
+        raise CharterError(
+            (), "there is no list `rules`", "add `rules: []`, or remove the file to have no policy"
+        )
+    listed = document["rules"]
+    if listed is None:
+        return Policy()
+    if not isinstance(listed, list):
+        raise CharterError(("rules",), "`rules` is not a list", "write each rule as `- id: ...`")
+    rules: list[PolicyRule] = []
+    for position, entry in enumerate(listed):
+        rule = _rule(entry, ("rules", position))
+        if any(rule.id == other.id for other in rules):
+            path = ("rules", position, "id")
+            raise CharterError(path, f"the rule id {rule.id!r} is there twice", "give each rule its own id")
+        rules.append(rule)
+    return Policy(tuple(rules))
+
+
+_LISTS = ("activated_", "selected_")
+
+
+class _Slugs:
+    """Names for sections: readable, unique, the same in every process."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def take(self, title: str) -> str:
+        folded = unicodedata.normalize("NFKC", title).casefold()
+        slug = base = _GAP.sub("-", folded).strip("-")[:64].strip("-") or "section"
+        number = 1
+        while slug in self.taken:
+            number += 1
+            slug = f"{base}-{number}"
+        self.taken.add(slug)
+        return slug
+
+
+def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    fence = ""
+    for number, line in enumerate(lines):
+        opened = _FENCE.match(line)
+        if fence:
+            # A fence closes with at least as many of the same characters and nothing after them.
+            if opened and opened.group(1).startswith(fence) and not line.strip().strip(fence[0]):
+                fence = ""
+        elif opened:
+            fence = opened.group(1)
+        else:
+            heading = _HEADING.match(line)
+            if heading:
+                found.append((number, len(heading.group(1)), heading.group(2)))
+    return found
+
+
+def _uri(slug: str) -> str:
+    return f"charter://section/{slug}"
+
+
+def _section(slug: str, title: str, body: str, digest: str, tags: tuple[str, ...] = ()) -> Artifact:
+    return Artifact(_uri(slug), SECTION_KIND, slug, title, body.strip(), tags, (), digest, "charter")
+
+
+def _singular(word: str) -> str:
+    return word.replace("_", "-").removesuffix("s")
+
+
+def _blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
+    """The places where lists of doctrine may stand, a more specific one last."""
+    yield (), document
+    governance = document.get("governance")
+    if governance is None:
+        return
+    if not isinstance(governance, dict):
+        raise CharterError(("governance",), "`governance` is not a mapping", "write keys below it, indented")
+    yield ("governance",), governance
+    for name in ("doctrine", "charter"):
+        block = governance.get(name)
+        if isinstance(block, dict):
+            yield ("governance", name), block
+        elif block is not None:
+            path = ("governance", name)
+            raise CharterError(path, f"`{name}` is not a mapping", "write keys below it, indented")
+
+
+def _ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
+    found: list[str] = []
+    for position, item in enumerate(value):
+        named = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
+        if not isinstance(named, (str, int)) or isinstance(named, bool):
+            raise CharterError((*path, position), "not an id", "write the id of the artifact")
+        found.append(str(named))
+    return tuple(dict.fromkeys(found))
+
+
+def _directives(document: Mapping[str, object], names: _Slugs, digest: str) -> list[Artifact]:
+    block = document.get("directives")
+    path: tuple[str | int, ...] = ("directives",)
+    if isinstance(block, dict):
+        block, path = block.get("directives"), ("directives", "directives")
+    if block is None:
+        return []
+    if not isinstance(block, list):
+        raise CharterError(path, "the directives are not a list", "write each as `- id: ...`")
+    sections: list[Artifact] = []
+    for position, entry in enumerate(block):
+        if isinstance(entry, str):
+            entry = {"id": entry}
+        if not isinstance(entry, dict) or not isinstance(entry.get("id"), (str, int)):
+            raise CharterError((*path, position), "a directive without an id", "add `id:` to it")
+        texts = {
+            key: " ".join(str(value).split()) for key, value in entry.items() if isinstance(value, (str, int))
+        }
+        title = texts.get("title") or texts["id"]
+        lines = [texts.get("description", title)]
+        if texts.get("severity"):
+            lines.append(f"Severity: {texts['severity']}.")
+        name = names.take(f"directive {texts['id']}")
+        sections.append(_section(name, f"{texts['id']}: {title}", "\n".join(lines), digest, ("directive",)))
+    return sections
+
+
+def _rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
+    example = "write it as {id, match: {uri|kind|tag}, action: allow|deny|redact, reason}"
+    if not isinstance(entry, dict):
+        raise CharterError(path, "a rule that is not a mapping", example)
+    for key in entry:
+        if key not in _RULE_KEYS:
+            raise CharterError((*path, key), f"{key!r} is not part of a rule", example)
+    identifier = entry.get("id")
+    if not isinstance(identifier, (str, int)) or isinstance(identifier, bool) or not str(identifier).strip():
+        raise CharterError(path, "a rule without an id", "add `id:` to it")
+    action = _ACTIONS.get(str(entry.get("action")))
+    if action is None:
+        reason = f"the action {entry.get('action')!r} of rule {identifier} is not known"
+        raise CharterError((*path, "action"), reason, "use allow, deny or redact")
+    match = entry.get("match")
+    if not isinstance(match, dict) or not match:
+        raise CharterError((*path, "match"), f"rule {identifier} matches nothing", "name a uri, kind or tag")
+    for key in match:
+        if key not in _MATCH_KEYS:
+            reason = f"rule {identifier} matches by {key!r}"
+            raise CharterError((*path, "match", key), reason, "match by uri, kind or tag")
+    text = entry.get("reason")
+    if text is not None and not isinstance(text, (str, int)):
+        raise CharterError(
+            (*path, "reason"), f"the reason of rule {identifier} is not text", "write one sentence"
+        )
+    return PolicyRule(
+        id=str(identifier).strip(),
+        action=action,
+        uris=_patterns(match, "uri", path),
+        kinds=_patterns(match, "kind", path),
+        tags=tuple(tag.lower() for tag in _patterns(match, "tag", path)),
+        reason=" ".join(str(text or "").split()),
+    )
+
+
+def _patterns(match: Mapping[str, object], key: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
+    if key not in match:
+        return ()
+    value = match[key]
+    items = value if isinstance(value, list) else [value]
+    if not items or not all(isinstance(item, (str, int)) and str(item).strip() for item in items):
+        reason = f"`{key}` holds no pattern"
+        raise CharterError((*path, "match", key), reason, "write a name; * stands for any characters")
+    return tuple(str(item).strip() for item in items)

@@ -1,0 +1,357 @@
+"""Which doctrine belongs in front of an agent: deterministic, explained, filtered by policy.  [pure]
+
+Scores are integers in units of 1e-9 and every step is integer arithmetic, so the same inputs rank the same in
+every process and on every machine.  `docs/context.md` is normative for the formulas; the steps in `retrieve`
+carry its numbers.  What is done with the result (layout, budget) is left to `context`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from charter.model import Policy, PolicyRule
+    from doctrine.artifact import Artifact
+
+UNIT = 10**9
+MAX_QUERY = 4_096
+MAX_TERMS = 48
+_TITLE_WEIGHT = 3
+_KEYWORD_WEIGHT = 3
+_LOG_BITS = 20
+_MIN_STEM = 3
+_MASK = re.compile("\u27e6[^\u27e7]*\u27e7")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_WORD = re.compile(r"[^\W_]+")
+_DECIMAL = re.compile(r"([0-9]{1,6})(?:\.([0-9]{1,9}))?\Z")
+_ENDINGS = ("ing", "ion", "ed", "er", "ly", "al", "e", "y", "i")
+_FILLER = (
+    "a an the this that these those is are was were be been being have has had do does did will"
+    " would could should may might must can please kindly and or but if then else of to in on at by"
+    " for from with without into onto it its as not no so we i you he she they me my our your their"
+    " us them there here what which who how why when where all any some each let lets need want up"
+    " out about over under again just only also very new make add build create use using"
+)
+_STOP_WORDS = frozenset(_FILLER.split())
+
+
+class RetrievalConfig(NamedTuple):
+    """Everything the scorer depends on; fractions are integers in units of 1e-9."""
+
+    lexical: int = 500_000_000
+    graph: int = 300_000_000
+    tag: int = 200_000_000
+    k1: int = 1_200_000_000
+    b: int = 500_000_000
+    floor: int = 160_000_000
+    entry: int = 600_000_000
+    k: int = 12
+    depth: int = 2
+
+
+class Seeds(NamedTuple):
+    """What a context starts from besides the request.
+
+    Distances from the action and from the profile by uri, the profile's own words, and the name of the
+    action, which is no term of the request: the graph speaks for it.
+    """
+
+    action: Mapping[str, int]
+    profile: Mapping[str, int]
+    words: tuple[str, ...] = ()
+    name: str = ""
+
+
+class Hit(NamedTuple):
+    """One artifact retrieved: after policy, so its body may be a redacted copy."""
+
+    artifact: Artifact
+    score: int
+    lexical: int
+    graph: int
+    tag: int
+
+
+class Retrieval(NamedTuple):
+    """The hits in rank order, what policy decided, and what `k` cut off."""
+
+    hits: tuple[Hit, ...]
+    filters_applied: tuple[dict[str, str], ...]
+    cut: tuple[Hit, ...]
+
+
+def retrieve(
+    collection: Sequence[Artifact],
+    *,
+    query: str,
+    seeds: Seeds,
+    config: RetrievalConfig,
+    policy: Policy,
+) -> Retrieval:
+    """The artifacts that bear on a request, best first."""
+    # 1. The query becomes terms.
+    terms = query_terms(query)
+    terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
+    wanted = frozenset(terms)
+    profile_words = frozenset(stem(word) for text in seeds.words for word in words(text))
+    # 2. Every artifact is scored on three counts.
+    lexical = lexical_scores(collection, terms, config)
+    scored: list[Hit] = []
+    for artifact, lexical_score in zip(collection, lexical, strict=True):
+        named = _named(artifact, wanted)
+        graph_score = _graph_score(artifact, seeds, config.depth)
+        # 3. A candidate is the charter's, the project's, near in the graph, or what the request is about.
+        if not graph_score and not named and lexical_score < config.entry:
+            continue
+        tag_score = _tag_score(2 * named + _named(artifact, profile_words - wanted))
+        total = config.lexical * lexical_score + config.graph * graph_score + config.tag * tag_score
+        scored.append(Hit(artifact, total // UNIT, lexical_score, graph_score, tag_score))
+    # 4. Best first; equal scores by uri.
+    scored.sort(key=lambda hit: (-hit.score, hit.artifact.uri))
+    # 5. Policy decides on each, the first matching rule for good.
+    allowed, applied = apply_policy(scored, policy)
+    # 6. What hardly bears on the request is left out; the charter's own sections never are.  A request of which
+    #    no text holds a word says nothing about what bears on it.
+    if any(lexical):
+        allowed = [hit for hit in allowed if hit.score >= config.floor or hit.artifact.origin == "charter"]
+    # 7. The best k artifacts stay; charter sections do not count.
+    kept: list[Hit] = []
+    cut: list[Hit] = []
+    room = config.k
+    for hit in allowed:
+        if hit.artifact.origin == "charter":
+            kept.append(hit)
+        elif room > 0:
+            room -= 1
+            kept.append(hit)
+        else:
+            cut.append(hit)
+    return Retrieval(tuple(kept), tuple(applied), tuple(cut))
+
+
+def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[dict[str, str]]]:
+    """The hits a policy lets through, and each decision it took; a redacted hit is a copy."""
+    if not policy.rules:
+        return list(hits), []
+    allowed: list[Hit] = []
+    applied: list[dict[str, str]] = []
+    for hit in hits:
+        rule = next((rule for rule in policy.rules if matches(rule, hit.artifact)), None)
+        if rule is not None:
+            applied.append({"rule_id": rule.id, "uri": hit.artifact.uri, "action": rule.action})
+            if rule.action == "deny":
+                continue
+            if rule.action == "redact":
+                hit = hit._replace(artifact=hit.artifact._replace(body=_withheld(rule)))
+        allowed.append(hit)
+    return allowed, applied
+
+
+def matches(rule: PolicyRule, artifact: Artifact) -> bool:
+    """Whether every property the rule names fits the artifact."""
+    if rule.uris and not any(_fits(pattern, artifact.uri) for pattern in rule.uris):
+        return False
+    if rule.kinds and not any(_fits(pattern, artifact.kind) for pattern in rule.kinds):
+        return False
+    return not rule.tags or any(_fits(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
+
+
+def lexical_scores(
+    collection: Sequence[Artifact], terms: Sequence[str], config: RetrievalConfig
+) -> list[int]:
+    """How well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
+    if not terms or not collection:
+        return [0] * len(collection)
+    patterns = {term: re.compile(rf"(?<![^\W_]){re.escape(term)}[^\W_]*") for term in terms}
+    lengths: list[int] = []
+    counts: list[dict[str, int]] = []
+    for artifact in collection:
+        body, title = fold(artifact.body), fold(artifact.title)
+        labels = fold("\n".join((*artifact.keywords, *artifact.tags)))
+        lengths.append(len(body) + len(title))
+        found: dict[str, int] = {}
+        for term in terms:
+            # The plain substring test is what keeps hundreds of texts cheap: most hold few of the terms.
+            count = _count(patterns[term], term, body) if term in body else 0
+            if term in title:
+                count += _TITLE_WEIGHT * _count(patterns[term], term, title)
+            if term in labels:
+                count += _KEYWORD_WEIGHT * min(1, _count(patterns[term], term, labels))
+            if count:
+                found[term] = count
+        counts.append(found)
+    total = len(collection)
+    rarity: dict[str, int] = {}
+    for term in terms:
+        holding = sum(term in found for found in counts)
+        if holding:
+            rarity[term] = log2(2 * total + 2, 2 * holding + 1)
+    best = sum(rarity.values()) * (config.k1 + UNIT)
+    if not best:
+        return [0] * total
+    average = max(1, sum(lengths) // total)
+    scores: list[int] = []
+    for length, found in zip(lengths, counts, strict=True):
+        spread = config.k1 * (UNIT - config.b + config.b * length // average) // UNIT
+        reached = sum(
+            rarity[term] * (count * UNIT * (config.k1 + UNIT) // (count * UNIT + spread))
+            for term, count in found.items()
+        )
+        scores.append(reached * UNIT // best)
+    return scores
+
+
+def query_terms(query: str) -> tuple[str, ...]:
+    """The stems a request is matched by: at most 48, in order, from its first 4,096 characters."""
+    found: dict[str, None] = {}
+    for word in words(query[:MAX_QUERY]):
+        if (len(word) > 1 or word.isdigit()) and word not in _STOP_WORDS:
+            found[stem(word)] = None
+            if len(found) == MAX_TERMS:
+                break
+    return tuple(found)
+
+
+def words(text: str) -> list[str]:
+    """The words of a text, identifiers taken apart, masks of redacted text skipped."""
+    return _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
+
+
+def fold(text: str) -> str:
+    """A text with case and compatibility forms levelled."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+
+
+def stem(word: str) -> str:
+    """A word without its inflection; always a beginning of the word, so a text can be searched for it."""
+    known = _stems.get(word)
+    if known is None:
+        if len(_stems) > 20_000:
+            _stems.clear()
+        known = _stems[word] = _stem(word)
+    return known
+
+
+_stems: dict[str, str] = {}
+
+
+def _stem(word: str) -> str:
+    if not word.isascii() or not word.isalpha():
+        return word
+    if word.endswith("ies") and len(word) - 3 >= _MIN_STEM:
+        return word[:-3]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) - 1 >= _MIN_STEM:
+        word = word[:-1]
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM:
+            word = word[: -len(ending)]
+            break
+    # "migration" and "migrate", "planning" and "plan", meet in the same stem.
+    if word.endswith("at") and len(word) - 2 >= _MIN_STEM + 1:
+        word = word[:-2]
+    if len(word) > _MIN_STEM and word[-1] == word[-2] and word[-1] not in "ls":
+        word = word[:-1]
+    return word
+
+
+def log2(numerator: int, denominator: int) -> int:
+    """The binary logarithm of a ratio of at least one, in units of 2**-20, by integers alone."""
+    whole = 0
+    while numerator >= 2 * denominator:
+        denominator *= 2
+        whole += 1
+    value = (numerator << 40) // denominator
+    result = whole
+    for _ in range(_LOG_BITS):
+        value = value * value >> 40
+        result <<= 1
+        if value >= 2 << 40:
+            value >>= 1
+            result += 1
+    return result
+
+
+def decimal(units: int) -> str:
+    """Units of 1e-9 as a decimal with exactly nine places."""
+    return f"{units // UNIT}.{units % UNIT:09d}"
+
+
+def from_decimal(value: object) -> int | None:
+    """The units of 1e-9 in a whole number or a decimal text; None where it is neither."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return None
+    matched = _DECIMAL.match(str(value))
+    if matched is None:
+        return None
+    return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))
+
+
+def _count(pattern: re.Pattern[str], term: str, text: str) -> int:
+    return sum(stem(word) == term for word in pattern.findall(text))
+
+
+def _named(artifact: Artifact, wanted: frozenset[str]) -> int:
+    """How many of an artifact's tags and keywords are among the wanted stems; a phrase needs all its words."""
+    if not wanted:
+        return 0
+    labels = {*artifact.keywords, *artifact.tags}
+    return sum(all(stem(word) in wanted for word in _label_words(label)) for label in labels)
+
+
+def _label_words(label: str) -> list[str]:
+    found = _labels.get(label)
+    if found is None:
+        if len(_labels) > 20_000:
+            _labels.clear()
+        # A label without a word character can never be named: it asks for a stem no request has.
+        found = _labels[label] = words(label) or [""]
+    return found
+
+
+_labels: dict[str, list[str]] = {}
+
+
+def _tag_score(named: int) -> int:
+    return UNIT * named // (named + 2)
+
+
+def _graph_score(artifact: Artifact, seeds: Seeds, depth: int) -> int:
+    if artifact.origin == "charter":
+        return UNIT
+    near = _nearness(seeds.action.get(artifact.uri), depth)
+    own = _nearness(seeds.profile.get(artifact.uri), depth)
+    score = (2 * near + own) // 3
+    if artifact.origin == "project":
+        # The project's own rules are in force without an edge: a directive as if tied to the action.
+        score = max(score, 2 * UNIT // 3 if artifact.kind == "directive" else UNIT // 3)
+    return score
+
+
+def _nearness(distance: int | None, depth: int) -> int:
+    return UNIT // distance if distance and distance <= depth else 0
+
+
+def _fits(pattern: str, text: str) -> bool:
+    """Whether a pattern, in which `*` stands for any characters, describes the whole text."""
+    if "*" not in pattern:
+        return pattern == text
+    first, *middle, last = pattern.split("*")
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    position, end = len(first), len(text) - len(last)
+    for part in middle:
+        position = text.find(part, position, end)
+        if position < 0:
+            return False
+        position += len(part)
+    return True
+
+
+def _withheld(rule: PolicyRule) -> str:
+    because = f": {rule.reason}" if rule.reason else ""
+    return f"\u27e6{rule.id}\u27e7 withheld by policy{because}"

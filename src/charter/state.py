@@ -1,0 +1,67 @@
+"""Which actions have had their first governance context: `.kittify/charter/context-state.json`.
+
+Flows that mark loads write it; an invocation never does.  It is convenience, not evidence: deleting or
+editing it makes a context longer or shorter, nothing else.  Corrupt or unreadable means nothing was loaded yet.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from doctrine.load import SourceError, read_source
+
+STATE_PATH = ".kittify/charter/context-state.json"
+BOOTSTRAP_ACTIONS = ("implement", "review", "plan", "specify")
+_MAX_BYTES = 65_536
+_LOCK_SECONDS = 10
+
+
+def is_first_load(root: str, action: str) -> bool:
+    """Whether an action that starts with a bootstrap context has not had it yet."""
+    return action in BOOTSTRAP_ACTIONS and action not in loaded_actions(root)
+
+
+def loaded_actions(root: str) -> dict[str, object]:
+    """The actions marked as loaded."""
+    try:
+        source = read_source(root, STATE_PATH, max_bytes=_MAX_BYTES)
+        state = json.loads(source.data) if source else {}
+    except (SourceError, ValueError, RecursionError):
+        return {}
+    actions = state.get("actions") if isinstance(state, dict) else None
+    return actions if isinstance(actions, dict) else {}
+
+
+def mark_loaded(root: str, action: str, *, at: str) -> None:
+    """Note the first load of an action; a second mark keeps the first time.
+
+    Raises OSError where the state cannot be written.
+    """
+    # Imported here because most contexts are assembled without marking anything.
+    from filelock import FileLock
+
+    folder = os.path.join(root, os.path.dirname(STATE_PATH))
+    for part in (os.path.dirname(folder), folder):
+        if os.path.islink(part):
+            raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
+    path = os.path.join(root, STATE_PATH)
+    with FileLock(f"{path}.lock", timeout=_LOCK_SECONDS):
+        actions = loaded_actions(root)
+        if action in actions:
+            return
+        actions[action] = {"first_loaded_at": at}
+        state = {"schema_version": "1.0", "actions": dict(sorted(actions.items()))}
+        scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(state, file, ensure_ascii=False, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            # A crash before this line leaves the old state, after it the new one; never half of either.
+            os.replace(scratch, path)
+        except BaseException:
+            os.unlink(scratch)
+            raise

@@ -1,0 +1,1 @@
+"""Doctrine: the agent profiles, directives and tactics a charter draws on."""

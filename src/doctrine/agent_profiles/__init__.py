@@ -1,0 +1,1 @@
+"""Agent profiles: the identities a request can be routed to."""

@@ -1,0 +1,39 @@
+"""What each of the eight roles is taken to be able to do.  [pure]
+
+The table is the fallback for a profile that lists no capabilities or canonical verbs of its own.  The role
+vocabulary is open: a role that is not in the table is legal and simply has no defaults.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class RoleCapabilities:
+    """The default capabilities of one role and the verbs that name its work."""
+
+    __slots__ = ("canonical_verbs", "capabilities")
+
+    def __init__(self, capabilities: tuple[str, ...], canonical_verbs: tuple[str, ...]) -> None:
+        self.capabilities = capabilities
+        self.canonical_verbs = canonical_verbs
+
+
+DEFAULT_ROLE_CAPABILITIES: Mapping[str, RoleCapabilities] = {
+    "IMPLEMENTER": RoleCapabilities(
+        ("read", "write", "edit", "search", "shell", "test"), ("generate", "refine", "implement")
+    ),
+    "REVIEWER": RoleCapabilities(("read", "search", "test", "comment"), ("audit", "assess", "review")),
+    "ARCHITECT": RoleCapabilities(("read", "write", "search", "model"), ("audit", "synthesize", "plan")),
+    "DESIGNER": RoleCapabilities(("read", "write", "search", "prototype"), ("synthesize", "draft", "design")),
+    "PLANNER": RoleCapabilities(("read", "write", "search", "schedule"), ("plan", "decompose", "prioritize")),
+    "RESEARCHER": RoleCapabilities(
+        ("read", "search", "browse", "measure"), ("analyze", "investigate", "summarize")
+    ),
+    "CURATOR": RoleCapabilities(("read", "edit", "search", "tag"), ("classify", "curate", "validate")),
+    "MANAGER": RoleCapabilities(
+        ("read", "comment", "assign", "track"), ("coordinate", "delegate", "monitor")
+    ),
+}

@@ -1,0 +1,196 @@
+"""One agent profile: who can be asked to do a piece of work, and what that work is.  [pure]
+
+`parse_profile` turns a parsed `.agent.yaml` document into a value.  It is lenient about form (a list may be a
+scalar, a reference may be a mapping, keys may be kebab-case or snake_case) and strict about the little that
+routing cannot do without: an id that is safe as a file name, a name, and at least one role.  Keys it does not
+know are kept in `document`, so a profile survives a round trip.  Reading files is left to `repository`.
+"""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROFILE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
+_SCHEMA_VERSIONS = {"1": "1.0", "1.0": "1.0", "2": "2", "2.0": "2"}
+_REFERENCE_KEYS = ("id", "code", "name", "title")
+
+
+class ProfileError(ValueError):
+    """A profile document that cannot be used: which field, what it must be, what was found."""
+
+    def __init__(self, field: str, expected: str, found: str) -> None:
+        super().__init__(f"{field}: expected {expected}, found {found}")
+        self.field = field
+        self.expected = expected
+        self.found = found
+
+
+class AgentProfile(NamedTuple):
+    """An agent identity as the router and the context see it."""
+
+    profile_id: str
+    name: str
+    description: str
+    schema_version: str
+    roles: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    routing_priority: int = 50
+    canonical_verbs: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    file_patterns: tuple[str, ...] = ()
+    domain_keywords: tuple[str, ...] = ()
+    excluding: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    directive_references: tuple[str, ...] = ()
+    tactic_references: tuple[str, ...] = ()
+    sentinel: bool = False
+    digest: str = ""
+    origin: str = "shipped"
+    document: Mapping[str, object] = MappingProxyType({})
+
+
+def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile:
+    """The profile a parsed `.agent.yaml` document describes.
+
+    Raises ProfileError for the first field that cannot be used.
+    """
+    if not isinstance(document, dict):
+        raise ProfileError("document", "a mapping of profile fields", _kind(document))
+    profile_id = _text(document, "profile-id", required=True)
+    if not PROFILE_ID.match(profile_id):
+        raise ProfileError("profile-id", "lower-case letters, digits, - and _, at most 64", repr(profile_id))
+    sentinel = _flag(document, "sentinel")
+    roles = _roles(document, sentinel=sentinel)
+    collaboration = _section(document, "collaboration")
+    context = _section(document, "specialization-context")
+    languages = _texts(context, "languages") + _texts(document, "applies-to-languages")
+    return AgentProfile(
+        profile_id=profile_id,
+        name=_text(document, "name", required=True),
+        description=_text(document, "description"),
+        schema_version=_schema_version(document),
+        roles=roles,
+        capabilities=_texts(document, "capabilities"),
+        routing_priority=_priority(document),
+        canonical_verbs=_texts(collaboration, "canonical-verbs"),
+        languages=tuple(dict.fromkeys(language.lower() for language in languages)),
+        frameworks=_texts(context, "frameworks"),
+        file_patterns=_texts(context, "file-patterns"),
+        domain_keywords=_texts(context, "domain-keywords"),
+        excluding=_texts(document, "excluding"),
+        tags=_texts(document, "tags"),
+        directive_references=_texts(document, "directive-references"),
+        tactic_references=_texts(document, "tactic-references"),
+        sentinel=sentinel,
+        digest=digest,
+        origin=origin,
+        document=document,
+    )
+
+
+def _look(mapping: Mapping[str, object], key: str) -> object:
+    """The value at a kebab-case key, or at its snake_case spelling."""
+    if key in mapping:
+        return mapping[key]
+    return mapping.get(key.replace("-", "_"))
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _scalar(value: object) -> str | None:
+    """A scalar as text; a flag is spelled as in YAML.  Anything else is None."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return " ".join(str(value).split())
+    return None
+
+
+def _text(mapping: Mapping[str, object], key: str, *, required: bool = False) -> str:
+    value = _look(mapping, key)
+    if value is None and not required:
+        return ""
+    text = _scalar(value)
+    if text is None or (required and not text):
+        raise ProfileError(key, "text", _kind(value))
+    return text
+
+
+def _flag(mapping: Mapping[str, object], key: str) -> bool:
+    value = _look(mapping, key)
+    if value is None:
+        return False
+    if not isinstance(value, bool):
+        raise ProfileError(key, "true or false", _kind(value))
+    return value
+
+
+def _section(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
+    value = _look(mapping, key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise ProfileError(key, "a mapping", _kind(value))
+    return value
+
+
+def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
+    """A list of names: each may be a scalar or a mapping that names itself; a lone one needs no list."""
+    value = _look(mapping, key)
+    if value is None:
+        return ()
+    found: dict[str, None] = {}
+    for item in value if isinstance(value, list) else [value]:
+        named = item
+        if isinstance(item, dict):
+            named = next((item[name] for name in _REFERENCE_KEYS if item.get(name) is not None), item)
+        text = _scalar(named)
+        if text is None:
+            raise ProfileError(key, "a list of texts", f"{_kind(item)} in it")
+        if text:
+            found[text] = None
+    return tuple(found)
+
+
+def _roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
+    roles = _texts(document, "roles") or _texts(document, "role")
+    if not roles and not sentinel:
+        raise ProfileError(
+            "roles", "at least one role, for example [IMPLEMENTER]", _kind(_look(document, "roles"))
+        )
+    return tuple(dict.fromkeys(role.upper() for role in roles))
+
+
+def _priority(document: Mapping[str, object]) -> int:
+    value = _look(document, "routing-priority")
+    if value is None:
+        return 50
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+        raise ProfileError("routing-priority", "a whole number from 0 to 100", _kind(value))
+    return value
+
+
+def _schema_version(document: Mapping[str, object]) -> str:
+    value = _look(document, "schema-version")
+    if value is None:
+        return "1.0"
+    version = _SCHEMA_VERSIONS.get(_scalar(value) or "")
+    if version is None:
+        raise ProfileError("schema-version", '"1.0" or "2"', _kind(value))
+    return version

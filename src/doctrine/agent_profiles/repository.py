@@ -1,0 +1,128 @@
+"""All agent profiles there are: the shipped ones, shadowed by the project's own.
+
+A project profile replaces the shipped one of the same profile-id.  A missing folder is fine.  A file that
+cannot be used is listed in `problems`, by name, line, reason and repair, and the others are still there.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
+from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
+from doctrine.yaml_reader import YamlError, locate_yaml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SUFFIXES = (".agent.yaml", ".agent.yml")
+_SHIPPED_PREFIX = "agent_profiles/shipped/"
+_MEND = "mend the file, or remove it to go without this profile"
+
+
+class AgentProfileRepository:
+    """Profiles by id, each read once when the repository is made."""
+
+    def __init__(
+        self,
+        shipped_dir: str | os.PathLike[str] | None = None,
+        project_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        *,
+        cache: ParseCache | None = None,
+        root: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Load the profiles.
+
+        Without `shipped_dir` the compiled bundle is used.  Of several project folders a later one wins.  With
+        `root`, project folders are relative to it, problems name files below it, and no link on the way is
+        followed.
+        """
+        self._profiles: dict[str, AgentProfile] = {}
+        self._problems: list[Problem] = []
+        self._sources: dict[str, bytes] = {}
+        cache = cache or ParseCache(None)
+        if shipped_dir is None:
+            for name, file in shipped_bundle().files.items():
+                if name.startswith(_SHIPPED_PREFIX):
+                    profile = parse_profile(file.document, digest=file.sha256, origin="shipped")
+                    self._profiles[profile.profile_id] = profile
+        else:
+            self._take_folder(*_split(shipped_dir, None), "shipped", cache)
+        for folder in _listed(project_dir):
+            self._take_folder(*_split(folder, root), "project", cache)
+        self._profiles = dict(sorted(self._profiles.items()))
+        in_use = {profile.digest for profile in self._profiles.values()}
+        self._sources = {digest: data for digest, data in self._sources.items() if digest in in_use}
+
+    def all(self) -> tuple[AgentProfile, ...]:
+        """Every profile, sorted by id; sentinels included."""
+        return tuple(self._profiles.values())
+
+    def get(self, profile_id: str) -> AgentProfile | None:
+        """The profile with this id, or None."""
+        return self._profiles.get(profile_id)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The files that could not be used."""
+        return tuple(self._problems)
+
+    @property
+    def sources(self) -> Mapping[str, bytes]:
+        """The bytes of each project profile in use, by their digest."""
+        return self._sources
+
+    def _take_folder(self, root: str, path: str, prefix: str, origin: str, cache: ParseCache) -> None:
+        files, problems = read_folder(root, path, SUFFIXES)
+        self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
+        seen: dict[str, str] = {}
+        for file in files:
+            named = file._replace(path=prefix + file.path)
+            try:
+                profile = parse_profile(cache.parse(named), digest=file.digest, origin=origin)
+            except YamlError as error:
+                self._problems.append(Problem(named.path, error.line, error.reason, _MEND))
+                continue
+            except ProfileError as error:
+                self._problems.append(_profile_problem(named, error))
+                continue
+            first = seen.setdefault(profile.profile_id, named.path)
+            if first != named.path:
+                reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
+                self._problems.append(
+                    Problem(named.path, None, reason, "give one of the two another profile-id")
+                )
+                continue
+            self._profiles[profile.profile_id] = profile
+            if origin == "project":
+                self._sources[file.digest] = file.data
+
+
+def _listed(
+    project_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+) -> Sequence[str | os.PathLike[str]]:
+    if project_dir is None:
+        return ()
+    if isinstance(project_dir, (str, os.PathLike)):
+        return (project_dir,)
+    return project_dir
+
+
+def _split(folder: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> tuple[str, str, str]:
+    """Where to start, the way below it, and what to put before that way when a file is named."""
+    if root is not None:
+        return os.fspath(root), os.fspath(folder).replace(os.sep, "/").strip("/"), ""
+    parent, name = os.path.split(os.path.normpath(os.fspath(folder)))
+    return parent or ".", name, f"{parent}/" if parent else ""
+
+
+def _profile_problem(file: SourceFile, error: ProfileError) -> Problem:
+    try:
+        lines = locate_yaml(file.data, name=file.path)
+    except YamlError:
+        lines = {}
+    keys = (error.field, error.field.replace("-", "_"))
+    found = [line for path, line in lines.items() if path and path[-1] in keys and len(path) <= 2]
+    repair = f"set {error.field} to {error.expected}"
+    return Problem(file.path, found[0] if found else 1, str(error), repair)

@@ -1,0 +1,163 @@
+"""One doctrine artifact: a rule or a way of working that a context can put in front of an agent.  [pure]
+
+An artifact is a directive (what must hold), a tactic (how to go about it), a styleguide or a toolguide.  The
+vocabulary of kinds is open.  Its uri, `doctrine://<kind>/<id>`, is what policy rules match and records name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KINDS = ("directive", "tactic", "styleguide", "toolguide")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_KIND = re.compile(r"[a-z][a-z-]{0,31}\Z")
+_SUFFIXES = (".yaml", ".yml", ".md")
+_HEADING = re.compile(r"#+[ \t]+(.+)")
+# Bookkeeping of the formats in the field: says nothing an agent could act on.
+_NOT_PROSE = frozenset(
+    (
+        "id",
+        "code",
+        "title",
+        "name",
+        "kind",
+        "type",
+        "tags",
+        "keywords",
+        "body",
+        "schema_version",
+        "schema-version",
+    )
+)
+
+
+class Artifact(NamedTuple):
+    """A candidate for a governance context; `digest` is that of the file it was read from."""
+
+    uri: str
+    kind: str
+    id: str
+    title: str
+    body: str
+    tags: tuple[str, ...]
+    keywords: tuple[str, ...]
+    digest: str
+    origin: str
+
+
+class ArtifactError(ValueError):
+    """A document that is no artifact: which field, and why."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> Artifact:
+    """The artifact a parsed YAML document describes; kind and id default to its folder and file name.
+
+    Raises ArtifactError.
+    """
+    if not isinstance(document, dict):
+        raise ArtifactError("document", "expected a mapping with id, title and body")
+    identifier = _line(document, "id", "code") or _stem(path)
+    kind = _kind(document, path)
+    if not _ID.match(identifier):
+        raise ArtifactError("id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}")
+    title = _line(document, "title", "name") or identifier
+    body = document.get("body")
+    if body is not None and not isinstance(body, str):
+        raise ArtifactError("body", "expected text")
+    body = (body or "").strip() or _compose(document)
+    if not body:
+        raise ArtifactError("body", "nothing in it to tell an agent")
+    tags = _words(document, "tags")
+    keywords = _words(document, "keywords")
+    uri = f"doctrine://{kind}/{identifier}"
+    return Artifact(uri, kind, identifier, title, body, tags, keywords, digest, origin)
+
+
+def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -> Artifact:
+    """The artifact a Markdown file holds: its first heading is the title, its folder the kind.
+
+    Raises ArtifactError.
+    """
+    lines = text.strip().split("\n")
+    heading = _HEADING.match(lines[0])
+    body = "\n".join(lines[1:] if heading else lines).strip()
+    title = heading.group(1).strip() if heading else _stem(path)
+    return parse_artifact({"title": title, "body": body}, path=path, digest=digest, origin=origin)
+
+
+def _stem(path: str) -> str:
+    name = path.rsplit("/", 1)[-1]
+    for suffix in _SUFFIXES:
+        name = name.removesuffix(suffix)
+    stem, dot, last = name.rpartition(".")
+    return stem if dot and _singular(last) in KINDS else name
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def _kind(document: Mapping[str, object], path: str) -> str:
+    kind = _line(document, "kind", "type").lower()
+    if not kind:
+        folders = path.split("/")[:-1]
+        name = path.rsplit("/", 1)[-1].split(".")
+        named = [_singular(part) for part in (*name[1:-1], *reversed(folders)) if _singular(part) in KINDS]
+        kind = named[0] if named else ""
+    if not kind:
+        raise ArtifactError(
+            "kind", "unknown; put the file in directives/, tactics/, styleguides/ or toolguides/"
+        )
+    if not _KIND.match(kind):
+        raise ArtifactError("kind", f"expected one lower-case word, found {kind[:60]!r}")
+    return kind
+
+
+def _line(document: Mapping[str, object], *keys: str) -> str:
+    for key in keys:
+        value = document.get(key)
+        if isinstance(value, (str, int)) and not isinstance(value, bool):
+            return " ".join(str(value).split())
+        if value is not None:
+            raise ArtifactError(key, "expected text")
+    return ""
+
+
+def _words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
+    value = document.get(key)
+    items = value if isinstance(value, list) else [] if value is None else [value]
+    for item in items:
+        if not isinstance(item, (str, int)):
+            raise ArtifactError(key, "expected a list of texts")
+    return tuple(dict.fromkeys(" ".join(str(item).lower().split()) for item in items))
+
+
+def _compose(document: Mapping[str, object]) -> str:
+    """A body from the text fields of an artifact that has none: the forms in the field name theirs freely."""
+    parts: list[str] = []
+    for key, value in document.items():
+        if key in _NOT_PROSE:
+            continue
+        if isinstance(value, str) and len(value.split()) > 1:
+            parts.append(value.strip())
+        elif isinstance(value, list) and value and all(isinstance(item, (str, dict)) for item in value):
+            label = key.replace("_", " ").replace("-", " ").capitalize()
+            parts.append("\n".join([f"{label}:", *(f"- {_entry(item)}" for item in value)]))
+    return "\n\n".join(parts)
+
+
+def _entry(item: str | Mapping[str, object]) -> str:
+    if isinstance(item, str):
+        return " ".join(item.split())
+    texts = [" ".join(str(value).split()) for value in item.values() if isinstance(value, (str, int))]
+    return ": ".join(texts)

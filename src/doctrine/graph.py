@@ -1,0 +1,89 @@
+"""Which doctrine bears on which work: a small directed graph.  [pure]
+
+Nodes are names: `action:review`, `role:REVIEWER`, `profile:<id>` and artifact uris.  An edge may name its
+relation, which is shown to people and does not change a distance.  Distances depend on the set of edges only,
+never on their order.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class Edge(NamedTuple):
+    """One tie from a node to another."""
+
+    source: str
+    target: str
+    relation: str = ""
+
+
+class GraphError(ValueError):
+    """A graph document that cannot be read; `path` leads to the entry at fault."""
+
+    def __init__(self, path: tuple[str | int, ...], reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
+
+
+class Graph:
+    """An immutable set of edges with breadth-first distances."""
+
+    __slots__ = ("_targets", "edges")
+
+    def __init__(self, edges: Iterable[Edge] = ()) -> None:
+        self.edges = tuple(sorted(set(edges)))
+        targets: dict[str, list[str]] = {}
+        for edge in self.edges:
+            targets.setdefault(edge.source, []).append(edge.target)
+        self._targets = targets
+
+    def targets(self, node: str) -> tuple[str, ...]:
+        """The nodes one edge away, sorted."""
+        return tuple(dict.fromkeys(self._targets.get(node, ())))
+
+    def distances(self, starts: Iterable[str], *, limit: int) -> Mapping[str, int]:
+        """How many edges from the nearest start each node is, up to the limit; the starts are at 0."""
+        found = dict.fromkeys(sorted(set(starts)), 0)
+        frontier = list(found)
+        for distance in range(1, limit + 1):
+            frontier = [target for node in frontier for target in self._targets.get(node, ())]
+            frontier = [node for node in dict.fromkeys(frontier) if node not in found]
+            if not frontier:
+                break
+            for node in frontier:
+                found[node] = distance
+        return found
+
+
+def parse_edges(document: object) -> tuple[Edge, ...]:
+    """The edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may be a list.
+
+    Raises GraphError.
+    """
+    if document is None:
+        return ()
+    entries = document.get("edges") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise GraphError((), "expected a mapping with a list `edges`")
+    edges: list[Edge] = []
+    for position, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise GraphError(("edges", position), "expected a mapping with `from` and `to`")
+        source, relation = entry.get("from"), entry.get("relation", "")
+        targets = entry.get("to")
+        listed = targets if isinstance(targets, list) else [targets]
+        if not isinstance(source, str) or not source:
+            raise GraphError(("edges", position), "`from` is not the name of a node")
+        if not isinstance(relation, str):
+            raise GraphError(("edges", position), "`relation` is not text")
+        for target in listed:
+            if not isinstance(target, str) or not target:
+                raise GraphError(("edges", position), "`to` is not a node or a list of nodes")
+            edges.append(Edge(source, target, relation))
+    return tuple(edges)

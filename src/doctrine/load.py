@@ -1,0 +1,404 @@
+"""Bring doctrine in from disk: the shipped bundle, and a project's own files.
+
+Shipped YAML is compiled to one canonical JSON file when the package is built, so the everyday path parses no
+YAML; where that file is missing the sources are compiled in memory.  Project files are read once each (the
+bytes parsed are the bytes hashed are the bytes returned), never through a symbolic link, and their parsed
+form may be cached by the digest of those bytes.  The cache is derived: absent, corrupt or unwritable means
+parsing again.  A file that cannot be used becomes a `Problem`; it never takes the others down.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from typing import NamedTuple
+
+from doctrine.artifact import Artifact, parse_artifact
+from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+COMPILED_NAME = "compiled.json"
+BUNDLE_FORMAT = 1
+GRAPH_FILE = "shipped/graph.yaml"
+MAX_FILES = 4_096
+MAX_FOLDER_DEPTH = 8
+_SHIPPED_FOLDERS = ("agent_profiles/shipped", "shipped")
+_CACHE_BYTES = 64 * 1024 * 1024
+_CACHE_ENTRIES = 4_096
+_READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Problem(NamedTuple):
+    """One file that cannot be used, where in it, why, and what mends it."""
+
+    path: str
+    line: int | None
+    reason: str
+    repair: str
+
+
+class SourceFile(NamedTuple):
+    """A project file as it was read, once: its name below the project root, its bytes, their SHA-256."""
+
+    path: str
+    data: bytes
+    digest: str
+
+
+class ShippedFile(NamedTuple):
+    """One shipped source file: the digest of its YAML and the parsed document."""
+
+    sha256: str
+    document: Any
+
+
+class ShippedBundle(NamedTuple):
+    """Everything the package ships, as one object: its bytes, their digest, the files by relative name."""
+
+    data: bytes
+    digest: str
+    files: Mapping[str, ShippedFile]
+
+
+class SourceError(Exception):
+    """A file that exists and cannot be read; carries the Problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(f"{problem.path}: {problem.reason}")
+        self.problem = problem
+
+
+# --- the shipped bundle
+
+
+def shipped_bundle() -> ShippedBundle:
+    """What this build ships; read once per process."""
+    global _bundle
+    if _bundle is None:
+        try:
+            with open(os.path.join(_package_folder(), COMPILED_NAME), "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            data = compile_shipped()
+        _bundle = parse_bundle(data)
+    return _bundle
+
+
+_bundle: ShippedBundle | None = None
+
+
+def parse_bundle(data: bytes) -> ShippedBundle:
+    """The bundle whose bytes these are.
+
+    Raises ValueError where they are not a bundle of this format.
+    """
+    document = json.loads(data)
+    if not isinstance(document, dict) or document.get("format") != BUNDLE_FORMAT:
+        raise ValueError("not a doctrine bundle of a known format")
+    files = {
+        name: ShippedFile(entry["sha256"], entry["document"]) for name, entry in document["files"].items()
+    }
+    return ShippedBundle(data, hashlib.sha256(data).hexdigest(), files)
+
+
+def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
+    """The directives and tactics of a bundle."""
+    return tuple(
+        parse_artifact(file.document, path=name, digest=file.sha256, origin="shipped")
+        for name, file in bundle.files.items()
+        if name.startswith("shipped/") and name != GRAPH_FILE
+    )
+
+
+def compile_shipped(package: str | None = None) -> bytes:
+    """The canonical bytes of the bundle, compiled from the YAML sources of a package folder.
+
+    Raises YamlError where a shipped file is not readable YAML.
+    """
+    package = package or _package_folder()
+    files: dict[str, dict[str, Any]] = {}
+    for folder in _SHIPPED_FOLDERS:
+        for parent, folders, names in os.walk(os.path.join(package, folder)):
+            folders.sort()
+            for name in sorted(names):
+                if not name.endswith(".yaml"):
+                    continue
+                full = os.path.join(parent, name)
+                with open(full, "rb") as file:
+                    data = file.read()
+                relative = os.path.relpath(full, package).replace(os.sep, "/")
+                digest = hashlib.sha256(data).hexdigest()
+                files[relative] = {"sha256": digest, "document": read_yaml(data, name=relative)}
+    bundle = {"format": BUNDLE_FORMAT, "files": files}
+    return json.dumps(bundle, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def write_compiled(package: str | None = None) -> str:
+    """Compile the shipped sources into the package folder and give the path written."""
+    package = package or _package_folder()
+    path = os.path.join(package, COMPILED_NAME)
+    scratch = f"{path}.{os.getpid()}"
+    with open(scratch, "wb") as file:
+        file.write(compile_shipped(package))
+    os.replace(scratch, path)
+    return path
+
+
+def _package_folder() -> str:
+    return os.path.dirname(os.path.abspath(__file__))
+
+
+# --- project files
+
+
+def read_source(root: str, path: str, *, max_bytes: int = MAX_BYTES) -> SourceFile | None:
+    """The file at a relative path below the root, or None where there is none.
+
+    Raises SourceError where something is there that is not a readable plain file.
+    """
+    folder_path, _, name = path.rpartition("/")
+    folder = _open_folder(root, folder_path)
+    if folder is None:
+        return None
+    try:
+        return _read_at(folder, name, path, max_bytes)
+    finally:
+        os.close(folder)
+
+
+def read_folder(
+    root: str,
+    path: str,
+    suffixes: tuple[str, ...],
+    *,
+    skip: tuple[str, ...] = (),
+    max_bytes: int = MAX_BYTES,
+) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
+    """Every file below a relative folder whose name ends in one of the suffixes (and in none to skip)."""
+    files: list[SourceFile] = []
+    problems: list[Problem] = []
+    try:
+        folder = _open_folder(root, path)
+    except SourceError as error:
+        return (), (error.problem,)
+    if folder is not None:
+        try:
+            _read_below(folder, path, (suffixes, skip), max_bytes, files, problems, 1)
+        finally:
+            os.close(folder)
+    return tuple(files), tuple(problems)
+
+
+def _open_folder(root: str, path: str) -> int | None:
+    """A descriptor of a folder, each step below the root opened without following a link."""
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise _unreadable(path or ".", error) from error
+    walked = ""
+    for part in path.split("/") if path else ():
+        walked = f"{walked}/{part}" if walked else part
+        try:
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(walked, error) from error
+        finally:
+            os.close(folder)
+        folder = inner
+    return folder
+
+
+def _read_below(
+    folder: int,
+    path: str,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    max_bytes: int,
+    files: list[SourceFile],
+    problems: list[Problem],
+    level: int,
+) -> None:
+    try:
+        with os.scandir(folder) as entries:
+            listed = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+    except OSError as error:
+        problems.append(_unreadable(path, error).problem)
+        return
+    for name, is_folder in listed:
+        inner_path = f"{path}/{name}" if path else name
+        if name.startswith("."):
+            continue
+        try:
+            if is_folder:
+                if level >= MAX_FOLDER_DEPTH:
+                    problems.append(
+                        Problem(_shown(inner_path), None, "nested too deep to be read", "move it up")
+                    )
+                    continue
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
+                try:
+                    _read_below(inner, inner_path, names, max_bytes, files, problems, level + 1)
+                finally:
+                    os.close(inner)
+            elif name.endswith(names[0]) and not name.endswith(names[1]):
+                if len(files) >= MAX_FILES:
+                    reason = f"more than {MAX_FILES} files; this one and the rest are not read"
+                    problems.append(
+                        Problem(_shown(inner_path), None, reason, "remove files that are not needed")
+                    )
+                    return
+                source = _read_at(folder, name, inner_path, max_bytes)
+                if source is not None:
+                    files.append(source)
+        except SourceError as error:
+            problems.append(error.problem)
+        except OSError as error:
+            problems.append(_unreadable(inner_path, error).problem)
+
+
+def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
+    try:
+        descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(Problem(_shown(path), None, "not a plain file", "replace it with a plain file"))
+        chunks: list[bytes] = []
+        size = 0
+        # Read past the limit by one: the size reported at opening may be outdated by the time it is read.
+        while size <= max_bytes and (chunk := os.read(descriptor, max_bytes + 1 - size)):
+            chunks.append(chunk)
+            size += len(chunk)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    finally:
+        os.close(descriptor)
+    if size > max_bytes:
+        reason = f"larger than {max_bytes} bytes"
+        raise SourceError(Problem(_shown(path), None, reason, "split it into smaller files"))
+    data = b"".join(chunks)
+    return SourceFile(_shown(path), data, hashlib.sha256(data).hexdigest())
+
+
+def _shown(path: str) -> str:
+    """A path that can be written as UTF-8 whatever bytes the file system holds."""
+    return os.fsencode(path).decode("utf-8", "replace")
+
+
+def _unreadable(path: str, error: OSError) -> SourceError:
+    shown = _shown(path)
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        reason = "a symbolic link, or not the folder it should be; links are never followed"
+        return SourceError(Problem(shown, None, reason, "replace it with a plain file or folder"))
+    reason = f"cannot be read: {os.strerror(error.errno or 0)}"
+    return SourceError(Problem(shown, None, reason, f"make it readable: chmod u+r {shown}"))
+
+
+# --- the parse cache
+
+
+class ParseCache:
+    """Parsed YAML by the digest of its bytes, in one file; without a path nothing is kept.
+
+    The file lies where no branch can plant it.  Whoever can write it could make a file parse as something
+    else, but holds the whole project already.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._known: dict[str, Any] | None = None
+        self._errors: dict[str, Any] = {}
+        self._used: set[str] = set()
+        self._fresh = False
+
+    def parse(self, source: SourceFile, *, max_bytes: int = MAX_BYTES) -> Any:
+        """The plain value of a YAML file.
+
+        Raises YamlError, remembered like a value: a broken file is not parsed again until it changes.
+        """
+        known = self._load()
+        digest = source.digest
+        self._used.add(digest)
+        if digest in known:
+            return known[digest]
+        if digest in self._errors:
+            line, reason = self._errors[digest]
+            raise YamlError(source.path, line, reason)
+        self._fresh = True
+        try:
+            value = read_yaml(source.data, name=source.path, max_bytes=max_bytes)
+        except YamlError as error:
+            self._errors[digest] = (error.line, error.reason)
+            raise
+        known[digest] = value
+        return value
+
+    def save(self) -> None:
+        """Write what was parsed anew; a place that cannot be written is left alone."""
+        if self._path is None or not self._fresh or self._known is None:
+            return
+        self._fresh = False
+        entries, errors = self._known, self._errors
+        if len(entries) + len(errors) > _CACHE_ENTRIES:
+            entries = {digest: entries[digest] for digest in entries if digest in self._used}
+            errors = {digest: errors[digest] for digest in errors if digest in self._used}
+        pack = {"parser_version": PARSER_VERSION, "entries": entries, "errors": errors}
+        data = json.dumps(pack, ensure_ascii=False, separators=(",", ":")).encode()
+        scratch = f"{self._path}.{os.getpid()}-{os.urandom(4).hex()}"
+        try:
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                with open(descriptor, "wb") as file:
+                    file.write(data)
+                os.replace(scratch, self._path)
+            except OSError:
+                os.unlink(scratch)
+        except OSError:
+            return
+
+    def _load(self) -> dict[str, Any]:
+        if self._known is None:
+            self._known = {}
+            if self._path is not None:
+                try:
+                    self._take(self._path)
+                except (OSError, SourceError, ValueError, RecursionError):
+                    self._known, self._errors = {}, {}
+        return self._known
+
+    def _take(self, path: str) -> None:
+        folder, name = os.path.split(path)
+        source = read_source(folder, name, max_bytes=_CACHE_BYTES)
+        if source is None:
+            return
+        pack = json.loads(source.data)
+        if not isinstance(pack, dict) or pack.get("parser_version") != PARSER_VERSION:
+            return
+        entries, errors = pack.get("entries"), pack.get("errors")
+        if not isinstance(entries, dict) or not isinstance(errors, dict):
+            return
+        for error in errors.values():
+            line, reason = error
+            if not isinstance(reason, str) or not (line is None or isinstance(line, int)):
+                return
+        self._known, self._errors = entries, errors
+
+
+if __name__ == "__main__":
+    print(write_compiled())

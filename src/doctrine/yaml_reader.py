@@ -1,0 +1,192 @@
+"""Read one YAML document as plain values, refusing everything that makes YAML surprising.  [pure]
+
+What comes out is None, bool, int, str, list and dict with text keys: exactly what canonical JSON can carry,
+so a parsed file can be hashed and cached without loss.  Anchors, aliases, merge keys, tags, duplicate keys, a
+second document, and anything too large or too deep are errors that carry a line number.
+
+Plain scalars: `true`, `false`, `null`, and whole numbers without leading zeros become values; everything else
+stays text.  There are no floats (`1.0` is the text "1.0"), and "010" stays an id.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PARSER_VERSION = 1
+MAX_BYTES = 262_144
+MAX_DEPTH = 32
+MAX_NODES = 20_000
+_MAX_INT = 2**53 - 1
+_INTEGER = re.compile(r"(?:0|-?[1-9][0-9]{0,15})\Z")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_CONSTANTS: dict[str, bool | None] = {
+    "": None,
+    "~": None,
+    "null": None,
+    "Null": None,
+    "NULL": None,
+    "true": True,
+    "True": True,
+    "TRUE": True,
+    "false": False,
+    "False": False,
+    "FALSE": False,
+}
+
+
+class YamlError(ValueError):
+    """A document that is not read: which file, at which line (1-based, where there is one), and why."""
+
+    def __init__(self, name: str, line: int | None, reason: str) -> None:
+        super().__init__(f"{name}:{line}: {reason}" if line else f"{name}: {reason}")
+        self.name = name
+        self.line = line
+        self.reason = reason
+
+
+def read_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> Any:
+    """The plain value of one YAML document.
+
+    Raises YamlError.
+    """
+    return _read(data, name, max_bytes, None)
+
+
+def locate_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> dict[tuple[str | int, ...], int]:
+    """The 1-based line at which each node starts, by its path of keys and positions.
+
+    Raises YamlError.
+    """
+    lines: dict[tuple[str | int, ...], int] = {}
+    _read(data, name, max_bytes, lines)
+    return lines
+
+
+def decode_utf8(data: bytes, name: str) -> str:
+    """The text of UTF-8 bytes, without a byte order mark.
+
+    Raises YamlError naming the line and the byte offset of the first bad byte.
+    """
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        reason = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise YamlError(name, line, reason) from error
+
+
+def _read(data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, ...], int] | None) -> Any:
+    if len(data) > max_bytes:
+        raise YamlError(name, None, f"{len(data)} bytes, the limit is {max_bytes}")
+    text = decode_utf8(data, name)
+    # Imported here because it costs more than everything else on the path of a command that reads no YAML.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+    from ruamel.yaml.reader import ReaderError
+
+    try:
+        return _Builder(name, lines).document(YAML(typ="safe", pure=True).parse(text))
+    except ReaderError as error:
+        before = text[: error.position] if isinstance(error.position, int) else ""
+        shown = ord(error.character) if isinstance(error.character, str) else error.character
+        reason = f"character U+{shown:04X} is not allowed"
+        raise YamlError(name, before.count("\n") + 1, reason) from error
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reason = " ".join(str(part) for part in (error.context, error.problem) if part)
+        raise YamlError(name, mark.line + 1 if mark else None, reason or "not YAML") from error
+    except (YAMLError, ValueError, AttributeError, TypeError, IndexError) as error:
+        if isinstance(error, YamlError):
+            raise
+        # The scanner answers some malformed directives with errors of the language rather than its own.
+        raise YamlError(name, None, "not YAML") from error
+
+
+class _Builder:
+    """Plain values from an event stream; never builds what it will refuse."""
+
+    def __init__(self, name: str, lines: dict[tuple[str | int, ...], int] | None) -> None:
+        self.name = name
+        self.lines = lines
+        self.nodes = 0
+
+    def fail(self, event: Any, reason: str) -> YamlError:
+        return YamlError(self.name, event.start_mark.line + 1, reason)
+
+    def document(self, events: Iterator[Any]) -> Any:
+        value: Any = None
+        documents = 0
+        for event in events:
+            kind = type(event).__name__
+            if kind == "DocumentStartEvent":
+                documents += 1
+                if documents > 1:
+                    raise self.fail(event, "a second document; only one is allowed in a file")
+                value = self.node(next(events), events, ())
+        return value
+
+    def node(self, event: Any, events: Iterator[Any], path: tuple[str | int, ...]) -> Any:
+        kind = type(event).__name__
+        self.check(event, kind, path)
+        self.note(event, path)
+        if kind == "ScalarEvent":
+            return _plain(event.value) if event.style in (None, "") else event.value
+        if kind == "SequenceStartEvent":
+            items: list[Any] = []
+            while type(event := next(events)).__name__ != "SequenceEndEvent":
+                items.append(self.node(event, events, (*path, len(items))))
+            return items
+        mapping: dict[str, Any] = {}
+        while type(event := next(events)).__name__ != "MappingEndEvent":
+            key = self.key(event, path)
+            if key in mapping:
+                raise self.fail(event, f"the key {key!r} is there twice")
+            mapping[key] = self.node(next(events), events, (*path, key))
+        return mapping
+
+    def check(self, event: Any, kind: str, path: tuple[str | int, ...]) -> None:
+        if kind == "AliasEvent":
+            raise self.fail(event, f"the alias *{event.anchor}; aliases are not allowed, write the value out")
+        if event.anchor is not None:
+            raise self.fail(
+                event, f"the anchor &{event.anchor}; anchors are not allowed, write the value out"
+            )
+        if isinstance(event.tag, str):
+            raise self.fail(event, f"the tag {event.tag}; tags are not allowed")
+        if kind != "ScalarEvent" and len(path) >= MAX_DEPTH:
+            raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
+        self.nodes += 1
+        if self.nodes > MAX_NODES:
+            raise self.fail(event, f"more than {MAX_NODES} values")
+        if kind == "ScalarEvent" and not event.value.isascii() and _SURROGATE.search(event.value):
+            raise self.fail(event, "a lone surrogate; it cannot be written as UTF-8")
+
+    def note(self, event: Any, path: tuple[str | int, ...]) -> None:
+        if self.lines is not None:
+            self.lines.setdefault(path, event.start_mark.line + 1)
+
+    def key(self, event: Any, path: tuple[str | int, ...]) -> str:
+        kind = type(event).__name__
+        if kind not in ("ScalarEvent", "AliasEvent"):
+            raise self.fail(event, "a key that is a list or a mapping; keys are text")
+        self.check(event, kind, path)
+        if event.style in (None, "") and event.value == "<<":
+            raise self.fail(event, "the merge key <<; write the keys out")
+        if not event.value:
+            raise self.fail(event, "an empty key")
+        self.note(event, (*path, event.value))
+        return str(event.value)
+
+
+def _plain(text: str) -> bool | int | str | None:
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if _INTEGER.match(text):
+        number = int(text)
+        return number if -_MAX_INT <= number <= _MAX_INT else text
+    return text

@@ -1,0 +1,650 @@
+"""A governance context is a function of the project's bytes, kept within its budget, and accounted for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from charter.context import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    CONFIG_PATH,
+    NO_CHARTER,
+    POLICY_PATH,
+    CharterContextResult,
+    ContextInputs,
+    assemble_context,
+    build_charter_context,
+    load_inputs,
+)
+from charter.state import STATE_PATH
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import AgentProfileRepository
+from doctrine.load import ParseCache, shipped_artifacts, shipped_bundle
+
+CHARTER = b"""# Shop
+
+We sell lamps.
+
+## Policy Summary
+
+- Never deploy on Friday.
+
+## Testing
+
+Use pytest; coverage over 90 %.
+
+## Internal contacts
+
+Call Ana at extension 77.
+"""
+DENY = b"rules:\n- {id: no-contacts, match: {uri: 'charter://section/internal-*'}, action: deny, reason: private}\n"
+ACTIONS = ("implement", "review", "plan", "specify", "analyze", "curate", "coordinate")
+
+
+def _project(root: Path, files: dict[str, bytes] | None = None) -> Path:
+    for path, data in {CHARTER_MARKDOWN: CHARTER, **(files or {})}.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    return root
+
+
+def _profile(profile_id: str) -> AgentProfile:
+    profile = AgentProfileRepository().get(profile_id)
+    assert profile is not None
+    return profile
+
+
+def _inputs(files: dict[str, bytes] | None = None, settings: dict[str, Any] | None = None) -> ContextInputs:
+    return ContextInputs.from_bytes(
+        {CHARTER_MARKDOWN: CHARTER, **(files or {})}, settings=settings, bundle=shipped_bundle()
+    )
+
+
+def _assemble(files: dict[str, bytes] | None = None, *, request: str = "", action: str = "review",
+              settings: dict[str, Any] | None = None, **given: Any) -> CharterContextResult:  # fmt: skip
+    return assemble_context(_inputs(files, settings), action=action, request=request, **given)
+
+
+def _account(result: CharterContextResult) -> tuple[object, ...]:
+    return (
+        result.text,
+        result.mode,
+        result.hits,
+        result.filters_applied,
+        result.omitted,
+        result.config,
+        result.warnings,
+        result.error,
+    )
+
+
+# --- the text
+
+
+def test_the_text_tells_what_it_is_for_then_the_charter_then_doctrine() -> None:
+    text = _assemble(profile=_profile("data-dara"), request="review the SQL migration").text
+    places = [
+        text.index(part)
+        for part in (
+            "# Governance context: review",
+            "You act as Dara of the Data",
+            "- Stay out of:",
+            "## Charter",
+            "### Policy Summary",
+            "### Testing",
+            "## Doctrine",
+            "`doctrine://tactic/expand-contract-migration`",
+        )
+    ]
+
+    assert sorted(places) == places
+
+
+def test_a_request_about_data_puts_data_first() -> None:
+    result = _assemble(profile=_profile("critic-cato"), request="review the SQL migration", first_load=True)
+    doctrine = [hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine")]
+
+    assert "doctrine://tactic/expand-contract-migration" in doctrine[:3]
+    assert "doctrine://tactic/review-in-passes" in doctrine[:3]
+
+
+def test_the_text_holds_what_the_hits_say(tmp_path: Path) -> None:
+    result = build_charter_context(
+        _project(tmp_path), action="implement", request="fix the login", mark_loaded=False
+    )
+
+    assert [True] * len(result.hits) == [f"`{hit['uri']}`" in result.text for hit in result.hits]
+    assert list(range(1, len(result.hits) + 1)) == [hit["rank"] for hit in result.hits]
+    assert all(re.fullmatch(r"[01]\.[0-9]{9}", hit["score"]) for hit in result.hits)
+    assert str(tmp_path) not in result.text
+    assert sum(not hit["uri"].startswith("charter") for hit in result.hits) == result.references_count
+
+
+def test_the_same_project_elsewhere_gives_the_same_context(tmp_path: Path) -> None:
+    first = _project(
+        tmp_path / "one", {POLICY_PATH: DENY, ".kittify/doctrine/directives/d.yaml": b"body: keep it"}
+    )
+    shutil.copytree(first, tmp_path / "two")
+    results = [
+        build_charter_context(root, action="review", request="keep it", mark_loaded=False)
+        for root in (first, tmp_path / "two")
+    ]
+
+    assert _account(results[0]) == _account(results[1])
+
+
+def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
+    _project(tmp_path, {POLICY_PATH: DENY, ".kittify/doctrine/directives/d.yaml": b"body: keep it"})
+    script = (
+        "import sys, hashlib; from charter.context import build_charter_context as b;"
+        "r = b(sys.argv[1], action='implement', request='fix the flaky login test', mark_loaded=False);"
+        "print(hashlib.sha256(repr((r.text, r.hits, r.filters_applied, r.omitted)).encode()).hexdigest())"
+    )
+    source = os.path.dirname(os.path.dirname(sys.modules["charter.context"].__file__ or ""))
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path)],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": source},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for seed in ("0", "1", "77")
+    }
+
+    assert 1 == len(seen)
+
+
+# --- modes
+
+
+@pytest.mark.parametrize(
+    ("action", "first_load", "depth", "mode", "used"),
+    [
+        ("implement", True, None, "bootstrap", 2),
+        ("implement", False, None, "compact", 1),
+        ("analyze", True, None, "compact", 1),
+        ("implement", False, 3, "compact", 3),
+        ("implement", True, 0, "bootstrap", 0),
+    ],
+)
+def test_a_first_load_goes_deeper(
+    action: str, first_load: bool, depth: int | None, mode: str, used: int
+) -> None:
+    result = _assemble(action=action, first_load=first_load, depth=depth)
+
+    assert (mode, used) == (result.mode, result.depth)
+
+
+def test_a_deeper_context_holds_more() -> None:
+    assert _assemble(depth=2).references_count > _assemble(depth=1).references_count > 0
+    assert 0 == _assemble(depth=0).references_count
+
+
+@pytest.mark.parametrize("depth", [-1, 9])
+def test_a_depth_out_of_range_is_refused(depth: int) -> None:
+    with pytest.raises(ValueError):
+        _assemble(depth=depth)
+
+
+def test_a_marked_load_makes_the_next_context_compact(tmp_path: Path) -> None:
+    _project(tmp_path)
+    first = build_charter_context(tmp_path, action="review")
+    second = build_charter_context(tmp_path, action="review")
+
+    assert [("bootstrap", True), ("compact", False)] == [(r.mode, r.first_load) for r in (first, second)]
+
+
+def test_an_unmarked_load_writes_nothing(tmp_path: Path) -> None:
+    _project(tmp_path)
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert before == sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+
+
+def test_without_a_charter_the_context_is_missing_and_nothing_is_marked(tmp_path: Path) -> None:
+    result = build_charter_context(tmp_path, action="review")
+
+    assert ("missing", "", False, (NO_CHARTER,), ()) == (
+        result.mode,
+        result.text,
+        result.available,
+        result.warnings,
+        result.hits,
+    )
+    assert "spec-kitty charter synthesize" in NO_CHARTER
+    assert not (tmp_path / STATE_PATH).exists()
+
+
+# --- files that cannot be read
+
+
+def test_a_charter_that_is_not_utf8_is_unreadable_by_name_and_offset(tmp_path: Path) -> None:
+    _project(tmp_path, {CHARTER_MARKDOWN: b"# A\n\n\xff"})
+    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert ("", False, "unreadable") == (result.text, result.available, result.inputs.charter_state)
+    assert (
+        f"{CHARTER_MARKDOWN}:3: not UTF-8: byte 0xff at offset 5; save the file as UTF-8",
+    ) == result.warnings
+
+
+@pytest.mark.parametrize("plant", ["link", "fifo", "folder"])
+def test_a_charter_that_is_no_plain_file_is_unreadable(tmp_path: Path, plant: str) -> None:
+    _project(tmp_path)
+    path = tmp_path / CHARTER_MARKDOWN
+    path.unlink()
+    if plant == "link":
+        (tmp_path / "real.md").write_bytes(CHARTER)
+        path.symlink_to(tmp_path / "real.md")
+    elif plant == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert ("", "unreadable") == (result.text, result.inputs.charter_state)
+    assert 1 == len(result.warnings)
+
+
+def test_a_linked_project_folder_is_not_followed(tmp_path: Path) -> None:
+    _project(tmp_path / "real")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / ".kittify").symlink_to(tmp_path / "real" / ".kittify")
+    result = build_charter_context(tmp_path / "mine", action="review", mark_loaded=False)
+
+    assert ("", "unreadable") == (result.text, result.inputs.charter_state)
+
+
+def test_one_readable_charter_file_is_used_and_the_gap_is_named() -> None:
+    result = _assemble({CHARTER_YAML: b"governance: []\n"})
+
+    assert result.available
+    assert "could not be read: rules may be missing" in result.text
+    assert [f"{CHARTER_YAML}:1: `governance` is not a mapping; write keys below it, indented"] == list(
+        result.warnings
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"rules:\n- id: a\n  match: {uri: x}\n  action: block\n", f"{POLICY_PATH}:4: the action 'block'"),
+        (b"rules: [\n", f"{POLICY_PATH}:2: "),
+        (b"\xff", f"{POLICY_PATH}:1: not UTF-8"),
+    ],
+)
+def test_with_an_unreadable_policy_nothing_is_shown(data: bytes, reason: str) -> None:
+    result = _assemble({POLICY_PATH: data}, request="test")
+
+    assert f"policy lookup failed: {reason}" in str(result.error)
+    assert (False, (), "unreadable", data) == (
+        result.available,
+        result.hits,
+        result.inputs.policy_state,
+        result.inputs.policy_bytes,
+    )
+    assert "lamps" not in result.text
+    assert "doctrine://" not in result.text
+    assert "does not mean that there are no rules" in result.text
+    assert 1 == len(result.warnings)
+
+
+def test_a_policy_that_is_no_file_is_not_the_same_as_none(tmp_path: Path) -> None:
+    _project(tmp_path)
+    os.mkfifo(tmp_path / POLICY_PATH)
+    broken = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert f"policy lookup failed: {POLICY_PATH}: not a plain file" == broken.error
+    assert ("none", None) == (_inputs().policy_state, _assemble().error)
+
+
+def test_broken_doctrine_is_named_and_the_rest_is_used() -> None:
+    folder = ".kittify/doctrine"
+    result = _assemble(
+        {
+            f"{folder}/directives/good.yaml": b"title: Lamps stay lit\nbody: check the lamps\n",
+            f"{folder}/directives/bad.yaml": b"id: x\nbody: [1]\n",
+            f"{folder}/directives/bomb.yaml": b"a: &a 1\n",
+            f"{folder}/tactics/good.md": b"# Lamp tactic\n\nLook at the lamps.\n",
+            f"{folder}/tactics/latin.md": b"\xe9",
+            f"{folder}/lost.yaml": b"body: no kind\n",
+            f"{folder}/directives/twin.yaml": b"id: good\nbody: second\n",
+            f"{folder}/graph.yaml": b"edges:\n- {from: a, to: b}\n- {to: c}\n",
+        },
+        request="lamps",
+    )
+
+    assert {"doctrine://directive/good", "doctrine://tactic/good"} <= {hit["uri"] for hit in result.hits}
+    assert {
+        f"{folder}/directives/bad.yaml": 2,
+        f"{folder}/directives/bomb.yaml": 1,
+        f"{folder}/tactics/latin.md": 1,
+        f"{folder}/lost.yaml": 1,
+        f"{folder}/directives/twin.yaml": None,
+        f"{folder}/graph.yaml": 3,
+    } == {problem.path: problem.line for problem in result.inputs.problems}
+    assert all(problem.repair for problem in result.inputs.problems)
+
+
+def test_a_config_that_is_no_file_is_a_warning(tmp_path: Path) -> None:
+    _project(tmp_path)
+    (tmp_path / CONFIG_PATH).mkdir()
+    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert result.available
+    assert [f"{CONFIG_PATH}: not a plain file"] == [warning.split(";")[0] for warning in result.warnings]
+
+
+@pytest.mark.parametrize("linked", [".kittify/charter", ".kittify/doctrine"])
+def test_a_linked_folder_below_the_project_is_not_followed(tmp_path: Path, linked: str) -> None:
+    _project(tmp_path, {".kittify/doctrine/directives/d.yaml": b"body: keep it\n"})
+    (tmp_path / linked).rename(tmp_path / "moved")
+    (tmp_path / linked).symlink_to(tmp_path / "moved")
+    result = build_charter_context(tmp_path, action="review", request="keep it", mark_loaded=False)
+
+    assert "`doctrine://directive/d`" not in result.text
+    assert result.available is (linked != ".kittify/charter")
+    assert (result.error is None) is (linked != ".kittify/charter")
+    assert all("links are never followed" in warning for warning in result.warnings)
+
+
+# --- policy
+
+
+def test_a_denied_section_is_gone_and_the_decision_recorded() -> None:
+    result = _assemble({POLICY_PATH: DENY}, request="whom to contact")
+
+    assert "extension 77" in _assemble(request="whom to contact").text
+    assert "extension 77" not in result.text
+    assert (
+        {"rule_id": "no-contacts", "uri": "charter://section/internal-contacts", "action": "deny"},
+    ) == result.filters_applied
+    assert {"policy": "present", "rules": ["no-contacts"]} == result.config["filters"]
+
+
+def test_a_redacted_section_is_masked_and_the_source_unchanged() -> None:
+    inputs = _inputs({POLICY_PATH: DENY.replace(b"deny", b"redact")})
+    before = inputs.charter
+    result = assemble_context(inputs, action="review")
+
+    assert "\u27e6no-contacts\u27e7 withheld by policy: private" in result.text
+    assert "extension 77" not in result.text
+    assert before == inputs.charter
+
+
+def test_a_denied_artifact_is_not_named_among_what_was_left_out() -> None:
+    files = {
+        CHARTER_MARKDOWN: b"## A\n" + b"word " * 10_000,
+        POLICY_PATH: b"rules:\n- {id: r, match: {kind: [directive, tactic]}, action: deny}\n",
+    }
+
+    assert "doctrine://" not in _assemble(files, request="test").text
+
+
+# --- doctrine of the project
+
+
+def test_a_project_artifact_shadows_a_shipped_one() -> None:
+    files = {
+        ".kittify/doctrine/directives/verify-before-claiming.yaml": b"title: Ours\nbody: our own words\n"
+    }
+    result = _assemble(files, depth=1)
+
+    assert "our own words" in result.text
+    assert 1 == [hit["uri"] for hit in result.hits].count("doctrine://directive/verify-before-claiming")
+
+
+def test_a_project_graph_ties_its_own_doctrine() -> None:
+    files = {
+        ".kittify/doctrine/tactics/lamp.yaml": b"title: Lamp\nbody: light it\n",
+        ".kittify/doctrine/graph.yaml": b"edges:\n- {from: 'action:review', to: 'doctrine://tactic/lamp'}\n",
+    }
+
+    assert "doctrine://tactic/lamp" in {
+        hit["uri"] for hit in _assemble(files, request="unrelated words").hits
+    }
+    del files[".kittify/doctrine/graph.yaml"]
+    assert "doctrine://tactic/lamp" not in {
+        hit["uri"] for hit in _assemble(files, request="unrelated words").hits
+    }
+
+
+def test_an_activated_list_leaves_only_what_it_names() -> None:
+    files = {CHARTER_YAML: b"activated_directives: [tests-prove-behaviour]\nactivated_tactics: []\n"}
+
+    assert ["doctrine://directive/tests-prove-behaviour"] == [
+        hit["uri"] for hit in _assemble(files, depth=2).hits if hit["uri"].startswith("doctrine")
+    ]
+
+
+def test_a_selected_artifact_is_near_whatever_the_action() -> None:
+    files = {CHARTER_YAML: b"governance: {charter: {selected_tactics: [threat-walk]}}\n"}
+
+    assert "doctrine://tactic/threat-walk" in {
+        hit["uri"] for hit in _assemble(files, action="curate", depth=1).hits
+    }
+
+
+# --- budget
+
+
+def _long(sections: int, words: int) -> bytes:
+    return b"".join(b"## Part %d\n\n" % number + b"word " * words + b"\n" for number in range(sections))
+
+
+@pytest.mark.parametrize("budget", [2_000, 5_000, 16_000])
+@pytest.mark.parametrize("charter", [CHARTER, _long(1, 9_000), _long(60, 100), _long(400, 3)])
+def test_the_text_keeps_its_budget_and_says_what_is_left_out(budget: int, charter: bytes) -> None:
+    result = _assemble(
+        {CHARTER_MARKDOWN: charter},
+        request="review the SQL migration",
+        settings={"governance": {"context_budget": budget}},
+        profile=_profile("critic-cato"),
+        depth=2,
+    )
+
+    assert len(result.text) <= budget
+    assert ("## Left out" in result.text) is bool(result.omitted)
+    assert all(entry["title"] in result.text for entry in result.omitted[:8])
+
+
+def test_a_long_charter_leaves_room_for_doctrine() -> None:
+    result = _assemble({CHARTER_MARKDOWN: _long(1, 9_000)}, request="review the SQL migration")
+
+    assert 0 < result.references_count
+    assert "more characters are left out]" in result.text
+    assert '`spec-kitty charter context --action review --request "<its title>"`' in result.text
+
+
+def test_the_policy_summary_is_shown_before_anything_that_ranks_higher() -> None:
+    charter = _long(10, 400) + b"## Policy Summary\n\nNever on Friday.\n"
+
+    assert "Never on Friday." in _assemble({CHARTER_MARKDOWN: charter}, request="part word").text
+
+
+def test_a_guide_too_long_for_the_budget_is_opened_when_it_is_asked_for() -> None:
+    files = {".kittify/doctrine/styleguides/lamps.md": b"# How to draw lamps\n\n" + b"Draw it well. " * 2_000}
+    result = _assemble(files, request="how to draw lamps")
+
+    assert "doctrine://styleguide/lamps" == next(
+        hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine")
+    )
+    assert ["doctrine://styleguide/lamps"] == [
+        entry["uri"] for entry in result.omitted if entry["uri"].startswith("doctrine://styleguide")
+    ]
+
+
+def test_a_charter_section_left_out_comes_in_when_asked_for_by_its_title() -> None:
+    files = {CHARTER_MARKDOWN: _long(12, 300)}
+    missed = [entry["title"] for entry in _assemble(files).omitted if entry["title"].startswith("Part")]
+
+    assert 4 < len(missed)
+    assert [] == [title for title in missed if f"### {title}\n" not in _assemble(files, request=title).text]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_asking_for_an_artifact_by_its_title_brings_it_in(action: str) -> None:
+    inputs = _inputs()
+    missed = [
+        artifact.uri
+        for artifact in shipped_artifacts(inputs.bundle)
+        if artifact.uri
+        not in {hit["uri"] for hit in assemble_context(inputs, action=action, request=artifact.title).hits}
+    ]
+
+    assert [] == missed
+
+
+# --- settings and config
+
+
+@pytest.mark.parametrize(
+    ("governance", "named"),
+    [
+        ("x", "governance is"),
+        ({"context_budget": 10}, "governance.context_budget"),
+        ({"context_budget": "many"}, "governance.context_budget"),
+        ({"k": -1}, "governance.k"),
+        ({"k": True}, "governance.k"),
+        ({"weights": []}, "governance.weights is"),
+        ({"weights": {"lexical": "2"}}, "governance.weights.lexical"),
+        ({"weights": {"magic": "0.1"}}, "governance.weights.magic"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named_and_the_default_holds(governance: object, named: str) -> None:
+    inputs = _inputs(settings={"governance": governance})
+
+    assert [True] == [named in problem.reason for problem in inputs.problems]
+    assert _inputs().settings == inputs.settings
+
+
+def test_settings_come_from_the_config_file(tmp_path: Path) -> None:
+    text = b"governance:\n  context_budget: 4000\n  k: 1\n  weights: {lexical: 0.25}\n"
+    _project(tmp_path, {CONFIG_PATH: text})
+    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert (4000, 1, "0.250000000", 1) == (
+        result.config["budget"],
+        result.config["k"],
+        result.config["weights"]["lexical"],
+        result.references_count,
+    )
+
+
+def test_a_broken_config_file_is_a_warning(tmp_path: Path) -> None:
+    _project(tmp_path, {CONFIG_PATH: b"a: &x 1\n"})
+    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+
+    assert result.available
+    assert [f"{CONFIG_PATH}:1: the anchor &x"] == [warning.split(";")[0] for warning in result.warnings]
+
+
+def test_a_recorded_config_reproduces_its_result_under_other_settings() -> None:
+    first = _assemble(request="review the SQL migration", settings={"governance": {"k": 2}}, first_load=True)
+    again = assemble_context(
+        _inputs(), action="review", request="review the SQL migration", first_load=True, config=first.config
+    )
+
+    assert (first.text, first.hits, first.config) == (again.text, again.hits, again.config)
+
+
+def test_a_config_with_a_broken_fraction_is_refused() -> None:
+    config = _assemble().config
+    with pytest.raises(ValueError):
+        _assemble(config={**config, "floor": "high"})
+
+
+def test_the_query_is_what_was_looked_at() -> None:
+    assert "x" * 4_096 == _assemble(request="x" * 1_000_000).query
+
+
+# --- inputs
+
+
+def test_inputs_rebuilt_from_stored_bytes_give_the_same_context(tmp_path: Path) -> None:
+    _project(
+        tmp_path,
+        {
+            POLICY_PATH: DENY,
+            CHARTER_YAML: b"directives: [{id: d, title: T}]\n",
+            ".kittify/doctrine/directives/d.yaml": b"body: keep it\n",
+            ".kittify/doctrine/tactics/bad.yaml": b"&",
+        },
+    )
+    os.mkfifo(tmp_path / ".kittify" / "doctrine" / "pipe.yaml")
+    inputs = load_inputs(tmp_path)
+    rebuilt = ContextInputs.from_bytes(
+        {path: inputs.blobs[digest] for path, digest in inputs.files.items()},
+        settings={},
+        bundle=inputs.bundle.data,
+        unreadable=inputs.unreadable,
+    )
+
+    assert _account(assemble_context(inputs, action="review", request="keep")) == _account(
+        assemble_context(rebuilt, action="review", request="keep")
+    )
+
+
+def test_every_blob_is_named_by_its_digest_and_the_corpus_names_blobs(tmp_path: Path) -> None:
+    inputs = load_inputs(_project(tmp_path, {".kittify/doctrine/directives/d.yaml": b"body: keep it\n"}))
+
+    assert all(hashlib.sha256(data).hexdigest() == digest for digest, data in inputs.blobs.items())
+    assert set(inputs.corpus.values()) <= set(inputs.blobs)
+    assert "doctrine://directive/d" in inputs.corpus
+    assert shipped_bundle().digest == inputs.shipped_digest
+
+
+def test_profiles_kept_with_doctrine_are_not_read_as_artifacts(tmp_path: Path) -> None:
+    inputs = load_inputs(_project(tmp_path, {".kittify/doctrine/agent_profiles/x.agent.yaml": b"name: x\n"}))
+
+    assert ([CHARTER_MARKDOWN], ()) == (list(inputs.files), inputs.problems)
+
+
+def test_a_warm_cache_gives_the_same_context(tmp_path: Path) -> None:
+    _project(tmp_path, {POLICY_PATH: DENY, ".kittify/doctrine/directives/d.yaml": b"body: keep it\n"})
+    path = str(tmp_path / "c" / "cache.json")
+    results = []
+    for _ in range(2):
+        cache = ParseCache(path)
+        results.append(build_charter_context(tmp_path, action="review", mark_loaded=False, cache=cache))
+        cache.save()
+
+    assert _account(results[0]) == _account(results[1])
+    assert (tmp_path / "c" / "cache.json").exists()
+
+
+def test_a_profile_that_says_nothing_about_itself_leaves_no_gap() -> None:
+    profile = AgentProfile("x", "X", "", "1.0", ("REVIEWER",), ())
+    text = _assemble(profile=profile).text
+
+    assert "You act as X (profile `x`); the action is `review`.\n\nThe charter" in text
+
+
+def test_a_profile_brings_its_references_near() -> None:
+    profile = _profile("critic-cato")._replace(directive_references=(), tactic_references=("sort-by-use",))
+    result = _assemble(profile=profile, depth=1)
+
+    assert "doctrine://tactic/sort-by-use" in {hit["uri"] for hit in result.hits}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(max_size=200), st.sampled_from(ACTIONS), st.text(st.characters(codec="utf-8"), max_size=400))
+def test_any_request_and_charter_give_a_text_within_the_budget(
+    request: str, action: str, charter: str
+) -> None:
+    result = _assemble({CHARTER_MARKDOWN: charter.encode()}, request=request, action=action)
+
+    assert len(result.text) <= 16_000
+    assert result.available

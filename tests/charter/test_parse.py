@@ -1,0 +1,204 @@
+"""Both charter forms and the policy become values; what cannot be read is pointed at."""
+
+from __future__ import annotations
+
+import pytest
+
+from charter.model import CharterError, Policy, PolicyRule
+from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
+
+PROSE = """# Acme
+
+We ship.
+
+## Policy Summary
+
+- No secrets.
+
+### Why
+
+Because.
+
+```markdown
+## not a heading
+```
+
+## Testing ##
+
+pytest
+
+## Testing
+
+again
+
+## Empty
+
+"""
+
+
+def test_each_second_level_heading_is_a_section() -> None:
+    charter = parse_charter_markdown(PROSE, digest="d")
+
+    assert [
+        ("charter://section/preamble", "Acme", "We ship."),
+        (
+            "charter://section/policy-summary",
+            "Policy Summary",
+            "- No secrets.\n\n### Why\n\nBecause.\n\n```markdown\n## not a heading\n```",
+        ),
+        ("charter://section/testing", "Testing", "pytest"),
+        ("charter://section/testing-2", "Testing", "again"),
+    ] == [(section.uri, section.title, section.body) for section in charter.sections]
+    assert {("charter", "charter", "d")} == {(s.kind, s.origin, s.digest) for s in charter.sections}
+
+
+@pytest.mark.parametrize(
+    ("text", "slugs"),
+    [
+        ("", []),
+        ("just prose", ["preamble"]),
+        ("# Only a title\n", []),
+        ("# One\na\n# Two\nb\n", ["one", "two"]),
+        ("## A\r\nx\r\n## B\r\ny\r\n", ["a", "b"]),
+        ("## ...\nx", ["section"]),
+        ("## Prüfung & Überblick\nx", ["prüfung-überblick"]),
+        ("before\n# Title\nafter\n## A\nx", ["preamble", "a"]),
+        ("~~~\n## no\n~~\n~~~~\n## Yes\nx", ["preamble", "yes"]),
+        ("##no heading\n## Yes\nx", ["preamble", "yes"]),
+    ],
+)
+def test_prose_is_cut_where_a_reader_would(text: str, slugs: list[str]) -> None:
+    assert slugs == [section.id for section in parse_charter_markdown(text, digest="d").sections]
+
+
+def test_a_title_in_the_middle_of_the_preamble_stays_in_it() -> None:
+    sections = parse_charter_markdown("before\n# Title\nafter\n## A\nx", digest="d").sections
+
+    assert ("Preamble", "before\n# Title\nafter") == (sections[0].title, sections[0].body)
+
+
+def test_a_charter_document_has_its_directives_for_sections() -> None:
+    document: dict[str, object] = {
+        "schema_version": "2.0.0",
+        "policy_summary": "No secrets.",
+        "directives": {
+            "directives": [
+                {"id": "010", "title": "Small", "description": "Keep it small.", "severity": "high"},
+                "plain",
+            ]
+        },
+        "governance": {"doctrine": {"selected_tactics": ["red-green-refactor"]}},
+        "activated_directives": [],
+        "activated_tactics": None,
+    }
+    charter = parse_charter_document(document, digest="d")
+
+    assert [
+        ("policy-summary", "Policy summary", "No secrets."),
+        ("directive-010", "010: Small", "Keep it small.\nSeverity: high."),
+        ("directive-plain", "plain: plain", "plain"),
+        (
+            "selected-doctrine",
+            "Selected doctrine",
+            "The charter draws on this doctrine:\n- tactic: red-green-refactor",
+        ),
+    ] == [(section.id, section.title, section.body) for section in charter.sections]
+    assert {"directive": ()} == charter.activated
+    assert {"tactic": ("red-green-refactor",)} == charter.selected
+
+
+@pytest.mark.parametrize("block", ["doctrine", "charter"])
+def test_lists_below_governance_are_found(block: str) -> None:
+    document: dict[str, object] = {"governance": {block: {"activated_directives": [{"id": "a"}, 7, "a"]}}}
+
+    assert {"directive": ("a", "7")} == parse_charter_document(document, digest="d").activated
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ([], ()),
+        ({"schema_version": "1.0"}, ("schema_version",)),
+        ({"governance": []}, ("governance",)),
+        ({"governance": {"charter": "x"}}, ("governance", "charter")),
+        ({"activated_directives": "all"}, ("activated_directives",)),
+        ({"activated_directives": [True]}, ("activated_directives", 0)),
+        ({"directives": "x"}, ("directives",)),
+        ({"directives": {"directives": {}}}, ("directives", "directives")),
+        ({"directives": [{"title": "x"}]}, ("directives", 0)),
+    ],
+)
+def test_a_charter_document_that_is_not_understood_is_pointed_at(
+    document: object, path: tuple[object, ...]
+) -> None:
+    with pytest.raises(CharterError) as caught:
+        parse_charter_document(document, digest="d")
+
+    assert path == caught.value.path
+    assert caught.value.repair
+
+
+def test_two_forms_of_one_charter_keep_their_sections_apart() -> None:
+    prose = parse_charter_markdown("## Testing\na", digest="1")
+    listed = parse_charter_document({"testing": "b"}, digest="2")
+
+    assert [("charter://section/testing", "1"), ("charter://section/testing-2", "2")] == [
+        (section.uri, section.digest) for section in join_charters(prose, listed).sections
+    ]
+
+
+def test_a_policy_reads_as_written() -> None:
+    document = {
+        "version": 1,
+        "rules": [
+            {"id": "a", "match": {"uri": "doctrine://*"}, "action": "allow"},
+            {
+                "id": 7,
+                "match": {"kind": ["x", "y"], "tag": "Secret"},
+                "action": "redact",
+                "reason": "  why  not ",
+            },
+        ],
+    }
+
+    assert Policy(
+        (
+            PolicyRule("a", "allow", uris=("doctrine://*",)),
+            PolicyRule("7", "redact", kinds=("x", "y"), tags=("secret",), reason="why not"),
+        )
+    ) == parse_policy(document)
+
+
+@pytest.mark.parametrize("document", [None, {"rules": []}, {"rules": None}])
+def test_an_empty_policy_has_no_rules(document: object) -> None:
+    assert Policy() == parse_policy(document)
+
+
+RULE = {"id": "a", "match": {"uri": "x"}, "action": "deny"}
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ([], ()),
+        ({"rule": [RULE]}, ()),
+        ({"rules": {}}, ("rules",)),
+        ({"rules": ["x"]}, ("rules", 0)),
+        ({"rules": [RULE, RULE]}, ("rules", 1, "id")),
+        ({"rules": [{**RULE, "id": ""}]}, ("rules", 0)),
+        ({"rules": [{**RULE, "id": True}]}, ("rules", 0)),
+        ({"rules": [{**RULE, "action": "block"}]}, ("rules", 0, "action")),
+        ({"rules": [{**RULE, "actions": "deny"}]}, ("rules", 0, "actions")),
+        ({"rules": [{**RULE, "match": {}}]}, ("rules", 0, "match")),
+        ({"rules": [{**RULE, "match": {"url": "x"}}]}, ("rules", 0, "match", "url")),
+        ({"rules": [{**RULE, "match": {"uri": []}}]}, ("rules", 0, "match", "uri")),
+        ({"rules": [{**RULE, "match": {"tag": " "}}]}, ("rules", 0, "match", "tag")),
+        ({"rules": [{**RULE, "reason": []}]}, ("rules", 0, "reason")),
+    ],
+)
+def test_a_policy_that_is_not_understood_is_pointed_at(document: object, path: tuple[object, ...]) -> None:
+    with pytest.raises(CharterError) as caught:
+        parse_policy(document)
+
+    assert path == caught.value.path
+    assert caught.value.repair
