@@ -43,7 +43,15 @@ def request_text(words: object) -> str:
                 f"stdin is not UTF-8 at byte {error.start}; expected UTF-8 text",
                 "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
             ) from error
-    return " ".join(given)
+    return " ".join(map(_as_utf8, given))
+
+
+def _as_utf8(word: str) -> str:
+    """An argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
+    try:
+        return os.fsencode(word).decode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return word
 
 
 def caller() -> Caller:

@@ -1,0 +1,425 @@
+"""Every command once, as a user's shell runs it: what it prints, where, and how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from specify_cli.cli.shapes import schemas, write_schemas
+from specify_cli.cli.table import COMMANDS
+from specify_cli.invocation.errors import CODES
+from specify_cli.invocation.verify import FINDINGS
+from support import Cli, environment, git
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def _valid(value: Any, shape: str) -> None:
+    jsonschema.validate(value, schemas()[shape])
+
+
+def test_a_request_is_answered_with_the_payload(cli: Cli, records: Callable[[], list[Path]]) -> None:
+    ran = cli("do", "implement WP03", "--json")
+
+    _valid(ran.json(), "invocation-payload")
+    assert ran.code == 0
+    assert [path.name for path in records()] == [
+        f"{ran.json()['profile_id']}-{ran.json()['invocation_id']}.jsonl"
+    ]
+
+
+def test_people_read_the_same_answer(cli: Cli, chartered: Path) -> None:
+    ran = cli("do", "implement WP03", cwd=chartered)
+
+    assert ran.code == 0
+    assert "Every change comes with a test" in ran.out
+    assert "close it with: spec-kitty profile-invocation complete --invocation-id 01" in ran.out
+
+
+def test_a_missing_charter_is_a_warning_that_names_the_way_in(cli: Cli) -> None:
+    ran = cli("do", "implement WP03")
+
+    assert ran.code == 0
+    assert "spec-kitty charter synthesize" in ran.err
+
+
+def test_the_request_may_come_from_stdin(cli: Cli) -> None:
+    ran = cli("do", "-", "--json", stdin="fix the l\u00f6gin test".encode())
+
+    assert ran.json()["action"] == "implement"
+
+
+def test_ask_names_the_profile_and_advise_is_advisory(cli: Cli) -> None:
+    chosen = cli("route", "review the parser", "--json").json()["profile_id"]
+
+    assert cli("ask", chosen, "look at the parser", "--json").json()["router_confidence"] == "exact"
+    assert cli("advise", "review the parser", "--json").json()["mode_of_work"] == "advisory"
+
+
+def test_routing_writes_nothing(cli: Cli, project: Path) -> None:
+    ran = cli("route", "review the SQL migration", "--explain", "--json")
+
+    _valid(ran.json(), "route-decision")
+    assert ran.json()["action"] == "review"
+    assert cli("route", "review the SQL migration").out.startswith(ran.json()["profile_id"])
+    assert not (project / ".kittify").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "exit_code"),
+    [
+        (["do", "   "], "EMPTY_REQUEST", 1),
+        (["do", ""], "EMPTY_REQUEST", 1),
+        (["do", "banana"], "ROUTER_NO_MATCH", 1),
+        (["route", "banana"], "ROUTER_NO_MATCH", 1),
+        (["do", "implement it", "--profile", "nobody"], "PROFILE_NOT_FOUND", 1),
+        (["ask", "nobody", "implement it"], "PROFILE_NOT_FOUND", 1),
+        (["profiles", "show", "nobody"], "PROFILE_NOT_FOUND", 1),
+        (["invocations", "show", "../../x"], "INVALID_ID", 1),
+        (["invocations", "show", "01JD4Q3S0000000000000000A1"], "INVOCATION_NOT_FOUND", 1),
+        (["invocations", "tail"], "INVOCATION_NOT_FOUND", 1),
+        (["invocations", "verify", "01JD4Q3S0000000000000000A1"], "INVOCATION_NOT_FOUND", 1),
+        (["invocations", "verify", "absent.jsonl"], "INVOCATION_NOT_FOUND", 1),
+        (["invocations", "verify", "01J", "--all"], "INVALID_VALUE", 1),
+        (["profile-invocation", "complete", "--invocation-id", "../../x"], "INVALID_ID", 1),
+        (["schema", "nothing"], "SCHEMA_NOT_FOUND", 1),
+        (["do"], "USAGE", 2),
+        (["do", "x", "--nope"], "USAGE", 2),
+        (["nonsense"], "USAGE", 2),
+        (["profile-invocation", "complete", "--invocation-id", "x", "--outcome", "great"], "USAGE", 2),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_a_refusal_is_one_error_with_the_next_step(
+    cli: Cli, project: Path, argv: list[str], code: str, exit_code: int
+) -> None:
+    for_people, for_programs = cli(*argv), cli(*argv, "--json")
+
+    _valid(for_programs.error(), "error")
+    assert (for_people.code, for_programs.code) == (exit_code, exit_code)
+    assert for_programs.error()["error_code"] == code
+    assert for_programs.error()["suggestion"]
+    assert for_people.err.startswith(f"{code}: ")
+    assert "Traceback" not in for_people.err
+    assert for_people.out == for_programs.out == ""
+    assert not (project / ".kittify").exists()
+
+
+def test_a_record_is_closed_once(cli: Cli) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    first = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
+    second = cli("profile-invocation", "complete", "--invocation-id", one[:12], "--outcome", "failed")
+
+    _valid(first.json(), "completion")
+    assert (first.code, second.code) == (0, 0)
+    assert "closed as done" in second.out
+    assert "ALREADY_COMPLETED" in second.err
+
+
+def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project: Path) -> None:
+    (project / "app.py").write_text("x = 1\n")
+    (project / "proof.md").write_text("4 passed\n")
+    git(project, "add", "app.py")
+    git(project, "commit", "-qm", "work")
+    sha = git(project, "rev-parse", "HEAD").strip()
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    closed = cli(
+        *("profile-invocation", "complete", "--invocation-id", one, "--evidence", "proof.md"),
+        *("--artifact", "app.py", "--commit", sha[:10]),
+    )
+    shown = cli("invocations", "show", one)
+    value = cli("invocations", "show", one, "--json").json()
+
+    _valid(value, "invocation")
+    assert "evidence: .kittify/evidence/" in closed.out
+    for text in (one, "app.py", sha, "proof.md", "timeline", "completed"):
+        assert text in shown.out
+    assert value["evidence"]["commits"] == [sha]
+    assert [event["event"] for event in value["events"]][-3:] == ["artifact_link", "commit_link", "completed"]
+    assert value["findings"] == []
+
+
+def test_lists_are_arrays_newest_first_and_filtered(cli: Cli) -> None:
+    ids = [cli("do", text, "--json").json()["invocation_id"] for text in ("implement WP01", "review WP02", "plan WP03")]
+    cli("profile-invocation", "complete", "--invocation-id", ids[0])
+    rows = cli("invocations", "list", "--json").json()
+
+    for row in rows:
+        _valid(row, "invocation-row")
+    assert [row["invocation_id"] for row in rows] == ids[::-1]
+    assert [row["action"] for row in cli("invocations", "list", "--action", "review", "--json").json()] == ["review"]
+    assert len(cli("invocations", "list", "--limit", "2", "--json").json()) == 2
+    assert cli("invocations", "list", "--limit", "0", "--json").json() == []
+    closed = cli("invocations", "list", "--status", "closed", "--json").json()
+    assert [(row["invocation_id"], row["outcome"]) for row in closed] == [(ids[0], "done")]
+    assert cli("invocations", "list", "--since", "2999", "--json").json() == []
+    assert len(cli("invocations", "list", "--since", rows[1]["started_at"], "--json").json()) == 2
+    assert cli("invocations", "list", "--parent", ids[0], "--json").json() == []
+    profile = rows[0]["profile_id"]
+    assert cli("invocations", "list", "--profile", profile, "--json").json() == [rows[0]]
+    assert ids[0] in cli("invocations", "list").out
+
+
+def test_an_empty_project_lists_nothing_and_says_how_to_start(cli: Cli) -> None:
+    assert cli("invocations", "list", "--json").json() == []
+    assert "spec-kitty do" in cli("invocations", "list").out
+
+
+def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project: Path, home: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    assert cli("invocations", "tail", "--lines", "1").out.count("\n") == 1
+    follower = subprocess.Popen(
+        [str(Path(sys.executable).parent / "spec-kitty"), "invocations", "tail", one, "--follow", "--json"],
+        cwd=project,
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    first = [json.loads(follower.stdout.readline()) for _ in range(4)]
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    out, _ = follower.communicate(timeout=20)
+
+    assert [event["event"] for event in first][0] == "started"
+    assert json.loads(out.strip())["event"] == "completed"
+    assert follower.returncode == 0
+
+
+def test_interrupting_a_follower_exits_130(cli: Cli, project: Path, home: Path) -> None:
+    cli("do", "implement WP03")
+    follower = subprocess.Popen(
+        [str(Path(sys.executable).parent / "spec-kitty"), "invocations", "tail", "--follow"],
+        cwd=project,
+        env=environment(home),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    follower.stdout.readline()
+    time.sleep(0.2)
+    follower.send_signal(signal.SIGINT)
+    _, err = follower.communicate(timeout=20)
+
+    assert follower.returncode == 130
+    assert "INTERRUPTED" in err
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away_is_no_error(cli: Cli, project: Path, home: Path) -> None:
+    cli("do", "implement WP03")
+    command = f"{Path(sys.executable).parent}/spec-kitty invocations show 01 --json | head -c 1"
+    done = subprocess.run(["sh", "-c", command], cwd=project, env=environment(home), capture_output=True, check=True)
+
+    assert done.stderr == b""
+
+
+def test_an_intact_project_verifies(cli: Cli) -> None:
+    for text in ("implement WP01", "review WP02"):
+        cli("do", text)
+    ran = cli("invocations", "verify", "--all", "--json")
+
+    _valid(ran.json(), "verify-report")
+    assert ran.code == 0
+    assert (ran.json()["ok"], ran.json()["records"], ran.json()["findings"]) == (True, 2, [])
+    assert "not proven" in cli("invocations", "verify").out
+
+
+def test_a_tampered_record_exits_3_and_names_the_place(cli: Cli, records: Callable[[], list[Path]]) -> None:
+    cli("do", "implement WP03")
+    (path,) = records()
+    path.write_bytes(path.read_bytes().replace(b"WP03", b"WP04", 1))
+    by_all, by_id = cli("invocations", "verify", "--json"), cli("invocations", "verify", path.stem[-26:], "--json")
+    by_file = cli("invocations", "verify", str(path), "--json")
+
+    assert (by_all.code, by_id.code, by_file.code) == (3, 3, 3)
+    for ran in (by_all, by_id, by_file):
+        (found,) = ran.json()["findings"]
+        assert (found["code"], found["seq"], found["offset"]) == ("HASH_MISMATCH", 0, 0)
+        assert path.name in found["file"]
+    assert "NOT INTACT" in cli("invocations", "verify").out
+
+
+@pytest.mark.parametrize(("harm", "code"), [("delete", "OBJECT_MISSING"), ("alter", "OBJECT_ALTERED")])
+def test_a_harmed_object_is_found(cli: Cli, chartered: Path, harm: str, code: str) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    name = answer["governance_context_hash"]
+    path = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+    if harm == "delete":
+        path.unlink()
+    else:
+        path.write_bytes(b"other")
+    ran = cli("invocations", "verify", "--json")
+
+    assert ran.code == 3
+    assert [(item["code"], item["seq"]) for item in ran.json()["findings"]] == [(code, 0)]
+
+
+def test_a_snapshot_that_is_none_is_found(cli: Cli, chartered: Path) -> None:
+    import hashlib
+
+    from specify_cli.invocation.record import chain, genesis_tip
+    from specify_cli.invocation.seal import open_line
+
+    cli("do", "implement WP03")
+    (path,) = (chartered / ".kittify/events/profile-invocations").glob("*.jsonl")
+    fields = open_line(path.read_bytes().split(b"\n")[0]).fields or {}
+    for bad in (b"not json", b"[]", b'{"v":1}'):
+        name = hashlib.sha256(bad).hexdigest()
+        target = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(bad)
+        path.write_bytes(chain(genesis_tip(), path.stem[-26:], [{**fields, "snapshot": name}])[0])
+        found = cli("invocations", "verify", "--json").json()["findings"]
+
+        assert [item["code"] for item in found] == ["SNAPSHOT_INVALID"]
+
+
+def test_the_index_can_be_made_anew(cli: Cli, project: Path) -> None:
+    cli("do", "implement WP03")
+    ran = cli("invocations", "reindex", "--json")
+
+    _valid(ran.json(), "reindexed")
+    assert ran.json()["rows"] == 1
+    assert (project / ran.json()["index"]).read_text().count("\n") == 1
+
+
+def test_profiles_are_listed_and_shown(cli: Cli) -> None:
+    rows = cli("profiles", "list", "--json").json()
+    one = cli("profiles", "show", rows[0]["profile_id"], "--json").json()
+
+    for row in rows:
+        _valid(row, "profile-row")
+    _valid(one, "profile")
+    roles = {role for row in rows for role in row["roles"]}
+    assert roles >= set("IMPLEMENTER REVIEWER ARCHITECT DESIGNER PLANNER RESEARCHER CURATOR MANAGER".split())
+    assert {"python", "typescript"} <= {language for row in rows for language in row["languages"]}
+    assert rows[0]["name"] in cli("profiles", "list").out
+    assert rows[0]["name"] in cli("profiles", "show", rows[0]["profile_id"]).out
+
+
+def test_project_profiles_shadow_and_broken_ones_are_named(cli: Cli, project: Path) -> None:
+    shadowed = cli("profiles", "list", "--json").json()[0]["profile_id"]
+    folder = project / ".kittify/profiles"
+    folder.mkdir(parents=True)
+    (folder / "mine.agent.yaml").write_text(f"profile-id: {shadowed}\nname: Mine\nroles: [implementer]\n")
+    (folder / "broken.agent.yaml").write_text("profile-id: x\nname: [\n")
+    (folder / "bomb.agent.yaml").write_text("a: &a [x, x]\nb: [*a, *a]\n")
+    ran = cli("profiles", "list", "--json")
+
+    (mine,) = [row for row in ran.json() if row["profile_id"] == shadowed]
+    assert (mine["name"], mine["origin"]) == ("Mine", "project")
+    assert ran.code == 0
+    assert "broken.agent.yaml:" in ran.err
+    assert "bomb.agent.yaml:1" in ran.err
+    answer = cli("do", "implement WP03", "--json").json()
+    assert any("broken.agent.yaml" in warning for warning in answer["warnings"])
+
+
+def test_a_context_can_be_looked_at_without_recording(cli: Cli, chartered: Path) -> None:
+    ran = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--json")
+    explained = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--explain")
+
+    _valid(ran.json(), "charter-context")
+    assert ran.json()["hits"][0]["uri"] in explained.out
+    assert not (chartered / ".kittify/events").exists()
+
+
+def test_init_is_idempotent_and_follows_a_new_trail_setting(cli: Cli, project: Path) -> None:
+    first, second = cli("init", "--json"), cli("init", "--json")
+    config = project / ".kittify/config.yaml"
+    config.write_text(config.read_text() + "# a note of mine\n")
+    third = cli("init", "--trail", "committed", "--json")
+
+    for ran in (first, second, third):
+        _valid(ran.json(), "initialised")
+    assert (first.json()["created"], second.json()["created"]) == (True, False)
+    assert first.json()["project_uuid"] == second.json()["project_uuid"] == third.json()["project_uuid"]
+    assert (third.json()["changed"], third.json()["trail"]) == (True, "committed")
+    assert "# a note of mine" in config.read_text()
+    assert "already initialised" in cli("init").out
+
+
+def test_schemas_are_printed_and_committed(cli: Cli, tmp_path: Path) -> None:
+    write_schemas(tmp_path / "schemas")
+    fresh = {path.name: path.read_text() for path in (tmp_path / "schemas").iterdir()}
+
+    assert {path.name: path.read_text() for path in (DOCS / "schemas").iterdir()} == fresh
+    assert cli("schema", "event").json() == schemas()["event"]
+    assert cli("schema").out.split() == sorted(schemas())
+    assert cli("schema", "--json").json() == sorted(schemas())
+    for schema in schemas().values():
+        jsonschema.Draft202012Validator.check_schema(schema)
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))
+def test_help_shows_examples_and_exit_codes(cli: Cli, command: Any) -> None:
+    ran = cli(*command.path, "--help")
+
+    assert ran.code == 0
+    assert command.examples[0].split("“")[0][:40].strip() in " ".join(ran.out.split())
+    assert "Exit codes: 0" in ran.out
+
+
+def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
+    assert cli().code == 2
+    assert "Commands:" in cli().out
+    assert cli("--version").out.startswith("spec-kitty ")
+
+
+def test_completion_is_offered(cli: Cli) -> None:
+    ran = cli(env={"_SPEC_KITTY_COMPLETE": "complete_bash", "COMP_WORDS": "spec-kitty inv", "COMP_CWORD": "1"})
+
+    assert "invocations" in ran.out
+
+
+def test_recorded_text_never_reaches_the_terminal_as_control(cli: Cli) -> None:
+    hostile = "fix \x1b[31mred\x1b]0;title\x07 \u202eevil \x9b2J the test"
+    cli("do", hostile)
+    shown = [cli("invocations", "list"), cli("invocations", "show", "01"), cli("invocations", "tail"), cli("do", hostile)]
+
+    for ran in shown:
+        assert ran.code == 0
+        assert not any(character in ran.out for character in "\x1b\x07\x9b\u202e")
+    assert json.loads(cli("invocations", "list", "--json").out)[0]["request"] == hostile
+
+
+def test_the_harness_that_asks_is_recorded(cli: Cli, records: Callable[[], list[Path]]) -> None:
+    cli("do", "implement WP03", env={"CLAUDE_CODE_SESSION_ID": "s-1"})
+    cli("do", "implement WP03")
+
+    actors = [json.loads(path.read_bytes().split(b"\n")[0]) for path in records()]
+    assert {line["actor"]["actor_id"] for line in actors} == {"claude-code", "tester"}
+    assert {json.dumps(line.get("session")) for line in actors} == {
+        "null",
+        '{"harness": "claude-code", "session_id": "s-1"}',
+    }
+
+
+def test_the_error_and_finding_tables_of_the_docs_are_the_codes(tmp_path: Path) -> None:
+    errors = (DOCS / "errors.md").read_text(encoding="utf-8")
+    findings = (DOCS / "verify.md").read_text(encoding="utf-8")
+
+    assert [line for line in errors.splitlines() if line.startswith("| `")] == [
+        f"| `{code}` | {text} |" for code, text in CODES.items()
+    ]
+    assert [line for line in findings.splitlines() if line.startswith("| `")] == [
+        f"| `{code}` | {severity} | {meaning} | {repair} |" for code, (severity, meaning, repair) in FINDINGS.items()
+    ]
+
+
+def test_a_locale_without_utf8_changes_no_output(cli: Cli) -> None:
+    ran = cli("do", "fix the l\u00f6gin test", "--json", env={"LC_ALL": "C", "PYTHONUTF8": "0"})
+
+    assert ran.code == 0
+    assert os.fsencode(ran.json()["match_reason"])
