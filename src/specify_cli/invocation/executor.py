@@ -565,7 +565,12 @@ def _project(
                 "record.json": tiers.record_document(record),
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
-        return records.publish(place)
+        if project.config.trail == "committed":
+            from specify_cli.invocation.invocations import reached_objects, verify_place
+
+            named = verify_place(project, place).objects
+            objects.publish([item.digest for item in reached_objects(objects, named) if item.code is None])
+            return records.publish(place)
     return None
 
 

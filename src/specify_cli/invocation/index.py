@@ -237,7 +237,7 @@ class Index:
     def _rewrite(self, keys: list[Key]) -> None:
         if not keys and not os.path.lexists(self.path):
             return
-        with durable.folder(self.root, layout.EVENTS, create=True) as fd:
+        with durable.folder(self.root, layout.EVENTS) as fd:
             data = "".join(key.line() for key in keys).encode("ascii")
             durable.replace(fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
 

@@ -19,10 +19,11 @@ from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.verify import (
     Finding,
+    NamedObject,
     RecordReport,
-    corpus_objects,
+    bundle_entries,
     finding,
-    manifest_objects,
+    objects_of,
     verify_record,
 )
 
@@ -287,45 +288,47 @@ def _unread(path: str, code: str, detail: str) -> RecordReport:
     return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
 
 
-def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding]:
-    objects = FileObjectStore(project.root)
-    pending = [(named.digest, named.field, named.seq, named.offset) for named in report.objects]
+class Reached(NamedTuple):
+    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything."""
+
+    digest: str
+    field: str
+    seq: int | None
+    offset: int
+    code: str | None
+
+
+def reached_objects(objects: FileObjectStore, named: Iterable[NamedObject]) -> Iterator[Reached]:
+    """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
+    pending = [(item.digest, item.field, item.seq, item.offset) for item in named]
     seen: set[str] = set()
+    inside: frozenset[str] | None = frozenset()
     while pending:
         digest, field, seq, offset = pending.pop(0)
-        if digest in seen:
+        # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
+        if digest in seen or (field == "profile" and (inside is None or digest in inside)):
             continue
         seen.add(digest)
+        code, data = None, b""
         try:
             data = objects.get(digest)
         except layout.PathError:
-            yield finding("OBJECT_MISSING", report.file, seq, offset, f"{field} is no SHA-256: {digest}")
-            continue
+            code = "OBJECT_MISSING"
         except InvocationError as error:
             code = "OBJECT_MISSING" if error.code == "OBJECT_MISSING" else "OBJECT_ALTERED"
-            yield finding(code, report.file, seq, offset, f"{field} {digest}")
-            continue
-        if field in ("snapshot", "corpus"):
-            named = manifest_objects(data) if field == "snapshot" else corpus_objects(data)
-            if named is None:
-                yield finding("SNAPSHOT_INVALID", report.file, seq, offset, f"{field} {digest}")
-                continue
-            if field == "snapshot":
-                project_profiles = _project_profiles(objects, data)
-                named = (*named, *project_profiles)
-            corpus = json.loads(data).get("corpus") if field == "snapshot" else None
-            pending += [(name, "corpus" if name == corpus else "snapshot member", seq, offset) for name in named]
+        if field == "shipped":
+            inside = bundle_entries(data) if code is None else None
+        elif code is None and field in ("snapshot", "corpus"):
+            further = objects_of(field, data)
+            code = "SNAPSHOT_INVALID" if further is None else None
+            pending += [(name, kind, seq, offset) for name, kind in further or ()]
+        yield Reached(digest, field, seq, offset, code)
 
 
-def _project_profiles(objects: FileObjectStore, manifest: bytes) -> tuple[str, ...]:
-    """The profile digests of a manifest that are objects of their own, not entries of the shipped bundle."""
-    value = json.loads(manifest)
-    try:
-        shipped = json.loads(objects.get(str(value.get("shipped"))))
-        known = {entry["sha256"] for entry in shipped["files"].values()}
-    except (InvocationError, layout.PathError, ValueError, KeyError, TypeError, AttributeError):
-        return ()
-    return tuple(sorted({str(digest) for digest in value["profiles"].values()} - known))
+def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding]:
+    for item in reached_objects(FileObjectStore(project.root), report.objects):
+        if item.code is not None:
+            yield finding(item.code, report.file, item.seq, item.offset, f"{item.field} {item.digest}")
 
 
 def verify_all(project: Project) -> Iterator[RecordReport]:

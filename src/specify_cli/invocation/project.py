@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.load import ParseCache, SourceError, read_source
 from doctrine.yaml_reader import YamlError
-from specify_cli.invocation import layout
+from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, StoredDataError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _small_text(path: str) -> str | None:
 
 
 def load_project(start: str, home: str | None = None) -> tuple[Project, ParseCache]:
-    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID."""
+    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH."""
     root, git_dir = find_root(start, home)
     bare = Project(root, git_dir, Config(None, "private", {}, None))
     cache = ParseCache(bare.parse_cache_path)
@@ -100,10 +100,13 @@ def load_project(start: str, home: str | None = None) -> tuple[Project, ParseCac
 
 def _load_config(root: str, cache: ParseCache) -> Config:
     try:
-        source = read_source(root, layout.CONFIG)
+        with durable.folder(root, layout.KITTIFY):
+            source = read_source(root, layout.CONFIG)
         if source is None:
             return parse_config({}, None)
         document = cache.parse(source)
+    except FileNotFoundError:
+        return parse_config({}, None)
     except SourceError as error:
         raise _invalid("the file", "a readable plain file", error.problem.reason) from error
     except YamlError as error:

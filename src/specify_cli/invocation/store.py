@@ -26,7 +26,7 @@ SETTLED_SECONDS = 60.0
 _WINDOW = 64 * 1024
 _GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
-_IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n/.gitignore\n"
+_IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
 
 Body = dict[str, object]
 
@@ -167,7 +167,6 @@ class FileRecordStore:
     def __init__(self, root: str, trail: str = "private") -> None:
         self.root = root
         self.trail = trail
-        self.mode = durable.PRIVATE
 
     def prepare(self) -> None:
         """Make the records' folder and keep git away from it; what every first write needs."""
@@ -180,7 +179,7 @@ class FileRecordStore:
     def create(self, name: str, data: bytes) -> None:
         try:
             with durable.folder(self.root, layout.RECORDS, create=True) as fd:
-                durable.create_exclusive(fd, name, data, self.mode)
+                durable.create_exclusive(fd, name, data, durable.PRIVATE)
         except FileExistsError:
             raise
         except OSError as error:
@@ -271,6 +270,7 @@ class FileRecordStore:
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": _GITATTRIBUTES})
         if self.trail == "committed":
             self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
+            self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes]) -> None:
         """Give a folder its nested git files where they are absent or differ."""
@@ -293,20 +293,36 @@ def _small_file(folder_fd: int, name: str) -> bytes | None:
 
 
 class FileObjectStore:
-    """Objects as files `.kittify/events/objects/<2 hex>/<62 hex>`."""
+    """Objects as files `<folder>/<2 hex>/<62 hex>`.
+
+    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
+    an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
+    and `publish` copies it over when the record is closed (docs/adr/0002).
+    """
 
     def __init__(self, root: str, trail: str = "private") -> None:
         self.root = root
-        self.mode = durable.SHARED if trail == "committed" else durable.PRIVATE
+        self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
 
     def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
         try:
             self._put_group(members, settle=False)
             self._put_group(roots, settle=True)
         except OSError as error:
+            raise durable.write_failed(self.folder, error) from error
+
+    def publish(self, digests: Sequence[str]) -> None:
+        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""
+        if self.folder == layout.OBJECTS:
+            return
+        tracked = FileObjectStore(self.root)
+        wanted = [name for name in digests if tracked._present(name) is None]
+        try:
+            tracked._put_group([self.get(name) for name in wanted], settle=False, mode=durable.SHARED)
+        except OSError as error:
             raise durable.write_failed(layout.OBJECTS, error) from error
 
-    def _put_group(self, blobs: Sequence[bytes], *, settle: bool) -> None:
+    def _put_group(self, blobs: Sequence[bytes], *, settle: bool, mode: int = durable.PRIVATE) -> None:
         """Write all, fsync all, link all, then fsync each folder once.
 
         A root that is already there proves its members durable, because it was linked after their folders
@@ -327,10 +343,10 @@ class FileObjectStore:
         staged: list[tuple[str, int, durable.Staged]] = []
         try:
             for shard in sorted({name[:2] for name in absent} | young):
-                folders[shard] = durable.open_folder(self.root, (*layout.OBJECTS.split("/"), shard), create=True)
+                folders[shard] = durable.open_folder(self.root, (*self.folder.split("/"), shard), create=True)
             for name, data in absent.items():
                 fd = folders[name[:2]]
-                staged.append((name, fd, durable.Staged(fd, data, self.mode)))
+                staged.append((name, fd, durable.Staged(fd, data, mode)))
             while staged:
                 name, _, file = staged.pop(0)
                 try:
@@ -348,26 +364,28 @@ class FileObjectStore:
     def _present(self, name: str) -> os.stat_result | None:
         shard, rest = layout.object_parts(name)
         try:
-            return os.stat(f"{self.root}/{layout.OBJECTS}/{shard}/{rest}", follow_symlinks=False)
+            return os.stat(f"{self.root}/{self.folder}/{shard}/{rest}", follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
 
     def get(self, digest: str) -> bytes:
         shard, rest = layout.object_parts(digest)
-        shown = f"{layout.OBJECTS}/{shard}/{rest}"
-        try:
-            with durable.folder(self.root, f"{layout.OBJECTS}/{shard}") as folder_fd:
-                fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, shown)
-                try:
-                    return _checked(digest, durable.read_all(fd))
-                finally:
-                    os.close(fd)
-        except FileNotFoundError as error:
-            raise _missing(digest) from error
-        except OSError as error:
-            raise EnvironmentFault(
-                "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
-            ) from error
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            shown = f"{folder}/{shard}/{rest}"
+            try:
+                with durable.folder(self.root, f"{folder}/{shard}") as folder_fd:
+                    fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, shown)
+                    try:
+                        return _checked(digest, durable.read_all(fd))
+                    finally:
+                        os.close(fd)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise EnvironmentFault(
+                    "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
+                ) from error
+        raise _missing(digest)
 
     def state_of(self, digest: str) -> str:
         """`whole`, `missing` or `altered`: what verify needs to know of an object."""

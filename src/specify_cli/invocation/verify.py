@@ -290,23 +290,31 @@ class _Walk:
             self._identity(fields, None, offset)
 
 
-def manifest_objects(manifest: bytes) -> tuple[str, ...] | None:
-    """The objects a snapshot manifest names, or None where the bytes are no manifest.
+def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
+    """(digest, field) of the objects that a snapshot or corpus names in turn, or None if it is neither.
 
-    Shipped profiles are entries of the shipped bundle and are not among them.
+    Profiles are named too; those of the shipped bundle are entries of it and not objects (`bundle_entries`).
     """
-    value = _mapping(manifest)
-    if value is None or not isinstance(value.get("profiles"), dict) or not isinstance(value.get("v"), int):
+    value = _mapping(data)
+    if value is None:
         return None
-    names = [value.get(key) for key in ("router_table", "policy", "corpus", "shipped")]
-    return tuple(name for name in names if isinstance(name, str))
+    if field == "corpus":
+        files = value.get("files")
+        return tuple((str(name), "file") for name in files.values()) if isinstance(files, dict) else None
+    profiles = value.get("profiles")
+    if not isinstance(profiles, dict) or not isinstance(value.get("v"), int):
+        return None
+    members = [("shipped", "shipped"), ("router_table", "router_table"), ("policy", "policy"), ("corpus", "corpus")]
+    named = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
+    return (*named, *((str(name), "profile") for name in profiles.values()))
 
 
-def corpus_objects(corpus: bytes) -> tuple[str, ...] | None:
-    """The objects of the project files a corpus names, or None where the bytes are no corpus."""
-    value = _mapping(corpus)
+def bundle_entries(bundle: bytes) -> frozenset[str]:
+    """The digests of the files inside a shipped bundle."""
+    value = _mapping(bundle)
     files = None if value is None else value.get("files")
-    return tuple(sorted(set(files.values()))) if isinstance(files, dict) else None
+    entries = files.values() if isinstance(files, dict) else ()
+    return frozenset(str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry)
 
 
 def _mapping(data: bytes) -> dict[str, object] | None:

@@ -177,19 +177,31 @@ def test_an_altered_object_is_never_used(tmp_path: Path) -> None:
 # --- files only
 
 
-@pytest.mark.parametrize(
-    ("trail", "record_mode", "object_mode"), [("private", 0o600, 0o600), ("committed", 0o600, 0o644)]
-)
-def test_private_files_are_readable_by_their_owner_alone(
-    tmp_path: Path, trail: str, record_mode: int, object_mode: int
-) -> None:
-    records, objects = FileRecordStore(str(tmp_path), trail), FileObjectStore(str(tmp_path), trail)
-    records.create(NAME, DATA)
-    objects.put([b"data"])
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_private_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    FileRecordStore(str(tmp_path)).create(NAME, DATA)
+    FileObjectStore(str(tmp_path)).put([b"data"])
     name = _name(b"data")
 
-    assert stat.S_IMODE((tmp_path / PLACE.path).stat().st_mode) == record_mode
-    assert stat.S_IMODE((tmp_path / layout.OBJECTS / name[:2] / name[2:]).stat().st_mode) == object_mode
+    assert _mode(tmp_path / PLACE.path) == 0o600
+    assert _mode(tmp_path / layout.OBJECTS / name[:2] / name[2:]) == 0o600
+
+
+def test_in_committed_mode_objects_are_tracked_when_they_are_published(tmp_path: Path) -> None:
+    objects = FileObjectStore(str(tmp_path), "committed")
+    objects.put([b"data"])
+    name = _name(b"data")
+    tracked = tmp_path / layout.OBJECTS / name[:2] / name[2:]
+
+    assert not tracked.exists()
+    assert objects.get(name) == b"data"
+    objects.publish([name])
+    objects.publish([name])
+    assert tracked.read_bytes() == b"data"
+    assert _mode(tracked) == 0o644
 
 
 @pytest.mark.parametrize("part", [".kittify", layout.EVENTS, layout.RECORDS])

@@ -1,0 +1,137 @@
+"""Git and the trail: an open record survives every everyday git command, committed trails merge."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support import Cli, git
+
+RECORDS = ".kittify/events/profile-invocations"
+
+
+def _begun(cli: Cli, project: Path, trail: str) -> str:
+    cli("init", "--trail", trail)
+    (project / "app.py").write_text("x = 1\n")
+    (project / ".gitattributes").write_text("* text=auto eol=crlf\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    return str(cli("do", "implement WP01", "--json").json()["invocation_id"])
+
+
+def _ids(cli: Cli, cwd: Path) -> list[str]:
+    return sorted(row["invocation_id"] for row in cli("invocations", "list", "--json", cwd=cwd).json())
+
+
+@pytest.mark.parametrize("trail", ["private", "committed"])
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [["stash", "-u"], ["stash", "pop"]],
+        [["stash", "-u"]],
+        [["clean", "-fdq"]],
+        [["clean", "-ffdq"]],
+        [["checkout", "-qb", "other"], ["checkout", "-q", "main"]],
+        [["checkout", "-q", "--", "."]],
+        [["reset", "-q", "--hard"]],
+        [["add", "-A"], ["commit", "-qm", "all"]],
+    ],
+    ids=lambda commands: "; ".join(" ".join(argv) for argv in commands),
+)
+def test_an_open_record_survives_everyday_git(
+    cli: Cli, project: Path, trail: str, commands: list[list[str]]
+) -> None:
+    one = _begun(cli, project, trail)
+    (project / "app.py").write_text("x = 2\n")
+    (project / "new.py").write_text("y = 1\n")
+    for argv in commands:
+        git(project, *argv)
+
+    assert _ids(cli, project) == [one]
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    assert cli("invocations", "verify").code == 0
+
+
+@pytest.mark.parametrize("trail", ["private", "committed"])
+def test_git_never_sees_an_open_record(cli: Cli, project: Path, trail: str) -> None:
+    one = _begun(cli, project, trail)
+
+    assert one not in git(project, "status", "--porcelain", "-uall")
+    assert "profile-invocations" not in git(project, "status", "--porcelain", "-uall")
+
+
+def test_without_init_a_private_trail_is_invisible_to_git(cli: Cli, project: Path) -> None:
+    cli("do", "implement WP01")
+
+    assert git(project, "status", "--porcelain", "-uall") == ""
+
+
+def test_two_branches_of_a_committed_trail_merge_without_conflict(cli: Cli, project: Path) -> None:
+    first = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", first)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "first")
+    ids = [first]
+    for branch in ("left", "right"):
+        git(project, "checkout", "-qb", branch, "main")
+        one = cli("do", f"implement WP-{branch}", "--json").json()["invocation_id"]
+        cli("profile-invocation", "complete", "--invocation-id", one)
+        ids.append(one)
+        git(project, "add", "-A")
+        git(project, "commit", "-qm", branch)
+    git(project, "checkout", "-q", "left")
+    git(project, "merge", "-q", "--no-edit", "right")
+
+    assert _ids(cli, project) == sorted(ids)
+    assert cli("invocations", "verify").code == 0
+    for path in (project / ".kittify/trail").rglob("*.jsonl"):
+        assert b"<<<<<<<" not in path.read_bytes()
+        assert b"\r" not in path.read_bytes()
+
+
+def test_a_fresh_clone_lists_and_verifies_what_was_committed(cli: Cli, project: Path, tmp_path: Path) -> None:
+    one = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "trail")
+    clone = tmp_path / "clone"
+    git(tmp_path, "-c", "core.autocrlf=true", "clone", "-q", str(project), str(clone))
+
+    assert _ids(cli, clone) == [one]
+    ran = cli("invocations", "verify", "--json", cwd=clone)
+    assert (ran.code, ran.json()["findings"]) == (0, [])
+    assert cli("invocations", "show", one, "--json", cwd=clone).json()["status"] == "closed"
+    assert "warning: ALREADY_COMPLETED" in cli("profile-invocation", "complete", "--invocation-id", one, cwd=clone).err
+    assert git(clone, "status", "--porcelain", "-uall") == ""
+
+
+def test_a_record_between_file_and_index_line_is_listed(cli: Cli, project: Path) -> None:
+    one = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    (project / ".kittify/events/invocation-index.jsonl").unlink()
+
+    assert _ids(cli, project) == [one]
+
+
+def test_a_record_copied_in_by_hand_is_listed(cli: Cli, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    one = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    two = cli("do", "review WP02", "--json", cwd=other).json()
+    cli("invocations", "list")
+    shutil.copy2(other / two["record_path"], project / RECORDS)
+
+    assert _ids(cli, project) == sorted([one, two["invocation_id"]])
+
+
+def test_a_trail_set_to_committed_later_still_hides_open_records(cli: Cli, project: Path) -> None:
+    one = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    cli("init", "--trail", "committed")
+    seen = git(project, "status", "--porcelain", "-uall")
+
+    assert one not in seen
+    assert ".kittify/events/objects/" in seen
+    done = cli("profile-invocation", "complete", "--invocation-id", one, "--json").json()
+    assert done["published"] in git(project, "status", "--porcelain", "-uall")
+    assert json.loads((project / done["published"]).read_bytes().split(b"\n")[0])["invocation_id"] == one
