@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,3 +60,27 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
     done = subprocess.run(["git", *argv], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+class Paired(NamedTuple):
+    """Medians in milliseconds of two things measured alternately, and the median of their ratios."""
+
+    ours: float
+    reference: float
+    ratio: float
+
+
+def cpu_of(argv: Sequence[str], cwd: Path, home: Path) -> float:
+    """User and system CPU of one process and its children, in milliseconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(list(argv), cwd=cwd, env=environment(home), stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def paired(ours: Callable[[], float], reference: Callable[[], float], rounds: int) -> Paired:
+    """Measure both in turn."""
+    ours(), reference()
+    pairs = [(ours(), reference()) for _ in range(rounds)]
+    ratio = statistics.median(one / other for one, other in pairs)
+    return Paired(statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs), ratio)

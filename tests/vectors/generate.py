@@ -122,7 +122,12 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     add("payload-byte-changed", [a.replace(b"fix the", b"fix teh"), b, c, d], ("HASH_MISMATCH", 0, 0))
     add("middle-byte-changed", [a, b, c.replace(b"login.py", b"logon.py"), d], ("HASH_MISMATCH", 2, 2))
     add("time-changed", [a, b, c, d.replace(b"09:00:06", b"09:00:07")], ("HASH_MISMATCH", 3, 3))
-    add("seal-changed", [a, b, c[:-4] + (b"0" if c[-4:-3] != b"0" else b"1") + c[-3:], d], ("HASH_MISMATCH", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add(
+        "seal-changed",
+        [a, b, c[:-4] + (b"0" if c[-4:-3] != b"0" else b"1") + c[-3:], d],
+        ("HASH_MISMATCH", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
     add("seal-upper-case", [a, b, c[:-67] + c[-67:-3].upper() + c[-3:], d], ("NON_CANONICAL", 2, 2))
     add("resealed-after-change", [a, b, _reseal(c, _set("ref", "other.py")), d], ("CHAIN_BREAK", 3, 3))
     add("first-line-resealed", [_reseal(a, _set("action", "review")), b, c, d], ("CHAIN_BREAK", 1, 1))
@@ -142,13 +147,48 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     add("torn-tail", [a, b, c, d[:40]], ("TORN_TAIL", 3, 3))
     add("torn-before-lf", [a, b, c, d[:-1]], ("TORN_TAIL", 3, 3))
     add("torn-one-byte", [a, b, c, d[:1]], ("TORN_TAIL", 3, 3))
-    add("spaces-sealed", [a, b, _seal_by_hand(c[:-73].replace(b'","', b'", "')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
-    add("keys-unordered", [a, b, _seal_by_hand(b'{"v":1,' + c[1:-73].replace(b',"v":1', b"")), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
-    add("escaped-needlessly", [_seal_by_hand(a[:-73].replace("\u00f6".encode(), b"\\u00f6")), b, c, d], ("NON_CANONICAL", 0, 0), ("CHAIN_BREAK", 1, 1))
-    add("float-sealed", [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":0.5,"seq":2')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
-    add("huge-integer", [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":9007199254740993,"seq":2')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
-    add("duplicate-key", [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"ref":"x","ref":')), d], ("DUPLICATE_KEY", 2, 2), ("CHAIN_BREAK", 3, 3))
-    add("key-with-dash", [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"r-f":')), d], ("NON_CANONICAL", 2, 2), ("CHAIN_BREAK", 3, 3))
+    add(
+        "spaces-sealed",
+        [a, b, _seal_by_hand(c[:-73].replace(b'","', b'", "')), d],
+        ("NON_CANONICAL", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
+    add(
+        "keys-unordered",
+        [a, b, _seal_by_hand(b'{"v":1,' + c[1:-73].replace(b',"v":1', b"")), d],
+        ("NON_CANONICAL", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
+    add(
+        "escaped-needlessly",
+        [_seal_by_hand(a[:-73].replace("\u00f6".encode(), b"\\u00f6")), b, c, d],
+        ("NON_CANONICAL", 0, 0),
+        ("CHAIN_BREAK", 1, 1),
+    )
+    add(
+        "float-sealed",
+        [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":0.5,"seq":2')), d],
+        ("NON_CANONICAL", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
+    add(
+        "huge-integer",
+        [a, b, _seal_by_hand(c[:-73].replace(b'"seq":2', b'"score":9007199254740993,"seq":2')), d],
+        ("NON_CANONICAL", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
+    add(
+        "duplicate-key",
+        [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"ref":"x","ref":')), d],
+        ("DUPLICATE_KEY", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
+    add(
+        "key-with-dash",
+        [a, b, _seal_by_hand(c[:-73].replace(b'"ref":', b'"r-f":')), d],
+        ("NON_CANONICAL", 2, 2),
+        ("CHAIN_BREAK", 3, 3),
+    )
     foreign = seal_line({**(open_line(c[:-1]).fields or {}), "invocation_id": OTHER_ID})
     add("line-of-another-record", [a, b, foreign], ("ID_MISMATCH", 2, 2))
     add("wrong-file-name", [a, b, c, d], ("NAME_MISMATCH", 0, 0), file=f"implementer-{OTHER_ID}.jsonl")
@@ -177,7 +217,13 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
         b'{"event": "completed", "invocation_id": "%b", "outcome": "done"}\n' % ID.encode(),
     ]
     add("older-writer", older, ("UNSEALED_RECORD", None, 0), file=f"{ID}.jsonl")
-    add("older-writer-garbage", [older[0], b"{\n", older[2]], ("UNSEALED_RECORD", None, 0), ("UNREADABLE_LINE", None, 1), file=f"{ID}.jsonl")
+    add(
+        "older-writer-garbage",
+        [older[0], b"{\n", older[2]],
+        ("UNSEALED_RECORD", None, 0),
+        ("UNREADABLE_LINE", None, 1),
+        file=f"{ID}.jsonl",
+    )
     return out
 
 

@@ -96,6 +96,12 @@ def _callback(command: Command) -> Callable[..., int]:
     return call
 
 
+def _choice(choices: tuple[str, ...]) -> Any:
+    """An enum of these values: what Typer takes for a closed set."""
+    make: Any = enum.Enum
+    return make("Choice", {choice: choice for choice in choices}, type=str)
+
+
 def _parameter(param: Param) -> inspect.Parameter:
     kind: Any = str
     if param.kind == "flag":
@@ -103,7 +109,7 @@ def _parameter(param: Param) -> inspect.Parameter:
     elif param.integer:
         kind = int
     elif param.choices:
-        kind = enum.Enum(param.name, {choice: choice for choice in param.choices}, type=str)
+        kind = _choice(param.choices)
     default: Any = ... if param.required else param.default
     if param.kind == "flag":
         default = False
@@ -119,7 +125,8 @@ def _parameter(param: Param) -> inspect.Parameter:
         declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None, min=0)
     else:
         declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None)
-    annotation = Annotated[kind if default is not None else kind | None, declared]
+    wanted: Any = kind if default is not None else kind | None
+    annotation: Any = Annotated[wanted, declared]
     return inspect.Parameter(
         param.name,
         inspect.Parameter.KEYWORD_ONLY,

@@ -14,7 +14,9 @@ from collections.abc import Mapping
 from specify_cli.invocation.errors import InvocationError
 
 # C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def escape(text: str) -> str:

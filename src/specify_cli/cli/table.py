@@ -45,9 +45,7 @@ _REQUEST = Param(
     "request", "argument", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
 )
 _PROFILE = Param("profile", "option", "Take this profile; the action is still read from the request.", metavar="ID")
-_ID = Param(
-    "invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID"
-)
+_ID = Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
 
@@ -142,14 +140,10 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         (
-            Param(
-                "invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID"
-            ),
+            Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID"),
             Param("outcome", "option", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
             Param("evidence", "option", "A file that shows the work; kept as an object.", metavar="PATH"),
-            Param(
-                "artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"
-            ),
+            Param("artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
             Param("commit", "option", "The commit that holds the work.", metavar="SHA"),
             Param("allow_outside", "flag", "Take evidence from outside the project."),
             _JSON,
@@ -261,15 +255,15 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
             positional.append(word)
             continue
         name, equals, inline = word.partition("=")
-        param = options.get(name)
-        if param is None or (param.name in given and not param.multiple) or (param.kind == "flag" and equals):
+        option = options.get(name)
+        if option is None or (option.name in given and not option.multiple) or (option.kind == "flag" and equals):
             return None
-        given.add(param.name)
-        if param.kind == "flag":
-            values[param.name] = True
+        given.add(option.name)
+        if option.kind == "flag":
+            values[option.name] = True
             continue
         text = inline if equals else next(rest, None)
-        if text is None or (not equals and text.startswith("-") and text != "-") or not _take(values, param, text):
+        if text is None or (not equals and text.startswith("-") and text != "-") or not _take(values, option, text):
             return None
     return (command, values) if _place(command, values, positional, given) else None
 
@@ -297,8 +291,7 @@ def _place(command: Command, values: Values, positional: list[str], given: set[s
             values[param.name], positional = positional, []
         elif positional:
             values[param.name] = positional.pop(0)
-        if param.required and not values[param.name]:
-            if values[param.name] != "":
-                return False
+        if param.required and values[param.name] in (None, []):
+            return False
     missing = any(param.required and param.kind == "option" and param.name not in given for param in command.params)
     return not positional and not missing

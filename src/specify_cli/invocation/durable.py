@@ -173,9 +173,7 @@ class Staged:
 
     def _link(self, source: str, name: str) -> bool:
         try:
-            os.link(
-                source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None
-            )
+            os.link(source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None)
         except OSError as error:
             missing = _LINK_MISSING | {errno.ENOENT} if self._temp is None else _LINK_MISSING
             if error.errno in missing:

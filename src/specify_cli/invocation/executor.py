@@ -516,9 +516,7 @@ def _bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
     )
 
 
-def _already(
-    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
-) -> Completion:
+def _already(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> Completion:
     found = _completion(place, records, already=True)
     published = _project(project, records, objects, place)
     return found._replace(published=published)
@@ -550,9 +548,7 @@ def _completion(place: Place, records: FileRecordStore, *, already: bool) -> Com
     )
 
 
-def _project(
-    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
-) -> str | None:
+def _project(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> str | None:
     """Tier 2 and the trail copy of a closed record; both can be made again from what is durable."""
     record = fold(records.read(place))
     if record is not None and record.completed is not None and record.sealed:

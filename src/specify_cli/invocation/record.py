@@ -245,9 +245,7 @@ def genesis_tip(version: int = FORMAT_VERSION) -> Tip:
     return Tip(-1, GENESIS, "", version)
 
 
-def chain(
-    tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]
-) -> tuple[bytes, Tip]:
+def chain(tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]) -> tuple[bytes, Tip]:
     """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev."""
     out: list[bytes] = []
     for body in bodies:

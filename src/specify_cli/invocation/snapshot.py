@@ -38,7 +38,7 @@ def take(
     shipped_digest: str,
     corpus: Mapping[str, str],
     files: Mapping[str, str],
-    unreadable: Mapping[str, str],
+    unreadable: Mapping[str, Sequence[str]],
     blobs: Sequence[bytes],
     config: Mapping[str, object],
     facts: Mapping[str, object],
@@ -51,7 +51,7 @@ def take(
         "shipped": shipped_digest,
         "project": dict(corpus),
         "files": dict(files),
-        "unreadable": dict(unreadable),
+        "unreadable": {path: list(why) for path, why in unreadable.items()},
     }
     corpus_bytes = canonical(corpus_value)
     manifest = {

@@ -16,9 +16,32 @@ from specify_cli.invocation.seal import FORMAT_VERSION, Line, open_line
 ERROR, WARNING, INFO = "error", "warning", "info"
 
 EVENTS = frozenset(
-    "started policy_snapshot_ref retrieval_request retrieval_response stage_transition checkpoint step_started "
-    "step_completed step_failed tool_call tool_result patch_apply gate_decision model_call error policy_violation "
-    "capture_gap recovered resumed artifact_link commit_link completed exported replayed".split()
+    [
+        "started",
+        "policy_snapshot_ref",
+        "retrieval_request",
+        "retrieval_response",
+        "stage_transition",
+        "checkpoint",
+        "step_started",
+        "step_completed",
+        "step_failed",
+        "tool_call",
+        "tool_result",
+        "patch_apply",
+        "gate_decision",
+        "model_call",
+        "error",
+        "policy_violation",
+        "capture_gap",
+        "recovered",
+        "resumed",
+        "artifact_link",
+        "commit_link",
+        "completed",
+        "exported",
+        "replayed",
+    ]
 )
 _OLDER_EVENTS = EVENTS | {"glossary_checked"}
 # Where a line names objects: event → fields that hold a digest.

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from support import Cli, environment, git
 
 RECORDS = ".kittify/events/profile-invocations"
@@ -100,7 +101,9 @@ def test_what_is_not_a_plain_file_is_no_record(cli: Cli, project: Path, tmp_path
     assert [row["invocation_id"] for row in listed.json()] == [good]
     assert odd.name in listed.err
     _refused(cli, "NOT_A_REGULAR_FILE", "invocations", "show", "01JD4Q3S0000000000000000A1")
-    _refused(cli, "NOT_A_REGULAR_FILE", "profile-invocation", "complete", "--invocation-id", "01JD4Q3S0000000000000000A1")
+    _refused(
+        cli, "NOT_A_REGULAR_FILE", "profile-invocation", "complete", "--invocation-id", "01JD4Q3S0000000000000000A1"
+    )
     found = cli("invocations", "verify", "--json")
     assert found.code == 3
     assert [item["code"] for item in found.json()["findings"]] == ["NOT_A_REGULAR_FILE"]
@@ -155,7 +158,7 @@ def test_a_folder_nobody_may_write_is_one_error(project: Path, home: Path) -> No
     )
     project.chmod(0o555)
     folder = project.parent
-    while folder != folder.parent and not folder.stat().st_mode & 0o005 == 0o005:
+    while folder != folder.parent and folder.stat().st_mode & 0o005 != 0o005:
         folder.chmod(folder.stat().st_mode | 0o055)
         folder = folder.parent
     done = subprocess.run(
@@ -225,7 +228,7 @@ def test_a_folder_outside_git_and_a_subfolder_of_a_project_both_work(cli: Cli, t
     assert len(list((project / RECORDS).glob("*.jsonl"))) == 1
 
 
-def test_worktrees_keep_their_own_trail(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+def test_worktrees_keep_their_own_trail(cli: Cli, chartered: Path) -> None:
     git(chartered, "add", "-A")
     git(chartered, "commit", "-qm", "one")
     inside = chartered / ".worktrees" / "feature"

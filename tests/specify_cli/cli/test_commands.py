@@ -33,9 +33,7 @@ def test_a_request_is_answered_with_the_payload(cli: Cli, records: Callable[[], 
 
     _valid(ran.json(), "invocation-payload")
     assert ran.code == 0
-    assert [path.name for path in records()] == [
-        f"{ran.json()['profile_id']}-{ran.json()['invocation_id']}.jsonl"
-    ]
+    assert [path.name for path in records()] == [f"{ran.json()['profile_id']}-{ran.json()['invocation_id']}.jsonl"]
 
 
 def test_people_read_the_same_answer(cli: Cli, chartered: Path) -> None:
@@ -190,7 +188,7 @@ def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project
     cli("profile-invocation", "complete", "--invocation-id", one)
     out, _ = follower.communicate(timeout=20)
 
-    assert [event["event"] for event in first][0] == "started"
+    assert first[0]["event"] == "started"
     assert json.loads(out.strip())["event"] == "completed"
     assert follower.returncode == 0
 
@@ -302,7 +300,7 @@ def test_profiles_are_listed_and_shown(cli: Cli) -> None:
         _valid(row, "profile-row")
     _valid(one, "profile")
     roles = {role for row in rows for role in row["roles"]}
-    assert roles >= set("IMPLEMENTER REVIEWER ARCHITECT DESIGNER PLANNER RESEARCHER CURATOR MANAGER".split())
+    assert roles >= {"IMPLEMENTER", "REVIEWER", "ARCHITECT", "DESIGNER", "PLANNER", "RESEARCHER", "CURATOR", "MANAGER"}
     assert {"python", "typescript"} <= {language for row in rows for language in row["languages"]}
     assert rows[0]["name"] in cli("profiles", "list").out
     assert rows[0]["name"] in cli("profiles", "show", rows[0]["profile_id"]).out
@@ -386,7 +384,12 @@ def test_completion_is_offered(cli: Cli) -> None:
 def test_recorded_text_never_reaches_the_terminal_as_control(cli: Cli) -> None:
     hostile = "fix \x1b[31mred\x1b]0;title\x07 \u202eevil \x9b2J the test"
     cli("do", hostile)
-    shown = [cli("invocations", "list"), cli("invocations", "show", "01"), cli("invocations", "tail"), cli("do", hostile)]
+    shown = [
+        cli("invocations", "list"),
+        cli("invocations", "show", "01"),
+        cli("invocations", "tail"),
+        cli("do", hostile),
+    ]
 
     for ran in shown:
         assert ran.code == 0
@@ -406,7 +409,7 @@ def test_the_harness_that_asks_is_recorded(cli: Cli, records: Callable[[], list[
     }
 
 
-def test_the_error_and_finding_tables_of_the_docs_are_the_codes(tmp_path: Path) -> None:
+def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
     errors = (DOCS / "errors.md").read_text(encoding="utf-8")
     findings = (DOCS / "verify.md").read_text(encoding="utf-8")
 

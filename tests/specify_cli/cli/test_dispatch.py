@@ -104,8 +104,8 @@ def test_what_is_not_plain_is_left_to_typer(argv: list[str]) -> None:
 
 
 words = st.sampled_from(
-    ["do", "ask", "route", "invocations", "list", "show", "--json", "--limit", "5", "--profile", "x", "-", "--", "-h"]
-    + ["--all", "verify", "--profile=y", "--artifact", "complete", "profile-invocation", "--invocation-id", ""]
+    "do|ask|route|invocations|list|show|--json|--limit|5|--profile|x|-|--|-h|--all|verify|--profile=y|--artifact|"
+    "complete|profile-invocation|--invocation-id|".split("|")
 )
 
 
@@ -113,13 +113,10 @@ words = st.sampled_from(
 def test_a_command_line_never_means_two_things(argv: list[str]) -> None:
     plain = parse_plain(argv)
     ran: list[tuple[Command, dict[str, Any]]] = []
-    real = app.run
-    app.run = lambda command, values: ran.append((command, values)) or 0  # type: ignore[assignment,func-returns-value]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app, "run", lambda command, values: ran.append((command, values)) or 0)  # type: ignore[func-returns-value]
         if plain is not None:
             app.run_typer(argv)
-    finally:
-        app.run = real
 
     assert ran == ([] if plain is None else [plain])
 
@@ -146,7 +143,11 @@ def test_every_group_is_described() -> None:
 
 @pytest.mark.parametrize(
     "argv",
-    [["do", "implement WP03", "--json"], ["route", "implement WP03"], ["profile-invocation", "complete", "--invocation-id", "7"]],
+    [
+        ["do", "implement WP03", "--json"],
+        ["route", "implement WP03"],
+        ["profile-invocation", "complete", "--invocation-id", "7"],
+    ],
 )
 def test_everyday_commands_load_nothing_heavy(argv: list[str], project: Path) -> None:
     program = (

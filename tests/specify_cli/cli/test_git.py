@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from support import Cli, git
 
 RECORDS = ".kittify/events/profile-invocations"
@@ -40,9 +41,7 @@ def _ids(cli: Cli, cwd: Path) -> list[str]:
     ],
     ids=lambda commands: "; ".join(" ".join(argv) for argv in commands),
 )
-def test_an_open_record_survives_everyday_git(
-    cli: Cli, project: Path, trail: str, commands: list[list[str]]
-) -> None:
+def test_an_open_record_survives_everyday_git(cli: Cli, project: Path, trail: str, commands: list[list[str]]) -> None:
     one = _begun(cli, project, trail)
     (project / "app.py").write_text("x = 2\n")
     (project / "new.py").write_text("y = 1\n")

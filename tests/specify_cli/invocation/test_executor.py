@@ -226,7 +226,9 @@ def test_every_candidate_names_a_command_that_picks_it(project: Path) -> None:
         ProfileInvocationExecutor(project).invoke("implement WP03", profile=str(candidate["profile_id"]))
 
 
-@pytest.mark.parametrize("text", ["implement " + "\x01" * (1024 * 1024 - 20), "implement " + "é" * 500_000, "fix\r\n\x85"])
+@pytest.mark.parametrize(
+    "text", ["implement " + "\x01" * (1024 * 1024 - 20), "implement " + "é" * 500_000, "fix\r\n\x85"]
+)
 def test_any_unicode_up_to_a_mebibyte_is_recorded(project: Path, text: str) -> None:
     payload = ProfileInvocationExecutor(project).invoke(text)
 

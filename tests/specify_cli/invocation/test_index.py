@@ -95,9 +95,9 @@ def test_a_folder_changed_within_a_tick_is_listed_again(tmp_path: Path) -> None:
         lambda path: path.write_bytes(b"\xff" * 100),
         lambda path: (path.unlink(), path.mkdir()),
         lambda path: (path.unlink(), path.symlink_to("/etc/passwd")),
-        lambda path: (path.unlink(), os.mkfifo(path)),
+        lambda path: (path.unlink(), os.mkfifo(path)),  # type: ignore[func-returns-value]
     ],
-    ids="deleted empty torn half-line garbage doubled binary folder link fifo".split(),
+    ids=["deleted", "empty", "torn", "half-line", "garbage", "doubled", "binary", "folder", "link", "fifo"],
 )
 @pytest.mark.parametrize("victim", [layout.INDEX, layout.INDEX_STAMP])
 def test_a_harmed_index_or_stamp_costs_a_listing_and_no_row(tmp_path: Path, harm: object, victim: str) -> None:
@@ -182,9 +182,7 @@ def test_a_new_month_in_the_trail_is_noticed(tmp_path: Path) -> None:
     assert other in found
 
 
-def test_a_project_that_cannot_be_written_to_is_still_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_project_that_cannot_be_written_to_is_still_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     key = _record(tmp_path, 1)
 
     def refuse(*_: object, **__: object) -> None:

@@ -148,9 +148,7 @@ def test_what_cannot_be_continued_is_refused_by_code(data: bytes, code: str | No
     assert (plan.code if isinstance(plan, Refusal) else None) == code
 
 
-@pytest.mark.parametrize(
-    "change", [{"prev": "1" * 64}, {"seq": 7}, {"v": 2}, {"invocation_id": OTHER}, {"seq": "2"}]
-)
+@pytest.mark.parametrize("change", [{"prev": "1" * 64}, {"seq": 7}, {"v": 2}, {"invocation_id": OTHER}, {"seq": "2"}])
 def test_a_tail_that_is_whole_but_does_not_continue_is_not_adopted(change: dict[str, object]) -> None:
     fields = {**(open_line(LINES[2][:-1]).fields or {}), **change}
 

@@ -30,7 +30,7 @@ LINE: dict[str, object] = {
     "invocation_id": "01JD4Q3S0000000000000000A1",
     "prev": GENESIS,
     "started_at": "2024-11-20T09:00:00.000Z",
-    "request_text": "fix the löginn 🔑 \u2028 \x00 \\ \" /",
+    "request_text": 'fix the löginn 🔑 \u2028 \x00 \\ " /',
 }
 
 keys = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
@@ -104,7 +104,7 @@ def test_a_digest_does_not_depend_on_key_order() -> None:
     ],
 )
 def test_what_has_no_place_in_a_line_is_refused_by_name(fields: Any, named: str) -> None:
-    with pytest.raises(SealError, match=".") as caught:
+    with pytest.raises(SealError) as caught:
         seal_line(fields)
 
     assert named in str(caught.value)

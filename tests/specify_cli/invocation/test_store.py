@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -280,10 +279,10 @@ def test_racing_appends_make_one_chain_and_keep_each_writers_order(tmp_path: Pat
     FileRecordStore(str(tmp_path)).create(NAME, DATA)
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=_append_many, args=(str(tmp_path), worker, 25)) for worker in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    for process in workers:
+        process.start()
+    for process in workers:
+        process.join()
 
     record = fold(FileRecordStore(str(tmp_path)).read(PLACE))
     assert record is not None
@@ -352,5 +351,3 @@ def test_places_are_named_by_their_files_and_nothing_else(tmp_path: Path) -> Non
 
     found = {(place.name, place.profile_id) for place in places(str(tmp_path), [layout.RECORDS, "absent"])}
     assert found == {(NAME, "implementer"), (f"{ID}.jsonl", None)}
-
-

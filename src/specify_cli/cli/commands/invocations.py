@@ -14,6 +14,7 @@ from specify_cli.invocation import invocations, layout
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.store import Place
 from specify_cli.invocation.verify import ERROR, INFO, WARNING, Finding, RecordReport
 
 _FOLLOW_PAUSE = 0.2
@@ -161,7 +162,7 @@ def _verify_file(project: Project, target: str) -> RecordReport:
         if os.path.dirname(full) == os.path.realpath(f"{project.root}/{folder}"):
             ids = layout.parse_record_name(os.path.basename(full))
             if ids is not None and not os.path.islink(target):
-                place = invocations.Place(folder, os.path.basename(full), ids[1], ids[0])
+                place = Place(folder, os.path.basename(full), ids[1], ids[0])
                 return invocations.verify_place(project, place)
     if not os.path.lexists(target):
         raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")

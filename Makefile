@@ -1,0 +1,44 @@
+# `make demo` and `make test` set up what they need in .venv and run offline but for the package registry.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test stress bench lint mutants docs clean
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+stress: $(READY)
+	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest tests/stress -s
+
+bench: $(READY)
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m pytest tests/benchmarks -o addopts="--import-mode=importlib -q -p no:cacheprovider" --benchmark-only --benchmark-columns=median,iqr,rounds
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+mutants: $(READY)
+	$(BIN)/python tests/mutants.py
+
+docs: $(READY)
+	$(BIN)/python -m specify_cli.cli.shapes docs/schemas
+
+clean:
+	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json
+
+$(READY): pyproject.toml hatch_build.py $(shell find src/doctrine -name '*.yaml')
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "spec-kitty needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || echo absent). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "could not make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || \
+	  { echo "could not install the dependencies named in pyproject.toml; is the package registry within reach?" >&2; exit 1; }
+	@touch $@

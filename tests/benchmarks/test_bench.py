@@ -1,0 +1,175 @@
+"""The speed promises of docs/benchmarks.md, each as a ratio beside its reference in the same run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.record import chain, genesis_tip, split_lines
+from specify_cli.invocation.store import Body, FileRecordStore, Place
+from specify_cli.invocation.ulid import new_ulid
+from specify_cli.invocation.verify import verify_record
+from support import cpu_of, environment, paired
+
+ID = "01JD4Q3S0000000000000000A1"
+AT = "2024-11-20T09:00:00.000Z"
+PLACE = Place(layout.RECORDS, f"implementer-{ID}.jsonl", ID, "implementer")
+Say = Callable[[str], None]
+
+
+def test_do_costs_less_than_importing_typer(
+    benchmark: Any, chartered: Path, home: Path, spec_kitty: str, say: Say
+) -> None:
+    argv = [spec_kitty, "do", "implement WP03", "--json"]
+    reference = [sys.executable, "-c", "import typer"]
+    measured = benchmark.pedantic(
+        lambda: paired(lambda: cpu_of(argv, chartered, home), lambda: cpu_of(reference, chartered, home), 21), rounds=1
+    )
+    bare = paired(
+        lambda: cpu_of(argv, chartered, home), lambda: cpu_of([sys.executable, "-c", "pass"], chartered, home), 5
+    )
+    modules, fsyncs = _modules_and_fsyncs(chartered, home)
+    say(
+        f"do --json / import typer: {measured.ratio:.2f} (at most 0.90) · {measured.ours:.1f} ms / "
+        f"{measured.reference:.1f} ms · python -c pass {bare.reference:.1f} ms · {modules} modules · {fsyncs} fsyncs"
+    )
+
+    assert measured.ratio <= 0.9
+
+
+def _modules_and_fsyncs(root: Path, home: Path) -> tuple[int, int]:
+    program = (
+        "import os, sys\n"
+        "count = 0\n"
+        "real = os.fsync\n"
+        "def fsync(fd):\n"
+        "    global count\n"
+        "    count += 1\n"
+        "    real(fd)\n"
+        "os.fsync = fsync\n"
+        "from specify_cli.cli.main import main\n"
+        "main(['do', 'review WP04', '--json'])\n"
+        "print(len(sys.modules), count, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, env=environment(home), capture_output=True, text=True, check=True
+    )
+    modules, fsyncs = done.stderr.split()[-2:]
+    return int(modules), int(fsyncs)
+
+
+def test_the_answer_in_process(benchmark: Any, chartered: Path, say: Say) -> None:
+    opened = ProfileInvocationExecutor(chartered)
+    benchmark(lambda: opened.invoke("review the SQL migration"))
+    say(f"invoke in process: {1000 * benchmark.stats.stats.median:.1f} ms wall, durable")
+
+
+def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tmp_path: Path, say: Say) -> None:
+    store = FileRecordStore(str(tmp_path))
+    started: Body = {"event": "started", "started_at": AT, "profile_id": "implementer"}
+    note: Body = {"event": "artifact_link", "at": AT, "ref": "src/app.py", "digest": "0" * 64}
+    data, _ = chain(genesis_tip(), ID, [started])
+    store.create(PLACE.name, data)
+    line = chain(genesis_tip(), ID, [note])[0]
+    bare = os.open(tmp_path / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def ours() -> float:
+        began = time.perf_counter()
+        for _ in range(20):
+            store.append(PLACE, lambda _: [note], AT)
+        return 50 * (time.perf_counter() - began)
+
+    def reference() -> float:
+        began = time.perf_counter()
+        for _ in range(20):
+            os.write(bare, line)
+            os.fdatasync(bare)
+        return 50 * (time.perf_counter() - began)
+
+    measured = benchmark.pedantic(lambda: paired(ours, reference, 15), rounds=1)
+    os.close(bare)
+    say(
+        f"durable append / bare write + fdatasync: {measured.ratio:.2f} (at most 1.30) · wall "
+        f"{measured.ours:.3f} ms / {measured.reference:.3f} ms · {len(line)} bytes an event"
+    )
+
+
+@pytest.mark.parametrize("count", [10_000])
+def test_verify_beside_parsing_and_hashing(benchmark: Any, say: Say, count: int) -> None:
+    bodies: list[Body] = [{"event": "started", "started_at": AT, "profile_id": "implementer"}]
+    bodies += [
+        {"event": "artifact_link", "at": AT, "ref": f"src/module_{n}/file.py", "digest": "0" * 64, "note": "x" * 200}
+        for n in range(count)
+    ]
+    data, _ = chain(genesis_tip(), ID, bodies)
+    lines = [raw + b"\n" for _, raw in split_lines(data)]
+
+    def ours() -> float:
+        began = time.process_time()
+        assert verify_record(lines, file="x", name_ids=None).findings == ()
+        return 1000 * (time.process_time() - began)
+
+    def reference() -> float:
+        began = time.process_time()
+        for line in lines:
+            json.loads(line)
+            hashlib.sha256(line).hexdigest()
+        return 1000 * (time.process_time() - began)
+
+    measured = benchmark.pedantic(lambda: paired(ours, reference, 9), rounds=1)
+    say(
+        f"verify / json.loads + SHA-256, {count} lines: {measured.ratio:.2f} (at most 2.00) · "
+        f"{measured.ours:.0f} ms / {measured.reference:.0f} ms"
+    )
+
+
+def _fill(root: Path, total: int, old: int) -> None:
+    """Grow a folder of records to `total`; only the newest hundreds have content, the rest are names."""
+    descriptor = os.open(root / layout.RECORDS, os.O_RDONLY)
+    for number in range(old, total):
+        name = f"implementer-{new_ulid(1_600_000_000_000 + number * 7, number.to_bytes(10, 'big'))}.jsonl"
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=descriptor))
+    os.close(descriptor)
+
+
+def test_a_list_costs_the_same_however_many_records_there_are(
+    benchmark: Any, chartered: Path, home: Path, spec_kitty: str, say: Say
+) -> None:
+    largest = int(os.environ.get("SPEC_KITTY_BENCH_RECORDS", "1000000"))
+    sizes = [size for size in (1_000, 10_000, 100_000, 1_000_000) if size <= largest]
+    opened = ProfileInvocationExecutor(chartered)
+    for _ in range(120):
+        opened.invoke("implement WP03")
+    argv = [spec_kitty, "invocations", "list", "--limit", "100", "--json"]
+    found: dict[int, float] = {}
+
+    def measure() -> None:
+        have = 120
+        for size in sizes:
+            _fill(chartered, size, have)
+            have = size
+            time.sleep(0.3)
+            began = time.perf_counter()
+            cold = cpu_of(argv, chartered, home)
+            wall = 1000 * (time.perf_counter() - began)
+            warm = sorted(cpu_of(argv, chartered, home) for _ in range(9))[4]
+            found[size] = warm
+            say(
+                f"invocations list --limit 100 at {size:>9,}: {warm / found[sizes[0]]:.2f} x its cost at 1,000 "
+                f"(at most 1.30) · {warm:.1f} ms CPU · after a change {cold:.0f} ms CPU, {wall:.0f} ms wall"
+            )
+
+    benchmark.pedantic(measure, rounds=1)
+    assert found[sizes[-1]] <= 1.3 * found[sizes[0]]
+    assert found[10_000] < 200

@@ -1,0 +1,199 @@
+"""Many writers, racing completes, and kill -9 at any moment; a twentieth by default, all of it in `make stress`.
+
+Workers are forked from a parent that has everything loaded, so a kill lands in the work and not in an import.
+Each writes what it was answered to a pipe; afterwards every answer must be on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.invocations import Filters, list_invocations, verify_all
+from specify_cli.invocation.project import load_project
+from support import environment
+
+FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
+SCALE = 1 if FULL else 20
+REPORT: list[str] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _report() -> object:
+    yield
+    if FULL:
+        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
+
+
+def _fork(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child that runs `work` with the writing end of a pipe; (pid, reading end)."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    code = 1
+    try:
+        os.close(reading)
+        work(writing)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _drain(reading: int) -> list[str]:
+    with os.fdopen(reading, "rb") as file:
+        lines = file.read().split(b"\n")
+    return [line.decode() for line in lines[:-1]]
+
+
+def _checked(root: Path) -> dict[str, str]:
+    """id → status of every record; every record verifies and every file is a record."""
+    project, _ = load_project(str(root))
+    reports = list(verify_all(project))
+    errors = [item for report in reports for item in report.findings if item.severity == "error"]
+    assert errors == []
+    names = {path.name for path in (root / layout.RECORDS).iterdir() if not path.name.startswith(".")}
+    assert len(names) == len(reports)
+    rows = list_invocations(project, Filters(), 10**9)
+    assert rows.problems == ()
+    assert {row.invocation_id for row in rows.rows} == {report.invocation_id for report in reports}
+    return {str(report.invocation_id): report.status for report in reports}
+
+
+def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
+    writers, each = 64, 50 // SCALE + (not FULL)
+
+    def work(pipe: int) -> None:
+        opened = ProfileInvocationExecutor(chartered)
+        for number in range(each):
+            os.write(pipe, opened.invoke(f"implement WP{number}").invocation_id.encode() + b"\n")
+
+    began = time.perf_counter()
+    children = [_fork(work) for _ in range(writers)]
+    answered = [one for _, reading in children for one in _drain(reading)]
+    codes = [os.waitpid(pid, 0)[1] for pid, _ in children]
+
+    assert codes == [0] * writers
+    assert len(answered) == len(set(answered)) == writers * each
+    assert set(_checked(chartered)) == set(answered)
+    REPORT.append(
+        f"{writers} writers x {each} through the API: {len(answered)} valid, {time.perf_counter() - began:.1f} s"
+    )
+
+
+def test_many_writers_through_the_command_line_lose_nothing(chartered: Path, home: Path) -> None:
+    writers, each = 16, max(1, 10 // SCALE)
+    command = [str(Path(sys.executable).parent / "spec-kitty"), "do", "implement WP03", "--json"]
+    began = time.perf_counter()
+    for _ in range(each):
+        running = [
+            subprocess.Popen(command, cwd=chartered, env=environment(home), stdout=subprocess.DEVNULL)
+            for _ in range(writers)
+        ]
+        assert [child.wait(60) for child in running] == [0] * writers
+
+    assert len(_checked(chartered)) == writers * each
+    REPORT.append(f"{writers} x {each} through the command line: all valid, {time.perf_counter() - began:.1f} s")
+
+
+def test_of_racing_completes_exactly_one_wins(chartered: Path) -> None:
+    racers, rounds = 32, max(1, 50 // SCALE)
+    opened = ProfileInvocationExecutor(chartered)
+    began = time.perf_counter()
+    for _ in range(rounds):
+        one = opened.invoke("implement WP03").invocation_id
+
+        def work(pipe: int, one: str = one) -> None:
+            done = opened.complete(one, outcome=random.choice(["done", "failed", "abandoned"]))
+            os.write(pipe, f"{done.already_completed} {done.outcome}\n".encode())
+
+        children = [_fork(work) for _ in range(racers)]
+        answers = [line.split() for _, reading in children for line in _drain(reading)]
+        assert [os.waitpid(pid, 0)[1] for pid, _ in children] == [0] * racers
+        assert sorted(first for first, _ in answers) == ["False"] + ["True"] * (racers - 1)
+        assert len({outcome for _, outcome in answers}) == 1
+
+    assert set(_checked(chartered).values()) == {"closed"}
+    REPORT.append(f"{racers} racing completes x {rounds}: one winner each, {time.perf_counter() - began:.1f} s")
+
+
+def _killed(work: Callable[[int], None], kills: int, longest: float) -> list[str]:
+    """What was answered by children that were killed after a random moment, two at a time."""
+    answered: list[str] = []
+    chance = random.Random(7)
+    for _ in range(kills // 2):
+        children = [_fork(work) for _ in range(2)]
+        time.sleep(chance.uniform(0, longest))
+        for pid, _ in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid, reading in children:
+            answered += _drain(reading)
+            os.waitpid(pid, 0)
+    return answered
+
+
+def test_kill_9_during_start_and_complete_loses_no_answered_record(chartered: Path) -> None:
+    kills = 2_000 // SCALE
+
+    def work(pipe: int) -> None:
+        opened = ProfileInvocationExecutor(chartered)
+        while True:
+            one = opened.invoke("review the SQL migration").invocation_id
+            os.write(pipe, f"started {one}\n".encode())
+            opened.complete(one)
+            os.write(pipe, f"closed {one}\n".encode())
+
+    began = time.perf_counter()
+    work_root = ProfileInvocationExecutor(chartered)
+    work_root.invoke("implement WP03")
+    answered = _killed(work, kills, 0.06)
+    found = _checked(chartered)
+    lost = [line for line in answered if line.split()[1] not in found]
+    reopened = [line for line in answered if line.startswith("closed") and found[line.split()[1]] != "closed"]
+
+    assert len(answered) > kills / 2
+    assert (lost, reopened) == ([], [])
+    for one, status in found.items():
+        if status == "open":
+            assert work_root.complete(one).outcome == "done"
+    assert set(_checked(chartered).values()) == {"closed"}
+    half = sum(status == "open" for status in found.values())
+    REPORT.append(
+        f"{kills} kills: {len(answered)} answers, {len(found)} records, {half} open, 0 lost, 0 unreadable, "
+        f"{time.perf_counter() - began:.1f} s"
+    )
+
+
+def test_the_same_harness_sees_a_plain_writer_fail(tmp_path: Path) -> None:
+    """A writer that opens its final name and writes line by line leaves half files behind."""
+    kills = max(40, 400 // SCALE)
+    lines = 40
+
+    def work(pipe: int) -> None:
+        number = 0
+        while True:
+            number += 1
+            path = tmp_path / f"{os.getpid()}-{number}.jsonl"
+            with path.open("x", encoding="utf-8") as file:
+                for line in range(lines):
+                    file.write(f'{{"seq":{line}}}\n')
+                    file.flush()
+            os.write(pipe, f"{path.name}\n".encode())
+
+    answered = _killed(work, kills, 0.01)
+    half = [path for path in tmp_path.glob("*.jsonl") if path.read_bytes().count(b"\n") != lines]
+
+    assert answered
+    assert half
+    REPORT.append(f"plain open('x') under {kills} kills: {len(half)} half files among {len(answered)} answers")
