@@ -82,7 +82,7 @@ def folded_words(text: str) -> list[str]:
     return both
 
 
-# --- from text to tokens -------------------------------------------------------------------------------------
+# --- from text to tokens -----------------------------------------------------------------------------
 
 _SCAN = re.compile(
     r"""(?P<bullet>(?m:^)[ \t]*(?:(?:[-*+>•]|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+)
@@ -90,6 +90,7 @@ _SCAN = re.compile(
     |(?P<code>`[^`\n]{0,400}`)
     |(?P<mask>⟦[^⟧\n]{0,100}⟧)
     |(?P<url>(?:https?://|www\.)\S+)
+    |(?P<tag>(?<!\w)</?[a-zA-Z][\w-]{0,30}/?>)
     |(?P<quote>"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|„[^“”\n]{0,300}[“”]
         |(?<!\w)'[^'\n]{1,120}'(?!\w)|(?<!\w)‘[^’\n]{1,120}’(?!\w))
     |(?P<mention>(?<!\w)@[\w/.-]+)
@@ -106,9 +107,7 @@ _SCAN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _CAMEL = re.compile(r"[a-z][A-Z]")
-_TREES = frozenset(
-    ("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts")
-)
+_TREES = frozenset(("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts"))
 _ELIDED = frozenset(("l", "d", "j", "qu", "n", "s", "c", "m", "t"))
 _PULL_URLS = ("/pull/", "/pulls/", "/merge_requests/", "/pull-requests/")
 
@@ -121,7 +120,9 @@ def _tokens(text: str, table: RouterTable) -> list[_Token]:
         tokens.append(_Token(kind, word, raw, at, glued))
 
     def put_word(raw: str, at: int) -> None:
-        if "_" in raw or raw.endswith(")"):
+        if raw[0] == raw[-1] == "_" and "_" not in raw[1:-1]:
+            raw = raw.strip("_")
+        if "_" in raw or not raw or raw.endswith(")"):
             put("o", "", raw, at)
         elif any(c.isdigit() for c in raw):
             put("n", fold(raw), raw, at)
@@ -152,12 +153,7 @@ def _tokens(text: str, table: RouterTable) -> list[_Token]:
             _put_path(raw, at, put, put_word)
         elif kind == "dotted":
             first, _, second = raw.partition(".")
-            if (
-                first.isalpha()
-                and second.istitle()
-                and second.isalpha()
-                and fold(second) not in table.extensions
-            ):
+            if first.isalpha() and second.istitle() and second.isalpha() and fold(second) not in table.extensions:
                 put_word(first, at)
                 put(".", ".", ".", at)
                 put_word(second, at + len(first) + 1)
@@ -167,7 +163,7 @@ def _tokens(text: str, table: RouterTable) -> list[_Token]:
             put("w", "pr", raw, at)
         elif kind == "hash":
             put("n", raw, raw, at)
-        elif kind in ("code", "url", "quote", "lang"):
+        elif kind in ("code", "url", "quote", "lang", "tag"):
             put("o", "", raw, at)
         if len(tokens) >= READ_TOKENS:
             break
@@ -195,17 +191,17 @@ if TYPE_CHECKING:
         def __call__(self, raw: str, at: int) -> None: ...
 
 
-# --- from tokens to readings ---------------------------------------------------------------------------------
+# --- from tokens to readings -------------------------------------------------------------------------
 
-_COMMAND = re.compile(
-    r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE
-)
+_COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
 _LABEL = re.compile(r"\s*(?:\[[^\]\n]{1,40}\]\s*)*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
 _INFINITIVES = ("en", "ern", "eln", "er", "ir", "re", "ar", "ez", "iert")
 _NEEDED = frozenset(("needed", "required", "missing", "due", "overdue", "pending", "wanted", "necessary"))
 _PRONOUNS = frozenset(("i", "we", "you", "they", "it", "he", "she"))
 _THINGS = frozenset(("it", "them", "this", "that", "everything", "all"))
-_OWN_WORK = frozenset(("changes", "code"))
+_OTHERS = frozenset(("i'll", "we'll", "ill", "they", "he", "she", "it", "is", "are", "was", "has", "had"))
+_TELLERS = frozenset(("i", "we", "they", "he", "she", "you", "i've", "we've"))
+_OWN_WORK = frozenset(("changes", "code", "implementation", "solution", "branch", "fix"))
 _OWNERS = frozenset(("my", "these", "this"))
 _PLAIN_WH = frozenset(("why", "where", "when", "who", "why's", "where's", "who's"))
 
@@ -266,12 +262,7 @@ class _Text:
     def plain(self, i: int, end: int) -> bool:
         """Does a word stand at `i` that continues a noun phrase."""
         word = self.word(i)
-        return (
-            i < end
-            and bool(word)
-            and word not in self.table.boundaries
-            and word not in self.table.determiners
-        )
+        return i < end and bool(word) and word not in self.table.boundaries and word not in self.table.determiners
 
     # negation
 
@@ -351,7 +342,7 @@ class _Text:
         """The position of the last word of the noun phrase that begins at `i`, and where the phrase ends."""
         table = self.table
         while i < end and (
-            self.word(i) in table.determiners or self.word(i) in ("me", "us", "up", "out", "together")
+            self.word(i) in table.determiners or self.word(i) in ("me", "us", "up", "out", "down", "together")
         ):
             i += 1
         last = -1
@@ -361,7 +352,7 @@ class _Text:
             and not (
                 self.tokens[i].kind == "w"
                 and not self.tokens[i].glued
-                and (self.tokens[i].word in table.boundaries or self.tokens[i].word in table.finite)
+                and any(self.tokens[i].word in ends for ends in (table.boundaries, table.finite, table.determiners))
             )
         ):
             if self.tokens[i].kind == "w":
@@ -413,6 +404,8 @@ class _Text:
             if aspect:
                 i, noun, opened, begun = aspect, False, True, False
                 continue
+            if word.endswith("ed") and self.word(i - 1) in _TELLERS and self.verb(word):
+                return None
             said = self.says(i, end, noun=noun, opened=opened)
             if said:
                 return said
@@ -428,22 +421,18 @@ class _Text:
         if i >= end or self.word(start) in table.subordinators:
             return None
         last, after = self.head(i, end)
-        if last < 0 or (
-            self.word(after) in table.finite and after < end and self.word(after + 1) not in _NEEDED
-        ):
+        if last < 0 or (self.word(after) in table.finite and after < end and self.word(after + 1) not in _NEEDED):
             return None
         action = self.noun_action(last)
         if not action:
             return None
-        verb = self.verb(self.word(last))
-        weight = "alias" if verb and verb.weight == "alias" else "own"
         return Reading(
             action,
             self.tokens[last].raw,
             "head noun of the request",
             self.tokens[last].at,
             self.word(last),
-            weight,
+            "own",
         ), after
 
     def asks(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
@@ -463,7 +452,7 @@ class _Text:
             if word in table.strict_aux:
                 asked = bool(following) or question
             elif word in ("do", "have", "am"):
-                asked = question and following in _PRONOUNS
+                asked = question and (following in _PRONOUNS or following in table.determiners)
             elif word in ("can", "could", "would", "will", "shall"):
                 asked = question and following not in table.politely
             else:
@@ -474,9 +463,7 @@ class _Text:
         changes = here & _OWN_WORK and here & _OWNERS
         review = (here & table.review_objects or changes) and here & table.review_question
         if review and word not in _PLAIN_WH:
-            return Reading(
-                "review", self.tokens[i].raw, "question about a change", self.tokens[i].at, word, "own"
-            )
+            return Reading("review", self.tokens[i].raw, "question about a change", self.tokens[i].at, word, "own")
         return Reading("analyze", self.tokens[i].raw, "question", self.tokens[i].at, word, "own")
 
     def _aspect(self, i: int) -> int:
@@ -515,15 +502,17 @@ class _Text:
                 return None
             i, word = i + 1, self.word(i + 1)
         known = None if word in table.leadins and word != "do" else self.verb(word)
-        if word == "do" and self.word(i + 1) not in table.determiners:
+        if word == "do" and not (
+            self.word(i + 1) in table.determiners
+            or self.word(i + 1) in table.markers
+            or (i + 1 < end and self.tokens[i + 1].kind in "on")
+        ):
             known = None
         if known and self._is_noun(i, end, known, opened):
             return None
         foreign = self._foreign(i, end)
         following = self.word(i + 1)
-        if foreign == i and (
-            not known or (following in table.determiners and following not in table.markers)
-        ):
+        if foreign == i and (not known or (following in table.determiners and following not in table.markers)):
             return self._foreign_reading(i, i, end), i + 1
         if known and foreign > i and self._bare(i):
             return self._foreign_reading(foreign, i, end), foreign + 1
@@ -551,18 +540,13 @@ class _Text:
         return ""
 
     def _foreign(self, i: int, end: int) -> int:
-        """Where the verb of a clause in another language stands: at `i`, or as an infinitive after it; or -1."""
+        """Where a verb of another language stands: at `i`, as an infinitive after it, or nowhere (-1)."""
         foreign = self.table.foreign
         if self.word(i) in foreign:
             return i
         for j in range(end - 1, i, -1):
             word = self.word(j)
-            if (
-                word in foreign
-                and j not in self.negated
-                and word.endswith(_INFINITIVES)
-                and not self.verb(word)
-            ):
+            if word in foreign and j not in self.negated and word.endswith(_INFINITIVES) and not self.verb(word):
                 return j
         return -1
 
@@ -617,9 +601,10 @@ class _Text:
 
     def _looked_at(self, verb: Verb, i: int, end: int) -> Verb:
         """To look at a pull request is to review it."""
-        _, after = self.head(i, end)
+        last, after = self.head(i, end)
         words = {self.word(j) for j in range(i, after)}
-        if words & self.table.review_objects or (words & _OWN_WORK and words & _OWNERS):
+        change = {self.word(last), self.word(last - 1) if self.word(last).startswith("request") else ""}
+        if change & self.table.review_objects or (words & _OWN_WORK and words & _OWNERS):
             return verb._replace(action="review")
         return verb
 
@@ -644,19 +629,24 @@ class _Text:
         found: list[Reading] = []
         region, depth, i = False, 0, at
         while i < end:
-            token, word = self.tokens[i], self.word(i)
+            token, word, before = self.tokens[i], self.word(i), i
             if token.kind == ",":
                 depth += token.word in ("(", "[")
                 depth -= token.word in (")", "]")
             joins = word in table.conjunctions or word == "but"
+            if word == "as" and self.word(i + 1) == "well" and self.word(i + 2) == "as":
+                joins, i = True, i + 2
             then = word in table.then_words
             if depth <= 0 and (joins or then or token.kind == ","):
                 k = i + 1
                 while k < end and (self.word(k) in table.leadins or self.word(k) in table.then_words):
+                    if self.word(k) in _OTHERS:
+                        k = end
+                        break
                     then = then or self.word(k) in table.then_words
                     k += 1
                 region = region and not then
-                adjacent = i == at
+                adjacent = before == at
                 if not region and k < end and k not in self.negated:
                     other = self._other(first, i, k, end, adjacent=adjacent, then=then, joins=joins)
                     if other:
@@ -676,6 +666,8 @@ class _Text:
         if said is None or said[0].rule.startswith("leading verb, read"):
             return None
         other = said[0]
+        if not adjacent and not then and following in table.buildables:
+            return None
         marked = (
             following in table.markers
             or following in table.determiners
@@ -698,7 +690,7 @@ class _Text:
 
 
 def _one_slip(word: str, verb: str) -> bool:
-    """Is `word` the verb with one letter missing, doubled, exchanged with its neighbour or mistyped inside."""
+    """Is `word` the verb with one letter missing, added, mistyped or exchanged with the next."""
     if word[0] != verb[0] or word == verb:
         return False
     if len(word) == len(verb):
@@ -776,18 +768,12 @@ def read_request(request: str, table: RouterTable) -> Read:
     """The readings of a request, strongest kind first; only the first kind that says anything counts."""
     text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS]).strip()
     for quote in ('""', "''", "``", "“”", "«»"):
-        if (
-            len(text) > 2
-            and text[0] == quote[0]
-            and text[-1] == quote[1]
-            and not set(quote) & set(text[1:-1])
-        ):
+        if len(text) > 2 and text[0] == quote[0] and text[-1] == quote[1] and not set(quote) & set(text[1:-1]):
             text = text[1:-1]
     tokens = _tokens(text, table)
-    words = tuple(t.word for t in tokens if t.kind == "w" and t.word.isalpha())
     content = [t for t in tokens if t.kind in "on" or (t.kind == "w" and t.word[0].isalpha())]
     if all(t.kind == "w" and t.word in table.stop_words for t in content):
-        return Read((), frozenset(), words, empty=True)
+        return Read((), frozenset(), (), empty=True)
     command = _COMMAND.match(text)
     if command:
         name = fold(command[1])
@@ -796,10 +782,11 @@ def read_request(request: str, table: RouterTable) -> Read:
             return Read(
                 (Reading(action, command[0].strip(), "slash command", 0, name, "alias"),),
                 frozenset(),
-                words,
+                (),
                 False,
             )
     parsed = _Text(tokens, table)
+    words = tuple(word for i in range(len(tokens)) if i not in parsed.negated and (word := parsed.word(i)).isalpha())
     forbidden = frozenset(
         verb.action
         for i in parsed.negated
@@ -816,9 +803,7 @@ def read_request(request: str, table: RouterTable) -> Read:
             rule = "label"
             action = verb.action if verb and verb.weight == "alias" else table.nouns.get(name, "")
         if action:
-            return Read(
-                (Reading(action, label[1], rule, label.start(1), name, "alias"),), forbidden, words, False
-            )
+            return Read((Reading(action, label[1], rule, label.start(1), name, "alias"),), forbidden, words, False)
         if name in table.neutral_labels:
             skip = label.end()
     sentences = [s for s in _sentences(tokens) if tokens[s[1] - 1].at >= skip]
@@ -837,11 +822,9 @@ def read_request(request: str, table: RouterTable) -> Read:
             lead = parsed.lead(first, last, question)
             if lead:
                 return Read(_combined(parsed, lead, end), forbidden, words, False)
-    for finder in (_predicated, _inner_question, _signalled, _mentioned):
+    for finder in (_predicated, _ceased, _inner_question, _signalled, _mentioned):
         for start, end, _ in sentences:
-            readings = [
-                r for r in finder(parsed, start, end) if r.weight != "signal" or r.action not in forbidden
-            ]
+            readings = [r for r in finder(parsed, start, end) if r.weight != "signal" or r.action not in forbidden]
             if readings:
                 return Read(_distinct(readings), forbidden, words, False)
     return Read((), forbidden, words, False)
@@ -876,34 +859,46 @@ def _predicated(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         found = parsed.phrase(table.predicate_phrases, i, end)
         at = found[1] if found else i + 1 if parsed.word(i) in table.predicates else 0
         if at and i not in parsed.negated:
+            noun = False
             while at < end and (
                 parsed.word(at) in table.determiners or parsed.word(at) in ("be", "to", "being", "also")
             ):
+                noun = noun or parsed.word(at) in table.determiners
                 at += 1
-            verb = parsed.verb(parsed.word(at))
+            verb = None if noun else parsed.verb(parsed.word(at))
             if verb and at < end and at not in parsed.negated:
                 yield parsed.reading(at, verb, "what the subject needs")
                 return
-            last, _ = parsed.head(at, end)
+            last, after = parsed.head(at, end)
+            wish = parsed.verb(parsed.word(after + 1)) if last >= 0 and parsed.word(after) == "to" else None
+            if wish and after + 1 < end:
+                yield parsed.reading(after + 1, wish, "what the subject needs")
+                return
             action = parsed.noun_action(last) if last >= 0 else ""
             if action:
                 yield parsed.reading(last, Verb(parsed.word(last), action, "alias"), "what the subject needs")
                 return
             if last >= 0 and parsed.word(last) in table.buildables:
-                yield parsed.reading(
-                    last, Verb(parsed.word(last), "implement", "signal"), "something to be built"
-                )
+                yield parsed.reading(last, Verb(parsed.word(last), "implement", "signal"), "something to be built")
+                return
+            if parsed.word(i) in ("should", "must") and parsed.word(i - 1) not in _TELLERS:
+                yield parsed.reading(i, Verb(parsed.word(i), "implement", "signal"), "what the subject should do")
                 return
         i += 1
+
+
+def _ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
+    """A change worded as an end: "stop logging passwords" is work on the code, unlike "stop planning"."""
+    verb = parsed.verb(parsed.word(start + 1))
+    if parsed.word(start) in ("stop", "avoid", "skip") and verb and verb.weight == "own" and start + 2 < end:
+        yield parsed.reading(start, Verb("stop", "implement", "own"), "leading verb")
 
 
 def _inner_question(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """A question inside a statement: "no idea why the build fails"."""
     for i in range(start, end):
         if parsed.word(i) in ("why", "warum", "pourquoi", "perche", "waarom"):
-            yield Reading(
-                "analyze", parsed.tokens[i].raw, "question", parsed.tokens[i].at, parsed.word(i), "own"
-            )
+            yield Reading("analyze", parsed.tokens[i].raw, "question", parsed.tokens[i].at, parsed.word(i), "own")
             return
 
 
@@ -914,6 +909,8 @@ def _signalled(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     i = start
     while i < end:
         match = parsed.phrase(table.signals, i, end)
+        if parsed.tokens[i].raw.endswith(("Error", "Exception")) and parsed.tokens[i].kind == "o":
+            match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
         if match:
             phrase, after = match
             modifier = phrase.action != "implement" and parsed.plain(after, end)
