@@ -41,4 +41,5 @@ $(READY): pyproject.toml hatch_build.py $(shell find src/doctrine -name '*.yaml'
 	  { echo "could not make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || \
 	  { echo "could not install the dependencies named in pyproject.toml; is the package registry within reach?" >&2; exit 1; }
+	@$(BIN)/python -m compileall -q src
 	@touch $@

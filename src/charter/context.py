@@ -256,9 +256,7 @@ def _inputs(
         edges=edges,
         bundle=bundle,
         settings=normal,
-        problems=tuple(
-            sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))
-        ),
+        problems=tuple(sorted(problems, key=lambda problem: (problem.path, problem.line or 0, problem.reason))),
         unreadable=dict(sorted(unreadable.items())),
     )
 
@@ -270,9 +268,7 @@ def _charter(
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"]]:
     found: list[Charter] = []
-    broken = any(
-        path in unreadable for path in (CHARTER_MARKDOWN, CHARTER_YAML, ".kittify", ".kittify/charter")
-    )
+    broken = any(path in unreadable for path in (CHARTER_MARKDOWN, CHARTER_YAML, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
     if prose is not None:
         try:
@@ -346,9 +342,7 @@ def _doctrine(
             continue
         except ArtifactError as error:
             where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-            problems.append(
-                _document_problem(source, where, str(error), "give it id, title and body", 262_144)
-            )
+            problems.append(_document_problem(source, where, str(error), "give it id, title and body", 262_144))
             continue
         except GraphError as error:
             repair = "write each edge as {from: action:review, to: [uri, ...]}"
@@ -363,9 +357,7 @@ def _doctrine(
     return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
 
 
-def _document_problem(
-    source: SourceFile, path: tuple[str | int, ...], reason: str, repair: str, limit: int
-) -> Problem:
+def _document_problem(source: SourceFile, path: tuple[str | int, ...], reason: str, repair: str, limit: int) -> Problem:
     """A problem at the line of the nearest node there is on the way to the one at fault."""
     line: int | None = None
     if not source.path.endswith(".md"):
@@ -570,9 +562,7 @@ def _seeds(inputs: ContextInputs, profile: AgentProfile | None, action: str, dep
     starts = ["charter"]
     words: tuple[str, ...] = ()
     near: list[str] = [
-        f"doctrine://{kind}/{identifier}"
-        for kind, ids in inputs.charter.selected.items()
-        for identifier in ids
+        f"doctrine://{kind}/{identifier}" for kind, ids in inputs.charter.selected.items() for identifier in ids
     ]
     if profile is not None:
         starts += [f"profile:{profile.profile_id}", *(f"role:{role}" for role in profile.roles)]
@@ -626,9 +616,7 @@ def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -
         " The doctrine after it is ranked by how much it bears on the action and the request."
     )
     if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
-        lines.append(
-            "One of the charter's files could not be read: rules may be missing here. Say so when you report."
-        )
+        lines.append("One of the charter's files could not be read: rules may be missing here. Say so when you report.")
     return "\n".join(lines)
 
 
@@ -728,8 +716,7 @@ def _left_out(omitted: list[dict[str, Any]], action: str) -> str:
     named = omitted[:_LISTED_OMISSIONS]
     lines = ["## Left out", "", "To keep this readable, the following is not shown:"]
     lines += [
-        f"- {_clip(entry['title'], 60)} (`{_clip(entry['uri'], 70)}`, {entry['chars']} characters)"
-        for entry in named
+        f"- {_clip(entry['title'], 60)} (`{_clip(entry['uri'], 70)}`, {entry['chars']} characters)" for entry in named
     ]
     if len(omitted) > len(named):
         lines.append(f"- and {len(omitted) - len(named)} more")

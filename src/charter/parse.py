@@ -118,9 +118,7 @@ def parse_policy(document: object) -> Policy:
     if not isinstance(document, dict):
         raise CharterError((), "expected a mapping with a list `rules`", "start the file with `rules:`")
     if "rules" not in document:
-        raise CharterError(
-            (), "there is no list `rules`", "add `rules: []`, or remove the file to have no policy"
-        )
+        raise CharterError((), "there is no list `rules`", "add `rules: []`, or remove the file to have no policy")
     listed = document["rules"]
     if listed is None:
         return Policy()
@@ -231,9 +229,7 @@ def _directives(document: Mapping[str, object], names: _Slugs, digest: str) -> l
             entry = {"id": entry}
         if not isinstance(entry, dict) or not isinstance(entry.get("id"), (str, int)):
             raise CharterError((*path, position), "a directive without an id", "add `id:` to it")
-        texts = {
-            key: " ".join(str(value).split()) for key, value in entry.items() if isinstance(value, (str, int))
-        }
+        texts = {key: " ".join(str(value).split()) for key, value in entry.items() if isinstance(value, (str, int))}
         title = texts.get("title") or texts["id"]
         lines = [texts.get("description", title)]
         if texts.get("severity"):
@@ -266,9 +262,7 @@ def _rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
             raise CharterError((*path, "match", key), reason, "match by uri, kind or tag")
     text = entry.get("reason")
     if text is not None and not isinstance(text, (str, int)):
-        raise CharterError(
-            (*path, "reason"), f"the reason of rule {identifier} is not text", "write one sentence"
-        )
+        raise CharterError((*path, "reason"), f"the reason of rule {identifier} is not text", "write one sentence")
     return PolicyRule(
         id=str(identifier).strip(),
         action=action,

@@ -161,9 +161,7 @@ def matches(rule: PolicyRule, artifact: Artifact) -> bool:
     return not rule.tags or any(_fits(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
 
 
-def lexical_scores(
-    collection: Sequence[Artifact], terms: Sequence[str], config: RetrievalConfig
-) -> list[int]:
+def lexical_scores(collection: Sequence[Artifact], terms: Sequence[str], config: RetrievalConfig) -> list[int]:
     """How well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
     if not terms or not collection:
         return [0] * len(collection)

@@ -115,9 +115,7 @@ def _kind(document: Mapping[str, object], path: str) -> str:
         named = [_singular(part) for part in (*name[1:-1], *reversed(folders)) if _singular(part) in KINDS]
         kind = named[0] if named else ""
     if not kind:
-        raise ArtifactError(
-            "kind", "unknown; put the file in directives/, tactics/, styleguides/ or toolguides/"
-        )
+        raise ArtifactError("kind", "unknown; put the file in directives/, tactics/, styleguides/ or toolguides/")
     if not _KIND.match(kind):
         raise ArtifactError("kind", f"expected one lower-case word, found {kind[:60]!r}")
     return kind

@@ -103,9 +103,7 @@ def parse_bundle(data: bytes) -> ShippedBundle:
     document = json.loads(data)
     if not isinstance(document, dict) or document.get("format") != BUNDLE_FORMAT:
         raise ValueError("not a doctrine bundle of a known format")
-    files = {
-        name: ShippedFile(entry["sha256"], entry["document"]) for name, entry in document["files"].items()
-    }
+    files = {name: ShippedFile(entry["sha256"], entry["document"]) for name, entry in document["files"].items()}
     return ShippedBundle(data, hashlib.sha256(data).hexdigest(), files)
 
 
@@ -242,9 +240,7 @@ def _read_below(
         try:
             if is_folder:
                 if level >= MAX_FOLDER_DEPTH:
-                    problems.append(
-                        Problem(_shown(inner_path), None, "nested too deep to be read", "move it up")
-                    )
+                    problems.append(Problem(_shown(inner_path), None, "nested too deep to be read", "move it up"))
                     continue
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 try:
@@ -254,9 +250,7 @@ def _read_below(
             elif name.endswith(names[0]) and not name.endswith(names[1]):
                 if len(files) >= MAX_FILES:
                     reason = f"more than {MAX_FILES} files; this one and the rest are not read"
-                    problems.append(
-                        Problem(_shown(inner_path), None, reason, "remove files that are not needed")
-                    )
+                    problems.append(Problem(_shown(inner_path), None, reason, "remove files that are not needed"))
                     return
                 source = _read_at(folder, name, inner_path, max_bytes)
                 if source is not None:

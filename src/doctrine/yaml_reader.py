@@ -153,9 +153,7 @@ class _Builder:
         if kind == "AliasEvent":
             raise self.fail(event, f"the alias *{event.anchor}; aliases are not allowed, write the value out")
         if event.anchor is not None:
-            raise self.fail(
-                event, f"the anchor &{event.anchor}; anchors are not allowed, write the value out"
-            )
+            raise self.fail(event, f"the anchor &{event.anchor}; anchors are not allowed, write the value out")
         if isinstance(event.tag, str):
             raise self.fail(event, f"the tag {event.tag}; tags are not allowed")
         if kind != "ScalarEvent" and len(path) >= MAX_DEPTH:

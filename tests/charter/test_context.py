@@ -120,9 +120,7 @@ def test_a_request_about_data_puts_data_first() -> None:
 
 
 def test_the_text_holds_what_the_hits_say(tmp_path: Path) -> None:
-    result = build_charter_context(
-        _project(tmp_path), action="implement", request="fix the login", mark_loaded=False
-    )
+    result = build_charter_context(_project(tmp_path), action="implement", request="fix the login", mark_loaded=False)
 
     assert [True] * len(result.hits) == [f"`{hit['uri']}`" in result.text for hit in result.hits]
     assert list(range(1, len(result.hits) + 1)) == [hit["rank"] for hit in result.hits]
@@ -132,9 +130,7 @@ def test_the_text_holds_what_the_hits_say(tmp_path: Path) -> None:
 
 
 def test_the_same_project_elsewhere_gives_the_same_context(tmp_path: Path) -> None:
-    first = _project(
-        tmp_path / "one", {POLICY_PATH: DENY, ".kittify/doctrine/directives/d.yaml": b"body: keep it"}
-    )
+    first = _project(tmp_path / "one", {POLICY_PATH: DENY, ".kittify/doctrine/directives/d.yaml": b"body: keep it"})
     shutil.copytree(first, tmp_path / "two")
     results = [
         build_charter_context(root, action="review", request="keep it", mark_loaded=False)
@@ -178,9 +174,7 @@ def test_the_hash_seed_does_not_matter(tmp_path: Path) -> None:
         ("implement", True, 0, "bootstrap", 0),
     ],
 )
-def test_a_first_load_goes_deeper(
-    action: str, first_load: bool, depth: int | None, mode: str, used: int
-) -> None:
+def test_a_first_load_goes_deeper(action: str, first_load: bool, depth: int | None, mode: str, used: int) -> None:
     result = _assemble(action=action, first_load=first_load, depth=depth)
 
     assert (mode, used) == (result.mode, result.depth)
@@ -235,9 +229,7 @@ def test_a_charter_that_is_not_utf8_is_unreadable_by_name_and_offset(tmp_path: P
     result = build_charter_context(tmp_path, action="review", mark_loaded=False)
 
     assert ("", False, "unreadable") == (result.text, result.available, result.inputs.charter_state)
-    assert (
-        f"{CHARTER_MARKDOWN}:3: not UTF-8: byte 0xff at offset 5; save the file as UTF-8",
-    ) == result.warnings
+    assert (f"{CHARTER_MARKDOWN}:3: not UTF-8: byte 0xff at offset 5; save the file as UTF-8",) == result.warnings
 
 
 @pytest.mark.parametrize("plant", ["link", "fifo", "folder"])
@@ -272,9 +264,7 @@ def test_one_readable_charter_file_is_used_and_the_gap_is_named() -> None:
 
     assert result.available
     assert "could not be read: rules may be missing" in result.text
-    assert [f"{CHARTER_YAML}:1: `governance` is not a mapping; write keys below it, indented"] == list(
-        result.warnings
-    )
+    assert [f"{CHARTER_YAML}:1: `governance` is not a mapping; write keys below it, indented"] == list(result.warnings)
 
 
 @pytest.mark.parametrize(
@@ -397,9 +387,7 @@ def test_a_denied_artifact_is_not_named_among_what_was_left_out() -> None:
 
 
 def test_a_project_artifact_shadows_a_shipped_one() -> None:
-    files = {
-        ".kittify/doctrine/directives/verify-before-claiming.yaml": b"title: Ours\nbody: our own words\n"
-    }
+    files = {".kittify/doctrine/directives/verify-before-claiming.yaml": b"title: Ours\nbody: our own words\n"}
     result = _assemble(files, depth=1)
 
     assert "our own words" in result.text
@@ -412,13 +400,9 @@ def test_a_project_graph_ties_its_own_doctrine() -> None:
         ".kittify/doctrine/graph.yaml": b"edges:\n- {from: 'action:review', to: 'doctrine://tactic/lamp'}\n",
     }
 
-    assert "doctrine://tactic/lamp" in {
-        hit["uri"] for hit in _assemble(files, request="unrelated words").hits
-    }
+    assert "doctrine://tactic/lamp" in {hit["uri"] for hit in _assemble(files, request="unrelated words").hits}
     del files[".kittify/doctrine/graph.yaml"]
-    assert "doctrine://tactic/lamp" not in {
-        hit["uri"] for hit in _assemble(files, request="unrelated words").hits
-    }
+    assert "doctrine://tactic/lamp" not in {hit["uri"] for hit in _assemble(files, request="unrelated words").hits}
 
 
 def test_an_activated_list_leaves_only_what_it_names() -> None:
@@ -432,9 +416,7 @@ def test_an_activated_list_leaves_only_what_it_names() -> None:
 def test_a_selected_artifact_is_near_whatever_the_action() -> None:
     files = {CHARTER_YAML: b"governance: {charter: {selected_tactics: [threat-walk]}}\n"}
 
-    assert "doctrine://tactic/threat-walk" in {
-        hit["uri"] for hit in _assemble(files, action="curate", depth=1).hits
-    }
+    assert "doctrine://tactic/threat-walk" in {hit["uri"] for hit in _assemble(files, action="curate", depth=1).hits}
 
 
 # --- budget
@@ -478,9 +460,7 @@ def test_a_guide_too_long_for_the_budget_is_opened_when_it_is_asked_for() -> Non
     files = {".kittify/doctrine/styleguides/lamps.md": b"# How to draw lamps\n\n" + b"Draw it well. " * 2_000}
     result = _assemble(files, request="how to draw lamps")
 
-    assert "doctrine://styleguide/lamps" == next(
-        hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine")
-    )
+    assert "doctrine://styleguide/lamps" == next(hit["uri"] for hit in result.hits if hit["uri"].startswith("doctrine"))
     assert ["doctrine://styleguide/lamps"] == [
         entry["uri"] for entry in result.omitted if entry["uri"].startswith("doctrine://styleguide")
     ]
@@ -641,9 +621,7 @@ def test_a_profile_brings_its_references_near() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=200), st.sampled_from(ACTIONS), st.text(st.characters(codec="utf-8"), max_size=400))
-def test_any_request_and_charter_give_a_text_within_the_budget(
-    request: str, action: str, charter: str
-) -> None:
+def test_any_request_and_charter_give_a_text_within_the_budget(request: str, action: str, charter: str) -> None:
     result = _assemble({CHARTER_MARKDOWN: charter.encode()}, request=request, action=action)
 
     assert len(result.text) <= 16_000

@@ -128,9 +128,7 @@ def test_lists_below_governance_are_found(block: str) -> None:
         ({"directives": [{"title": "x"}]}, ("directives", 0)),
     ],
 )
-def test_a_charter_document_that_is_not_understood_is_pointed_at(
-    document: object, path: tuple[object, ...]
-) -> None:
+def test_a_charter_document_that_is_not_understood_is_pointed_at(document: object, path: tuple[object, ...]) -> None:
     with pytest.raises(CharterError) as caught:
         parse_charter_document(document, digest="d")
 

@@ -36,9 +36,7 @@ def _artifact(name: str, body: str = "", *, title: str = "", tags: tuple[str, ..
     return Artifact(f"{scheme}/{name}", kind, name, title or name, body, tags, keywords, "d", origin)
 
 
-def _seeds(
-    action: dict[str, int] | None = None, profile: dict[str, int] | None = None, name: str = ""
-) -> Seeds:
+def _seeds(action: dict[str, int] | None = None, profile: dict[str, int] | None = None, name: str = "") -> Seeds:
     return Seeds(
         {f"doctrine://directive/{key}": value for key, value in (action or {}).items()},
         {f"doctrine://directive/{key}": value for key, value in (profile or {}).items()},
@@ -87,9 +85,7 @@ def test_words_are_what_a_person_would_count(text: str, found: list[str]) -> Non
 
 
 def test_terms_leave_out_filler_and_repetition() -> None:
-    assert ("review", "sql", "migr", "2") == query_terms(
-        "Please review the SQL migration, the migrations 2 of x"
-    )
+    assert ("review", "sql", "migr", "2") == query_terms("Please review the SQL migration, the migrations 2 of x")
 
 
 def test_terms_are_bounded() -> None:
@@ -120,9 +116,7 @@ def test_a_text_with_more_of_the_rare_terms_scores_higher() -> None:
         _artifact("d", "review review"),
         _artifact("e", "review"),
     ]
-    scores = dict(
-        zip("abcde", lexical_scores(texts, query_terms("review sql migration"), CONFIG), strict=True)
-    )
+    scores = dict(zip("abcde", lexical_scores(texts, query_terms("review sql migration"), CONFIG), strict=True))
 
     assert scores["a"] > scores["b"] > scores["c"] == 0
     assert scores["d"] > scores["e"]
@@ -139,9 +133,7 @@ def test_a_title_counts_for_more_than_a_mention() -> None:
 
 
 def test_only_whole_words_count() -> None:
-    assert [0, 0] == lexical_scores(
-        [_artifact("a", "latest contest"), _artifact("b", "testament")], ("test",), CONFIG
-    )
+    assert [0, 0] == lexical_scores([_artifact("a", "latest contest"), _artifact("b", "testament")], ("test",), CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -153,9 +145,7 @@ def test_nothing_to_compare_scores_nothing(texts: list[Artifact], terms: tuple[s
 
 def _retrieve(collection: list[Artifact], query: str = "", seeds: Seeds | None = None, policy: Policy | None = None,
               config: RetrievalConfig = CONFIG) -> list[str]:  # fmt: skip
-    found = retrieve(
-        collection, query=query, seeds=seeds or _seeds(), config=config, policy=policy or Policy()
-    )
+    found = retrieve(collection, query=query, seeds=seeds or _seeds(), config=config, policy=policy or Policy())
     return [hit.artifact.id for hit in found.hits]
 
 
@@ -204,13 +194,9 @@ def test_a_request_that_says_nothing_leaves_nothing_out(query: str) -> None:
 
 
 def test_k_counts_artifacts_not_charter_sections() -> None:
-    collection = [_artifact(name) for name in "abc"] + [
-        _artifact(f"s{n}", origin="charter") for n in range(3)
-    ]
+    collection = [_artifact(name) for name in "abc"] + [_artifact(f"s{n}", origin="charter") for n in range(3)]
     config = CONFIG._replace(k=2)
-    found = retrieve(
-        collection, query="", seeds=_seeds(dict.fromkeys("abc", 1)), config=config, policy=Policy()
-    )
+    found = retrieve(collection, query="", seeds=_seeds(dict.fromkeys("abc", 1)), config=config, policy=Policy())
 
     assert ["s0", "s1", "s2", "a", "b"] == [hit.artifact.id for hit in found.hits]
     assert ["c"] == [hit.artifact.id for hit in found.cut]
@@ -287,9 +273,7 @@ _word = st.sampled_from(["sql", "login", "review", "index", "token", "plan"])
 _body = st.lists(_word, max_size=12).map(" ".join)
 _origins = st.sampled_from(["shipped", "project", "charter"])
 _collection = st.lists(st.tuples(_body, _origins), max_size=8).map(
-    lambda items: [
-        _artifact(f"n{number}", body, origin=origin) for number, (body, origin) in enumerate(items)
-    ]
+    lambda items: [_artifact(f"n{number}", body, origin=origin) for number, (body, origin) in enumerate(items)]
 )
 _near = st.dictionaries(st.sampled_from([f"n{number}" for number in range(8)]), st.integers(1, 3)).map(_seeds)
 _rule = st.builds(
@@ -321,9 +305,7 @@ def test_every_score_lies_between_none_and_all(collection: list[Artifact], query
 
 
 @given(_collection, _body, _near, _policy)
-def test_a_denied_artifact_is_never_a_hit(
-    collection: list[Artifact], query: str, seeds: Seeds, policy: Policy
-) -> None:
+def test_a_denied_artifact_is_never_a_hit(collection: list[Artifact], query: str, seeds: Seeds, policy: Policy) -> None:
     found = retrieve(collection, query=query, seeds=seeds, config=CONFIG, policy=policy)
     denied = {entry["uri"] for entry in found.filters_applied if entry["action"] == "deny"}
 

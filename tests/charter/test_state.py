@@ -73,9 +73,7 @@ def test_marks_made_at_once_are_all_kept(root: Path) -> None:
     assert sorted(actions) == sorted(loaded_actions(str(root)))
 
 
-def test_a_failed_replacement_leaves_the_old_state_and_no_scratch(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_replacement_leaves_the_old_state_and_no_scratch(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark_loaded(str(root), "plan", at=AT)
     before = (root / STATE_PATH).read_bytes()
 
@@ -87,6 +85,4 @@ def test_a_failed_replacement_leaves_the_old_state_and_no_scratch(
         mark_loaded(str(root), "review", at=AT)
 
     assert before == (root / STATE_PATH).read_bytes()
-    assert ["context-state.json", "context-state.json.lock"] == sorted(
-        os.listdir(root / ".kittify" / "charter")
-    )
+    assert ["context-state.json", "context-state.json.lock"] == sorted(os.listdir(root / ".kittify" / "charter"))

@@ -59,9 +59,7 @@ def test_a_form_without_a_body_is_told_from_its_texts() -> None:
 
 
 def test_a_markdown_file_has_its_heading_for_a_title() -> None:
-    artifact = parse_markdown_artifact(
-        "# Style\n\nBe brief.\n", path="styleguides/s.md", digest="d", origin="project"
-    )
+    artifact = parse_markdown_artifact("# Style\n\nBe brief.\n", path="styleguides/s.md", digest="d", origin="project")
 
     assert ("Style", "Be brief.") == (artifact.title, artifact.body)
 

@@ -208,9 +208,7 @@ def test_a_cache_folder_in_the_way_leaves_no_scratch_behind(tmp_path: Path) -> N
     assert ["cache.json"] == os.listdir(tmp_path)
 
 
-def test_a_cache_grown_too_large_keeps_what_is_in_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cache_grown_too_large_keeps_what_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("doctrine.load._CACHE_ENTRIES", 2)
     path = tmp_path / "cache.json"
     old = ParseCache(str(path))
@@ -266,9 +264,7 @@ def test_a_folder_that_cannot_be_listed_is_a_problem(tmp_path: Path, monkeypatch
     assert [("in", "cannot be read: Input/output error")] == [(p.path, p.reason) for p in problems]
 
 
-def test_a_folder_of_too_many_files_is_read_up_to_the_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_too_many_files_is_read_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("doctrine.load.MAX_FILES", 2)
     for name in "abcd":
         (tmp_path / f"{name}.yaml").write_text("a: 1")

@@ -28,11 +28,7 @@ def test_every_artifact_is_within_two_edges_of_an_action() -> None:
 
 def test_every_edge_leads_from_something_to_an_artifact() -> None:
     uris = {artifact.uri for artifact in ARTIFACTS}
-    nodes = (
-        uris
-        | {f"action:{action}" for action in ACTIONS}
-        | {f"role:{role}" for role in DEFAULT_ROLE_CAPABILITIES}
-    )
+    nodes = uris | {f"action:{action}" for action in ACTIONS} | {f"role:{role}" for role in DEFAULT_ROLE_CAPABILITIES}
     nodes |= {f"profile:{profile.profile_id}" for profile in PROFILES}
 
     assert [] == [edge for edge in EDGES if edge.target not in uris or edge.source not in nodes]

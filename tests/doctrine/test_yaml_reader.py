@@ -97,9 +97,7 @@ def test_every_node_has_the_line_it_starts_at() -> None:
 _text = st.text(st.characters(codec="utf-8", max_codepoint=0xFFFF))
 _plain = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | _text,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=4),
     max_leaves=8,
 )
 

@@ -29,11 +29,7 @@ DEFAULT_ROLE_CAPABILITIES: Mapping[str, RoleCapabilities] = {
     "ARCHITECT": RoleCapabilities(("read", "write", "search", "model"), ("audit", "synthesize", "plan")),
     "DESIGNER": RoleCapabilities(("read", "write", "search", "prototype"), ("synthesize", "draft", "design")),
     "PLANNER": RoleCapabilities(("read", "write", "search", "schedule"), ("plan", "decompose", "prioritize")),
-    "RESEARCHER": RoleCapabilities(
-        ("read", "search", "browse", "measure"), ("analyze", "investigate", "summarize")
-    ),
+    "RESEARCHER": RoleCapabilities(("read", "search", "browse", "measure"), ("analyze", "investigate", "summarize")),
     "CURATOR": RoleCapabilities(("read", "edit", "search", "tag"), ("classify", "curate", "validate")),
-    "MANAGER": RoleCapabilities(
-        ("read", "comment", "assign", "track"), ("coordinate", "delegate", "monitor")
-    ),
+    "MANAGER": RoleCapabilities(("read", "comment", "assign", "track"), ("coordinate", "delegate", "monitor")),
 }

@@ -171,9 +171,7 @@ def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
 def _roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
     roles = _texts(document, "roles") or _texts(document, "role")
     if not roles and not sentinel:
-        raise ProfileError(
-            "roles", "at least one role, for example [IMPLEMENTER]", _kind(_look(document, "roles"))
-        )
+        raise ProfileError("roles", "at least one role, for example [IMPLEMENTER]", _kind(_look(document, "roles")))
     return tuple(dict.fromkeys(role.upper() for role in roles))
 
 

@@ -90,9 +90,7 @@ class AgentProfileRepository:
             first = seen.setdefault(profile.profile_id, named.path)
             if first != named.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
-                self._problems.append(
-                    Problem(named.path, None, reason, "give one of the two another profile-id")
-                )
+                self._problems.append(Problem(named.path, None, reason, "give one of the two another profile-id"))
                 continue
             self._profiles[profile.profile_id] = profile
             if origin == "project":

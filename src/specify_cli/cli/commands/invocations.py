@@ -130,7 +130,8 @@ def verify(values: Values) -> int:
     else:
         lines = list(_finding_lines(findings))
         verdict = "intact" if counts[ERROR] == 0 else "NOT INTACT"
-        lines.append(f"{verdict}: {records} records, {counts[ERROR]} errors, {counts[WARNING]} warnings")
+        counted = [(records, "record"), (counts[ERROR], "error"), (counts[WARNING], "warning")]
+        lines.append(f"{verdict}: " + ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counted))
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(_NOT_PROVEN)}")
         write_text("\n".join(lines))
     return 3 if counts[ERROR] else 0

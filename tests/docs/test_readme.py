@@ -1,0 +1,99 @@
+"""The README's session is what happens: its commands are run and their output compared.
+
+Ids, times and digests differ from run to run and are compared by place; a line `…` stands for any lines.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from support import CHARTER, environment, git
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ULID = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
+VARYING = [
+    (ULID, "<id>"),
+    (re.compile(r"\b[0-9a-f]{64}\b"), "<sha256>"),
+    (re.compile(r"\b[0-9a-f]{40}\b"), "<sha1>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\.\d{3}Z)?"), "<time>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b"), "<clock>"),
+]
+
+
+class Step(NamedTuple):
+    command: str
+    output: list[str]
+
+
+def steps(text: str) -> list[Step]:
+    """The commands of every console block with the output shown below them."""
+    found: list[Step] = []
+    for block in re.findall(r"```console\n(.*?)```", text, flags=re.S):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append(Step(line[2:], []))
+            else:
+                found[-1].output.append(line)
+    return found
+
+
+def project(folder: Path) -> Path:
+    """The little project of the session."""
+    work = folder / "shop"
+    (work / "src").mkdir(parents=True)
+    (work / ".kittify/charter").mkdir(parents=True)
+    (work / ".kittify/charter/charter.md").write_text(CHARTER, encoding="utf-8")
+    (work / "src/login.py").write_text("def login(name):\n    return name.strip().lower()\n")
+    (work / "proof.md").write_text("pytest -q: 4 passed in 0.12s\n")
+    git(work, "init", "-q", "-b", "main")
+    git(work, "add", "src", ".kittify")
+    git(work, "commit", "-qm", "start")
+    return work
+
+
+def play(commands: list[str], work: Path, ids: dict[str, str]) -> list[list[str]]:
+    """Run commands in a shell; ids the README shows become those of this run as they appear."""
+    out: list[list[str]] = []
+    for command in commands:
+        for shown, real in ids.items():
+            command = command.replace(shown, real)
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=work, env=environment(work.parent), capture_output=True, text=True, check=False
+        )
+        out.append((done.stdout + done.stderr).splitlines())
+        fresh = ULID.findall(done.stdout)
+        if fresh and not ids.get("known"):
+            ids.update({"known": "yes", **{shown: fresh[0] for shown in ids if ULID.fullmatch(shown)}})
+    return out
+
+
+def normal(line: str) -> str:
+    for pattern, name in VARYING:
+        line = pattern.sub(name, line)
+    return line.rstrip()
+
+
+def matches(shown: list[str], real: list[str]) -> bool:
+    """Whether the real lines are the shown ones, `…` standing for any number of lines."""
+    pattern = "".join(r"(?:.*\n)*?" if line.strip() == "…" else re.escape(normal(line)) + r"\n" for line in shown)
+    return re.fullmatch(pattern, "".join(normal(line) + "\n" for line in real)) is not None
+
+
+def test_the_session_is_what_happens(tmp_path: Path) -> None:
+    session = steps(README)
+    ids = {shown: "" for step in session for shown in ULID.findall(step.command)}
+    real = play([step.command for step in session], project(tmp_path), ids)
+
+    assert len(session) >= 6
+    for step, lines in zip(session, real, strict=True):
+        assert matches(step.output, lines), f"$ {step.command}\n" + "\n".join(lines)
+
+
+def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
+    assert "make test" in README
+    assert "make test" in (ROOT / ".ci/run").read_text()
+    assert len(README.split("## Two commands")[0].strip().splitlines()) <= 8
