@@ -162,7 +162,8 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
     last = open_line(data[previous : end - 1])
     tip = tip_of(last)
     if tip is not None:
-        if str((last.fields or {}).get("invocation_id")) != invocation_id:
+        assert last.fields is not None
+        if last.fields.get("invocation_id") != invocation_id:
             return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
         if tip.version != FORMAT_VERSION:
             return Refusal("FORMAT_TOO_NEW", f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from specify_cli.invocation.record import Tip, genesis_tip, skips, tip_of
-from specify_cli.invocation.seal import FORMAT_VERSION, Line, open_line
+from specify_cli.invocation.seal import FORMAT_VERSION, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 
@@ -149,6 +149,7 @@ class _Walk:
         self.name_ids = name_ids
         self.findings: list[Finding] = []
         self.objects: list[NamedObject] = []
+        self.codec = bulk_codec()
         self.offset = 0
         self.count = 0
         self.invocation_id: str | None = None
@@ -167,7 +168,7 @@ class _Walk:
             self._tail(raw, offset)
             return
         self.count += 1
-        line = open_line(raw[:-1])
+        line = open_line(raw[:-1], self.codec)
         if self.debris and skips(line, self.tip, self.debris[:-1]):
             self._note("RECOVERED", self.tip.seq + 1, offset, f"{len(self.debris) - 1} bytes are passed over")
             self.suspects, self.debris = [], b""

@@ -11,12 +11,15 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specify_cli.invocation import seal
 from specify_cli.invocation.seal import (
     GENESIS,
     MAX_DEPTH,
     MAX_INTEGER,
     MAX_LINE,
+    Codec,
     SealError,
+    bulk_codec,
     canonical,
     digest_of,
     open_line,
@@ -131,14 +134,15 @@ def test_nesting_is_bounded() -> None:
         seal_line({"a": _nested(MAX_DEPTH + 1)})
 
 
-def test_every_single_bit_flip_of_a_line_is_seen() -> None:
+@pytest.mark.parametrize("codec", [None, bulk_codec()], ids=["standard", "bulk"])
+def test_every_single_bit_flip_of_a_line_is_seen(codec: Codec | None) -> None:
     line = seal_line(LINE)[:-1]
     unseen = []
     for at in range(len(line)):
         for bit in range(8):
             flipped = bytearray(line)
             flipped[at] ^= 1 << bit
-            read = open_line(bytes(flipped))
+            read = open_line(bytes(flipped), codec)
             if not read.problems:
                 unseen.append((at, bit))
 
@@ -162,7 +166,7 @@ def test_every_single_bit_flip_of_a_line_is_seen() -> None:
     ],
 )
 def test_a_line_that_is_not_whole_says_why(raw: bytes, problems: tuple[str, ...]) -> None:
-    assert open_line(raw).problems == problems
+    assert open_line(raw).problems == open_line(raw, bulk_codec()).problems == problems
 
 
 def _by_hand(body: bytes) -> bytes:
@@ -189,12 +193,40 @@ def _by_hand(body: bytes) -> bytes:
     ],
 )
 def test_a_sealed_line_in_another_form_is_not_canonical(body: bytes) -> None:
-    assert open_line(_by_hand(body)).problems == ("NON_CANONICAL",)
+    line = _by_hand(body)
+    assert open_line(line).problems == open_line(line, bulk_codec()).problems == ("NON_CANONICAL",)
 
 
 @pytest.mark.parametrize("body", [b'{"a":1,"a":1', b'{"a":{"b":1,"b":2}', b'{"~":"x","a":1'])
 def test_a_key_named_twice_is_said_to_be(body: bytes) -> None:
-    assert open_line(_by_hand(body)).problems == ("DUPLICATE_KEY",)
+    line = _by_hand(body)
+    assert open_line(line).problems == open_line(line, bulk_codec()).problems == ("DUPLICATE_KEY",)
+
+
+@pytest.mark.parametrize("body", [b'{"a":"\xed\xa0\x80"', b'{"a":"\xc0\x80"', b'{"a":"\xff"'])
+def test_sealed_bytes_that_are_no_utf8_are_unreadable(body: bytes) -> None:
+    line = _by_hand(body)
+    assert open_line(line).problems == open_line(line, bulk_codec()).problems == ("UNREADABLE_LINE",)
+
+
+@given(st.dictionaries(keys, wide, max_size=5))
+def test_both_codecs_read_every_line_alike(fields: dict[str, Any]) -> None:
+    line = _by_hand(canonical(fields)[:-1]) if fields else b"{}"
+
+    assert open_line(line) == open_line(line, bulk_codec())
+
+
+@pytest.mark.parametrize("codec", [None, bulk_codec()], ids=["standard", "bulk"])
+@pytest.mark.parametrize(
+    "fields", [{"a": 1}, {"a": "ü", "b": [1, {"c": None}], "d": True, "e": -5}, LINE], ids=["small", "nested", "line"]
+)
+def test_an_ordinary_line_needs_no_diagnosis(
+    monkeypatch: pytest.MonkeyPatch, codec: Codec | None, fields: dict[str, object]
+) -> None:
+    line = seal_line(fields)[:-1]
+    monkeypatch.setattr(seal, "_diagnose", lambda raw: pytest.fail(f"diagnosed {raw!r}"))
+
+    assert open_line(line, codec).fields == fields
 
 
 def test_sixteen_digits_inside_a_text_are_no_large_integer() -> None:
