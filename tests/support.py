@@ -40,8 +40,9 @@ Cli = Callable[..., Ran]
 
 
 def environment(home: Path) -> dict[str, str]:
-    """A minimal environment whose home is a folder of the test's."""
+    """A minimal environment whose home is a folder of the test's; a coverage run goes on in children."""
     return {
+        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "USER": "tester",

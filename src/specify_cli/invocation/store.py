@@ -45,10 +45,19 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A record under its writer's lock: its first line's fields and its last line."""
+    """A record under its writer's lock: its last line, and its first one for who asks for it."""
 
-    started: Mapping[str, object]
+    place: Place
     tip: Tip
+    read_head: Callable[[], bytes]
+
+    @property
+    def started(self) -> Mapping[str, object]:
+        """The fields of the first line. Raises StoredDataError RECORD_DAMAGED."""
+        fields = open_line(self.read_head()).fields
+        if fields is None:
+            raise _refused(self.place, Refusal("RECORD_DAMAGED", "its first line cannot be read"))
+        return fields
 
 
 Compose = Callable[[Held], Sequence[Body]]
@@ -97,15 +106,12 @@ def _refused(place: Place, refusal: Refusal) -> StoredDataError:
     )
 
 
-def _compose(place: Place, plan: AppendPlan, head: bytes, compose: Compose) -> tuple[bytes, Tip]:
+def _compose(place: Place, plan: AppendPlan, read_head: Callable[[], bytes], compose: Compose) -> tuple[bytes, Tip]:
     """The bytes to append and the new tip: the one decision both stores share."""
-    started = open_line(head).fields
-    if started is None:
-        raise _refused(place, Refusal("RECORD_DAMAGED", "its first line cannot be read"))
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
-    bodies = compose(Held(started, plan.tip))
+    bodies = compose(Held(place, plan.tip, read_head))
     if not bodies:
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)
@@ -133,7 +139,7 @@ class MemoryRecordStore:
         plan = plan_append(data, place.invocation_id, at)
         if isinstance(plan, Refusal):
             raise _refused(place, plan)
-        added, tip = _compose(place, plan, data[: data.index(b"\n")], compose)
+        added, tip = _compose(place, plan, lambda: data[: data.index(b"\n")], compose)
         self.records[place.name] = data + added
         return tip
 
@@ -201,7 +207,7 @@ class FileRecordStore:
                 raise durable.write_failed(place.path, error) from error
             try:
                 plan = self._plan(fd, place, at)
-                data, tip = _compose(place, plan, _first_line(fd), compose)
+                data, tip = _compose(place, plan, lambda: _first_line(fd), compose)
                 if data:
                     durable.append(fd, data, sync=sync)
                 return tip
