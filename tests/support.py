@@ -39,10 +39,13 @@ class Ran(NamedTuple):
 Cli = Callable[..., Ran]
 
 
-def environment(home: Path) -> dict[str, str]:
-    """A minimal environment whose home is a folder of the test's; a coverage run goes on in children."""
+def environment(home: Path, *, measured: bool = True) -> dict[str, str]:
+    """A minimal environment whose home is a folder of the test's; a coverage run goes on in children.
+
+    A child that may not write files cannot be measured and says so with `measured=False`.
+    """
     return {
-        **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
+        **{name: value for name, value in os.environ.items() if measured and name.startswith("COVERAGE_")},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "USER": "tester",

@@ -162,7 +162,12 @@ def test_a_folder_nobody_may_write_is_one_error(project: Path, home: Path) -> No
         folder.chmod(folder.stat().st_mode | 0o055)
         folder = folder.parent
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project, env=environment(home), capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        cwd=project,
+        env=environment(home, measured=False),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     project.chmod(0o755)
 
@@ -183,7 +188,12 @@ def test_a_full_disk_is_one_error_and_the_next_command_works(cli: Cli, project: 
         "sys.exit(main(['do', 'review WP02 and say what is missing', '--json']))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project, env=environment(home), capture_output=True, text=True, check=False
+        [sys.executable, "-c", program],
+        cwd=project,
+        env=environment(home, measured=False),
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 1

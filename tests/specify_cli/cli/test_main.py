@@ -1,0 +1,89 @@
+"""The boundary: whatever goes wrong inside becomes one message and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+
+import pytest
+
+from specify_cli.cli import main
+from specify_cli.cli.output import escape, one_line
+from specify_cli.cli.table import Command, Values
+from specify_cli.invocation.errors import CODES, CallerError
+
+
+def _command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Command:
+    module = ModuleType("tests_broken")
+
+    def fail(_: Values) -> int:
+        raise error
+
+    module.fail = fail  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tests_broken", module)
+    return Command(("broken",), "tests_broken:fail", "", (), (), "")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "exit_code"),
+    [
+        (CallerError("EMPTY_REQUEST", "nothing there", "say something"), "EMPTY_REQUEST", 1),
+        (KeyboardInterrupt(), "INTERRUPTED", 130),
+        (ValueError("a defect"), "INTERNAL", 1),
+    ],
+)
+def test_an_error_is_a_message_and_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], error: BaseException, code: str, exit_code: int
+) -> None:
+    command = _command(monkeypatch, error)
+
+    assert main.run(command, {"json": True}) == exit_code
+    assert json.loads(capfd.readouterr().err)["error_code"] == code
+    assert main.run(command, {"json": False}) == exit_code
+    assert capfd.readouterr().err.startswith(f"{code}: ")
+
+
+def test_a_defect_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPEC_KITTY_DEBUG", "1")
+    with pytest.raises(ValueError, match="a defect"):
+        main.run(_command(monkeypatch, ValueError("a defect")), {})
+
+
+def test_an_error_carries_its_candidates() -> None:
+    error = CallerError("ROUTER_AMBIGUOUS", "two readings", "choose", candidates=[{"profile_id": "a"}])
+
+    assert error.as_value() == {
+        "error_code": "ROUTER_AMBIGUOUS",
+        "message": "two readings",
+        "suggestion": "choose",
+        "candidates": [{"profile_id": "a"}],
+    }
+
+
+def test_a_code_outside_the_list_is_a_defect() -> None:
+    with pytest.raises(AssertionError):
+        CallerError("NO_SUCH_CODE", "x", "y")
+    assert all(code.isupper() and text.endswith(".") for code, text in CODES.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain ü 🔑", "plain ü 🔑"),
+        ("a\tb\nc", "a\tb\nc"),
+        ("\x1b[31m", "\\x1b[31m"),
+        ("\x00\x07\x7f\x9b", "\\x00\\x07\\x7f\\x9b"),
+        ("\u202eevil\u2066", "\\u202eevil\\u2066"),
+        ("\r", "\\x0d"),
+        ("\ud800", "\\ud800"),
+        ("\u2028", "\\u2028"),
+    ],
+)
+def test_recorded_text_is_harmless_on_a_terminal(text: str, shown: str) -> None:
+    assert escape(text) == shown
+
+
+def test_one_line_is_one_line_of_a_width() -> None:
+    assert one_line("a\n b\tc") == "a b c"
+    assert one_line("x" * 20, 10) == "x" * 9 + "…"
