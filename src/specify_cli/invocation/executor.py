@@ -37,7 +37,7 @@ from specify_cli.invocation.store import (
     Place,
     digest,
 )
-from specify_cli.invocation.ulid import new_ulid, rfc3339
+from specify_cli.invocation.ulid import new_ulid, number_of, rfc3339
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
@@ -470,11 +470,7 @@ def _trace_id(traceparent: str | None, invocation_id: str) -> str:
     match = _TRACEPARENT.fullmatch(traceparent or "")
     if match is not None and match.group(1) != "0" * 32 and not (traceparent or "").startswith("ff"):
         return match.group(1)
-    letters = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-    number = 0
-    for letter in invocation_id:
-        number = number << 5 | letters.index(letter)
-    return f"{number:032x}"
+    return f"{number_of(invocation_id):032x}"
 
 
 def _payload(

@@ -10,10 +10,12 @@ tick in which two changes could hide leaves no stamp, so a race costs a listing,
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -28,10 +30,11 @@ STAMP_VERSION = 1
 _BLOCK = 64 * 1024
 _PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
 _LINE = re.compile(
-    rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
-    r'"started_at":"[0-9TZ:.-]{24}"\}\n'
+    (
+        rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
+        r'"started_at":"[0-9TZ:.-]{24}"\}\n'
+    ).encode("ascii")
 )
-_LINE_BYTES = re.compile(_LINE.pattern.encode("ascii"))
 # Two changes closer than this may carry the same change time: a kernel tick where times have fractions,
 # a second or two where they do not.
 _TICK_NANOS = 100_000_000
@@ -48,6 +51,19 @@ class Key(NamedTuple):
         profile = f'"{self.profile_id}"' if self.profile_id else "null"
         started_at = rfc3339(millis_of(self.invocation_id))
         return f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},"started_at":"{started_at}"}}\n'
+
+    def names(self) -> tuple[str, ...]:
+        """The file names a record of this row may have, its own form first."""
+        older = f"{self.invocation_id}.jsonl"
+        return (layout.record_name(self.profile_id, self.invocation_id), older) if self.profile_id else (older,)
+
+
+class _Listed(NamedTuple):
+    """One listing: the names in order, the folders' states before it, whether no change can hide behind them."""
+
+    names: list[str]
+    states: list[list[object]]
+    settled: bool
 
 
 class Index:
@@ -74,7 +90,7 @@ class Index:
 
     def newest(self) -> Iterator[Key]:
         """Every record once, newest first."""
-        if self._agrees():
+        if self._agrees() or self._confirm():
             yield from self._read_backwards()
         else:
             yield from reversed(self.reconcile())
@@ -125,9 +141,7 @@ class Index:
 
     def place(self, key: Key) -> Place | None:
         """Where a row's record lies now, or None if it is gone."""
-        names = [f"{key.invocation_id}.jsonl"]
-        if key.profile_id:
-            names.insert(0, layout.record_name(key.profile_id, key.invocation_id))
+        names = key.names()
         for folder in (layout.RECORDS, layout.trail_folder(key.invocation_id), layout.OLDER_RECORDS):
             for name in names:
                 if os.path.lexists(f"{self.root}/{folder}/{name}"):
@@ -136,34 +150,63 @@ class Index:
 
     def reconcile(self) -> list[Key]:
         """List the names, make index and stamp right, give every row oldest first."""
-        self.scans += 1
-        now = time.time_ns()
-        folders = self._folders()
-        before = self._states(folders)
-        keys = sorted(self._scan(folders))
-        settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
+        listed = self._list()
+        keys = sorted(
+            {Key(ids[1], ids[0] or "") for name in listed.names if (ids := layout.parse_record_name(name)) is not None}
+        )
         try:
-            if self._recorded() != keys:
-                self._rewrite(keys)
-            if settled:
-                self._write_stamp(before)
+            self._rewrite("".join(key.line() for key in keys).encode("ascii"))
+            self._stamp(listed, self._read())
         except (OSError, InvocationError):
             pass  # derived files: a project that cannot be written to is listed from its names each time
         return keys
 
-    def _scan(self, folders: Iterable[str]) -> set[Key]:
-        keys: set[Key] = set()
+    def _confirm(self) -> bool:
+        """Whether the index, though something changed, still says what the folders hold; restamps it if so.
+
+        True when the names are those of the last stamp plus the rows writers appended since, in order: one
+        listing and three digests instead of a row-by-row comparison.
+        """
+        stamp = self._read_stamp()
+        try:
+            data = self._read()
+        except (OSError, InvocationError):
+            return False
+        size = stamp.get("size")
+        if not isinstance(size, int) or _sha256(data[:size]) != stamp.get("sha256"):
+            return False
+        last = _LINE.search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
+        fresh = [_key(row) for row in _LINE.finditer(data, size)]
+        rows = [*([] if last is None else [_key(last)]), *fresh]
+        if rows != sorted(set(rows)) or sum(len(key.line()) for key in fresh) != len(data) - size:
+            return False
+        listed = self._list()
+        added = {name for key in fresh for name in key.names() if _holds(listed.names, name)}
+        before = [name for name in listed.names if name not in added] if added else listed.names
+        if len(added) != len(fresh) or _names_digest(before) != stamp.get("names"):
+            return False
+        try:
+            self._stamp(listed, data)
+        except (OSError, InvocationError):
+            pass
+        return True
+
+    def _list(self) -> _Listed:
+        """The names of every folder of records, once, with the folders' state before."""
+        self.scans += 1
+        now = time.time_ns()
+        folders = self._folders()
+        before = self._states(folders)
+        names: set[str] = set()
         for folder in folders:
-            if folder == layout.TRAIL:
-                continue
-            try:
-                with durable.folder(self.root, folder) as fd:
-                    names = os.listdir(fd)
-            except FileNotFoundError:
-                continue
-            parse = layout.parse_record_name
-            keys.update(Key(ids[1], ids[0] or "") for name in names if (ids := parse(name)) is not None)
-        return keys
+            if folder != layout.TRAIL:
+                try:
+                    with durable.folder(self.root, folder) as fd:
+                        names.update(os.listdir(fd))
+                except FileNotFoundError:
+                    continue
+        settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
+        return _Listed(sorted(names), before, settled)
 
     def _folders(self) -> list[str]:
         months: list[str] = []
@@ -194,6 +237,11 @@ class Index:
         return [state.st_ino, state.st_size, state.st_ctime_ns]
 
     def _agrees(self) -> bool:
+        stamp = self._read_stamp()
+        return bool(stamp.get("index") == self._index_state() and stamp.get("folders") == self._states(self._folders()))
+
+    def _read_stamp(self) -> dict[str, object]:
+        """The stamp, or nothing where there is none that can be used."""
         try:
             with durable.folder(self.root, layout.EVENTS) as folder_fd:
                 fd = durable.open_regular(folder_fd, "invocation-index.stamp", os.O_RDONLY, layout.INDEX_STAMP)
@@ -201,30 +249,25 @@ class Index:
                     stamp = json.loads(durable.read_all(fd))
                 finally:
                     os.close(fd)
-        except (OSError, ValueError, InvocationError):
-            return False
-        return bool(
-            isinstance(stamp, dict)
-            and stamp.get("v") == STAMP_VERSION
-            and stamp.get("index") == self._index_state()
-            and stamp.get("folders") == self._states(self._folders())
-        )
+        except (OSError, ValueError, RecursionError, InvocationError):
+            return {"folders": ()}
+        return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
 
-    def _write_stamp(self, folders: list[list[object]]) -> None:
-        stamp = {"v": STAMP_VERSION, "index": self._index_state(), "folders": folders}
+    def _stamp(self, listed: _Listed, data: bytes) -> None:
+        """Remember that the index with these bytes and the folders with these names agree."""
+        if not listed.settled:
+            return
+        stamp = {
+            "v": STAMP_VERSION,
+            "index": self._index_state(),
+            "folders": listed.states,
+            "size": len(data),
+            "sha256": _sha256(data),
+            "names": _names_digest(listed.names),
+        }
         with durable.folder(self.root, layout.EVENTS) as fd:
-            data = json.dumps(stamp, sort_keys=True).encode()
-            durable.replace(fd, "invocation-index.stamp", data, durable.PRIVATE, sync=False)
-
-    def _recorded(self) -> list[Key] | None:
-        try:
-            data = self._read()
-        except FileNotFoundError:
-            return []
-        rows = _LINE_BYTES.findall(data)
-        if data.count(b"\n") != len(rows) or (data and not data.endswith(b"\n")):
-            return None
-        return [Key(row[0].decode("ascii"), row[1].decode("ascii")) for row in rows]
+            text = json.dumps(stamp, sort_keys=True).encode()
+            durable.replace(fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
     def _read(self) -> bytes:
         with durable.folder(self.root, layout.EVENTS) as folder_fd:
@@ -234,11 +277,15 @@ class Index:
             finally:
                 os.close(fd)
 
-    def _rewrite(self, keys: list[Key]) -> None:
-        if not keys and not os.path.lexists(self.path):
-            return
+    def _rewrite(self, data: bytes) -> None:
+        """Replace the index unless it holds these bytes already."""
+        try:
+            if self._read() == data:
+                return
+        except FileNotFoundError:
+            if not data:
+                raise
         with durable.folder(self.root, layout.EVENTS) as fd:
-            data = "".join(key.line() for key in keys).encode("ascii")
             durable.replace(fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
 
     def _read_backwards(self) -> Iterator[Key]:
@@ -252,8 +299,7 @@ class Index:
                     block = file.read(end - start) + rest
                     cut = 0 if start == 0 else block.find(b"\n") + 1
                     rest, end = block[:cut], start
-                    for row in reversed(_LINE_BYTES.findall(block[cut:])):
-                        yield Key(row[0].decode("ascii"), row[1].decode("ascii"))
+                    yield from map(_key, reversed(list(_LINE.finditer(block, cut))))
         except FileNotFoundError:
             return
 
@@ -262,10 +308,9 @@ class Index:
             with open(self.path, "rb") as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - _BLOCK))
-                rows = _LINE_BYTES.findall(file.read())
+                return [_key(row) for row in _LINE.finditer(file.read())]
         except OSError:
             return []
-        return [Key(row[0].decode("ascii"), row[1].decode("ascii")) for row in rows]
 
     def _from(self, prefix: str) -> Iterator[Key]:
         """The rows that begin with `prefix`, found by bisection in the sorted index."""
@@ -277,7 +322,7 @@ class Index:
                     file.seek(middle)
                     if middle:
                         file.readline()
-                    row = _LINE_BYTES.match(file.readline())
+                    row = _LINE.match(file.readline())
                     if row is not None and row.group(1).decode("ascii") < prefix:
                         low = middle + 1
                     else:
@@ -286,12 +331,29 @@ class Index:
                 if low:
                     file.readline()
                 for raw in file:
-                    row = _LINE_BYTES.match(raw)
+                    row = _LINE.match(raw)
                     if row is None or not row.group(1).decode("ascii").startswith(prefix):
                         return
-                    yield Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
+                    yield _key(row)
         except FileNotFoundError:
             return
+
+
+def _key(row: re.Match[bytes]) -> Key:
+    return Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _names_digest(names: list[str]) -> str:
+    return _sha256("\n".join(names).encode("utf-8", "surrogateescape"))
+
+
+def _holds(names: list[str], name: str) -> bool:
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
 
 
 def _is_settled(state: list[object], now: int) -> bool:

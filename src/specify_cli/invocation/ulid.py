@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
+_BASE32 = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
 
 def new_ulid(millis: int, entropy: bytes) -> str:
@@ -22,10 +22,12 @@ def new_ulid(millis: int, entropy: bytes) -> str:
 
 def millis_of(ulid: str) -> int:
     """The time a ULID carries, in milliseconds since 1970."""
-    number = 0
-    for letter in ulid[:10]:
-        number = number << 5 | _VALUES[letter]
-    return number
+    return int(ulid[:10].translate(_BASE32), 32)
+
+
+def number_of(ulid: str) -> int:
+    """A ULID as the 128-bit number it is."""
+    return int(ulid.translate(_BASE32), 32)
 
 
 def rfc3339(millis: int) -> str:

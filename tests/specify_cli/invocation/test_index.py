@@ -286,3 +286,64 @@ def test_a_linked_records_folder_is_refused(tmp_path: Path) -> None:
         Index(str(tmp_path)).reconcile()
 
     assert caught.value.code == "UNSAFE_PATH"
+
+
+def test_rows_appended_in_order_are_confirmed_and_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [_record(tmp_path, number) for number in range(50)]
+    _settle(tmp_path)
+    _newest(tmp_path)
+    index = Index(str(tmp_path))
+    for number in (50, 51):
+        keys.append(_record(tmp_path, number))
+        index.add(keys[-1])
+    _settle(tmp_path)
+    monkeypatch.setattr(Index, "reconcile", lambda _: pytest.fail("compared row by row"))
+
+    assert list(index.newest()) == sorted(keys, reverse=True)
+    assert _newest(tmp_path) == (sorted(keys, reverse=True), 0)
+
+
+ACTIONS = ["write", "write late", "copy", "delete", "publish", "twice", "harm", "forget", "list", "list"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.sampled_from(ACTIONS), min_size=3, max_size=9), st.randoms(use_true_random=False))
+def test_whatever_happens_to_the_folders_a_list_is_what_they_hold(
+    tmp_path_factory: pytest.TempPathFactory, actions: list[str], chance: random.Random
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    index = Index(str(root))
+    held: set[Key] = set()
+    number = 1_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(index_module, "_TICK_NANOS", 11_000_000)
+        for action in actions:
+            number += 1
+            if action in ("write", "twice"):
+                held.add(key := _record(root, number))
+                index.add(key)
+                if action == "twice":
+                    index.add(key)
+            elif action == "write late":
+                held.add(key := _record(root, number - 500))
+                index.add(key)
+            elif action == "copy":
+                held.add(_record(root, chance.randrange(3_000)))
+            elif action == "publish":
+                held.add(_record(root, number, folder=f"{layout.TRAIL}/2024-11"))
+            elif action == "delete" and held:
+                gone = chance.choice(sorted(held))
+                place = index.place(gone)
+                assert place is not None
+                (root / place.path).unlink()
+                held.discard(gone)
+            elif action == "harm" and (root / layout.INDEX).exists():
+                data = (root / layout.INDEX).read_bytes()
+                (root / layout.INDEX).write_bytes(data[: chance.randrange(len(data) + 1)])
+            elif action == "forget":
+                (root / layout.INDEX_STAMP).unlink(missing_ok=True)
+            elif action == "list":
+                time.sleep(0.013)
+            assert list(Index(str(root)).newest()) == sorted(held, reverse=True)
