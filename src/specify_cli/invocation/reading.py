@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from specify_cli.invocation.router import RouterTable
+    from specify_cli.invocation.router import PhraseIndex, RouterTable
 
 # A request says what it wants at its beginning; a pasted log behind it must not cost time nor add readings.
 READ_CHARS = 6_000
@@ -55,12 +55,15 @@ class _Token(NamedTuple):
     glued: bool  # the second part of a hyphenated word: never a verb by itself
 
 
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+
+
 def fold(text: str) -> str:
     """The text as the tables spell it: case-folded, one apostrophe, no accents."""
     text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
     if text.isascii():
         return text
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    return _MARKS.sub("", unicodedata.normalize("NFKD", text))
 
 
 _DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
@@ -68,18 +71,12 @@ _DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 def folded_words(text: str) -> list[str]:
     """The words of a table cell; a German umlaut is also entered in its two-letter spelling."""
-    words = text.split()
     if text.isascii():
-        return words
-    both: list[str] = []
-    for word in words:
-        if word.isascii():
-            both.append(word)
-            continue
-        both.append(fold(word))
-        if "ä" in word or "ö" in word or "ü" in word:
-            both.append(fold(word.translate(_DIGRAPHS)))
-    return both
+        return text.split()
+    words = fold(text).split()
+    if "ä" in text or "ö" in text or "ü" in text:
+        words += fold(" ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)).split()
+    return words
 
 
 # --- from text to tokens -----------------------------------------------------------------------------
@@ -98,7 +95,7 @@ _SCAN = re.compile(
     |(?P<path>(?<!\w)(?:~|\.{1,2})?/?(?:[\w.*-]{1,80}/)+[\w.*-]*|(?<!\w)/[\w.*-]+|(?<!\w)\*?\.[a-zA-Z]\w{0,9}\b)
     |(?P<dotted>\w[\w-]{0,80}(?:\.[\w-]{1,80})+(?:\(\))?)
     |(?P<hash>\#[\w-]+)
-    |(?P<word>\w+(?:['’ʼ-]\w+)*(?:\(\))?)
+    |(?P<word>(?i:tl;dr)\b|\w+(?:['’ʼ-]\w+)*(?:\(\))?)
     |(?P<dash>\s[-–—]+\s|[–—])
     |(?P<arrow>[-=]+>|→|⇒)
     |(?P<stop>[.!?]+|\n)
@@ -124,7 +121,7 @@ def _tokens(text: str, table: RouterTable) -> list[_Token]:
             raw = raw.strip("_")
         if "_" in raw or not raw or raw.endswith(")"):
             put("o", "", raw, at)
-        elif any(c.isdigit() for c in raw):
+        elif any(c.isdigit() for c in raw) and fold(raw) not in table.irregular:
             put("n", fold(raw), raw, at)
         elif _CAMEL.search(raw):
             put("o", "", raw, at)
@@ -196,8 +193,13 @@ if TYPE_CHECKING:
 _COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
 _LABEL = re.compile(r"\s*(?:\[[^\]\n]{1,40}\]\s*)*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
 _INFINITIVES = ("en", "ern", "eln", "er", "ir", "re", "ar", "ez", "iert")
-_NEEDED = frozenset(("needed", "required", "missing", "due", "overdue", "pending", "wanted", "necessary"))
+_NEEDED = frozenset(("needed", "required", "missing", "due", "overdue", "pending", "wanted", "necessary", "requested"))
 _PRONOUNS = frozenset(("i", "we", "you", "they", "it", "he", "she"))
+_LATER = frozenset(("yet", "now", "today", "anything", "me", "us"))
+_BEING = frozenset(("is", "are", "was", "were", "be"))
+_WORK_PACKAGE = re.compile(r"wp-?\d+\Z", re.IGNORECASE)
+_HTTP_ERROR = re.compile(r"[45]\d\d\Z")
+_VERSION = re.compile(r"v?\d+(?:\.\d+)+|v\d+\Z", re.IGNORECASE)
 _THINGS = frozenset(("it", "them", "this", "that", "everything", "all"))
 _OTHERS = frozenset(("i'll", "we'll", "ill", "they", "he", "she", "it", "is", "are", "was", "has", "had"))
 _TELLERS = frozenset(("i", "we", "they", "he", "she", "you", "i've", "we've"))
@@ -209,11 +211,13 @@ _PLAIN_WH = frozenset(("why", "where", "when", "who", "why's", "where's", "who's
 class _Text:
     """One request while it is read: its tokens, what is negated, and the table to ask."""
 
-    __slots__ = ("negated", "table", "tokens")
+    __slots__ = ("described", "negated", "table", "tokens")
 
     def __init__(self, tokens: list[_Token], table: RouterTable) -> None:
         self.tokens = tokens
         self.table = table
+        # What something does not do is a description: negated too, but no order to leave it undone.
+        self.described: set[int] = set()
         self.negated = self._negated()
 
     # words
@@ -233,10 +237,11 @@ class _Text:
                 return verbs[form]
         return None
 
-    def phrase(self, index: Mapping[str, list[Phrase]], i: int, end: int) -> tuple[Phrase, int] | None:
+    def phrase(self, index: PhraseIndex, i: int, end: int) -> tuple[Phrase, int] | None:
         """The longest phrase of the index that begins at `i`, and where it ends; `*` spans a few words."""
-        for first in (self.word(i), *lemmas(self.word(i))):
-            for phrase in index.get(first, ()):
+        word = self.word(i)
+        for first in dict.fromkeys((word, self.table.irregular.get(word, word), *lemmas(word))):
+            for phrase in index.get(first):
                 at = self._matched(phrase.words, i + 1, end)
                 if at:
                     return phrase, at
@@ -284,10 +289,13 @@ class _Text:
                 while back >= 0 and self.tokens[back].kind not in ",.":
                     marked.add(back)
                     back -= 1
+            describes = self.word(i) in table.strict_aux or self.word(i - 1) in table.strict_aux
             marked.update(range(i, start))
             i = start
             while i < count and not self._negation_ends(i, gerund):
                 marked.add(i)
+                if describes:
+                    self.described.add(i)
                 i += 1
         return frozenset(marked)
 
@@ -353,12 +361,20 @@ class _Text:
                 self.tokens[i].kind == "w"
                 and not self.tokens[i].glued
                 and any(self.tokens[i].word in ends for ends in (table.boundaries, table.finite, table.determiners))
+                and not self._within(i)
             )
         ):
             if self.tokens[i].kind == "w":
                 last = i
             i += 1
         return last, i
+
+    def _within(self, i: int) -> bool:
+        """Does the word at `i` bind a noun phrase together: "a list of tasks", "a step by step plan"."""
+        before = self.word(i - 1)
+        return (
+            self.word(i) == "of" and before in self.table.containers and self.word(i + 1) not in self.table.determiners
+        ) or (self.word(i) == "by" and bool(before) and before == self.word(i + 1))
 
     def noun_action(self, last: int) -> str:
         """The action the noun that ends at `last` stands for, or the empty text."""
@@ -404,9 +420,17 @@ class _Text:
             if aspect:
                 i, noun, opened, begun = aspect, False, True, False
                 continue
-            if word.endswith("ed") and self.word(i - 1) in _TELLERS and self.verb(word):
+            if (
+                (word.endswith("ed") or word == "done")
+                and i > start
+                and (self.word(i - 1) in _TELLERS or self.word(i - 1) in _BEING or self.tokens[i - 1].kind in "on")
+                and self.verb(word)
+            ):
                 return None
             said = self.says(i, end, noun=noun, opened=opened)
+            causes = word == "have" and self.word(i + 1) in table.determiners and self.word(i - 1) not in _TELLERS
+            if said is None and causes and not question:
+                said = self._caused(i + 2, end)
             if said:
                 return said
             if word in table.determiners:
@@ -439,18 +463,21 @@ class _Text:
         """The reading of a question that begins at `i`."""
         table = self.table
         word, following = self.word(i), self.word(i + 1)
-        if self.phrase(table.openers, i, end):
+        opener, asking = self.phrase(table.openers, i, end), self.phrase(table.wh_phrases, i, end)
+        if opener and not (asking and asking[1] > opener[1]):
             return None
         wh = (
             word in table.wh
             or word in table.wh_foreign
             or (word in table.wh_aux and (following in table.aux or question))
-            or self.phrase(table.wh_phrases, i, end) is not None
+            or asking is not None
         )
+        if word == "what" and following in ("a", "an") and not question:
+            return None
         asked = wh
         if begun and not wh and word in table.aux:
             if word in table.strict_aux:
-                asked = bool(following) or question
+                asked = (bool(following) or question) and i + 2 < end
             elif word in ("do", "have", "am"):
                 asked = question and (following in _PRONOUNS or following in table.determiners)
             elif word in ("can", "could", "would", "will", "shall"):
@@ -460,11 +487,20 @@ class _Text:
         if not asked:
             return None
         here = {self.word(j) for j in range(i, end)}
-        changes = here & _OWN_WORK and here & _OWNERS
-        review = (here & table.review_objects or changes) and here & table.review_question
-        if review and word not in _PLAIN_WH:
+        changes = here & table.review_objects or (here & _OWN_WORK if here & _OWNERS else frozenset())
+        review = changes and here & table.review_question and len(changes | (here & table.review_question)) > 1
+        judged = any(self.phrase(table.review_questions, j, end) for j in range(i, end))
+        if (review or judged) and word not in _PLAIN_WH:
             return Reading("review", self.tokens[i].raw, "question about a change", self.tokens[i].at, word, "own")
         return Reading("analyze", self.tokens[i].raw, "question", self.tokens[i].at, word, "own")
+
+    def _caused(self, i: int, end: int) -> tuple[Reading, int] | None:
+        """What something is to be made to do: "have the exporter skip empty rows"."""
+        for j in range(i + 1, min(end, i + 4)):
+            verb = self.verb(self.word(j))
+            if verb and verb.lemma == self.word(j) and j + 1 < end:
+                return self.reading(j, verb, "leading verb"), j + 1
+        return None
 
     def _aspect(self, i: int) -> int:
         """Where the gerund stands that a verb such as `start` only introduces, or 0."""
@@ -489,26 +525,33 @@ class _Text:
             phrase, after = found
             text = " ".join(phrase.words)
             verb = Verb(text, phrase.action, phrase.weight)
-            if text in table.light_phrases:
-                verb = self._object(verb, after, end)
+            plain = text.replace(" * ", " ")
+            if text in table.light_phrases or plain in table.objects:
+                told = i + 1 if "*" in text and text not in table.light_phrases else after
+                verb = self._object(verb._replace(lemma=text if told == after else plain), told, end)
             elif "look" in text or text in table.preparatory_phrases:
                 verb = self._looked_at(verb, after, end)
             return self.reading(i, verb, "phrase")._replace(token=text.replace(" * ", " … ")), after
         if noun or self.tokens[i].glued:
             at = self._foreign(i, end) if noun else -1
             return (self._foreign_reading(at, i, end), at + 1) if at > i else None
-        if i + 1 < end and self.tokens[i + 1].glued:
-            if word != "re" or not self.verb(self.word(i + 1)):
+        if i + 1 < end and self.tokens[i + 1].glued and self.word(i + 1) not in table.leadins:
+            # "re-run", and "force-push the branch": the second part is the verb if an object follows it.
+            if not self.verb(self.word(i + 1)) or not (word == "re" or self.word(i + 2) in table.markers):
                 return None
             i, word = i + 1, self.word(i + 1)
         known = None if word in table.leadins and word != "do" else self.verb(word)
         if word == "do" and not (
-            self.word(i + 1) in table.determiners
-            or self.word(i + 1) in table.markers
+            (
+                (self.word(i + 1) in table.determiners or self.word(i + 1) in table.markers)
+                and (self.word(i + 1) not in _THINGS or i + 2 < end)
+            )
             or (i + 1 < end and self.tokens[i + 1].kind in "on")
         ):
             known = None
         if known and self._is_noun(i, end, known, opened):
+            return None
+        if known and known.lemma in table.halting and (i + 1 >= end or (i + 2 >= end and self.word(i + 1) in _THINGS)):
             return None
         foreign = self._foreign(i, end)
         following = self.word(i + 1)
@@ -555,13 +598,17 @@ class _Text:
         return self.word(i) in self.table.homographs and self.word(i + 1) not in self.table.markers
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
-        """Is a word that could be a verb the subject of a statement ("review page is broken")."""
+        """Is a word that could be a verb a noun: the subject of "review page is broken", or "I like trains"."""
         table, word, following = self.table, self.word(i), self.word(i + 1)
+        if word.endswith("s") and word != verb.lemma and self.word(i - 1) in ("like", "love"):
+            return True
         if opened or following in table.markers or following in table.determiners:
             return False
         if i + 1 < end and self.tokens[i + 1].kind in "on":
             return False
         plural = word != verb.lemma and word.endswith("s")
+        if word == verb.lemma and following.endswith("ed") and following not in _NEEDED and i + 2 >= end:
+            return True
         if verb.lemma not in table.homographs and not word.endswith("ing"):
             return False
         for j in range(i + 1, min(end, i + 5)):
@@ -583,14 +630,15 @@ class _Text:
         table = self.table
         last, after = self.head(i, end)
         words = [self.word(j) for j in range(i, after)]
+        light = verb.lemma in table.light or verb.lemma in table.light_phrases
         row = table.objects.get(verb.lemma)
         if row:
-            for word in (*words, self.word(after)):
+            telling = (self.word(last), self.word(after)) if light and last >= 0 else (*words, self.word(after))
+            for word in (*telling, self._kind_of_name(i), self._kind_of_name(i + 1)):
                 if word in row:
                     return verb._replace(action=row[word])
         if verb.lemma == "draft" and not words and i >= end:
             return verb._replace(action=table.role_actions["DESIGNER"])
-        light = verb.lemma in table.light or verb.lemma in table.light_phrases
         if verb.lemma in table.aspect and self.word(i) in ("with", "on"):
             last, after = self.head(i + 1, end)
         if light and last >= 0:
@@ -599,10 +647,21 @@ class _Text:
                 return verb._replace(action=action)
         return verb
 
+    def _kind_of_name(self, i: int) -> str:
+        """How a row names a token that is no word: `%wp` a work package, `%version` a version."""
+        if i >= len(self.tokens) or self.tokens[i].kind not in "on":
+            return ""
+        raw = self.tokens[i].raw
+        return "%wp" if _WORK_PACKAGE.match(raw) else "%version" if _VERSION.match(raw) else ""
+
     def _looked_at(self, verb: Verb, i: int, end: int) -> Verb:
         """To look at a pull request is to review it."""
         last, after = self.head(i, end)
         words = {self.word(j) for j in range(i, after)}
+        if last < 0:
+            # "The PR is up, can you take a look?"
+            words = {self.word(j) for j in range(i)}
+            return verb._replace(action="review") if words & self.table.review_objects else verb
         change = {self.word(last), self.word(last - 1) if self.word(last).startswith("request") else ""}
         if change & self.table.review_objects or (words & _OWN_WORK and words & _OWNERS):
             return verb._replace(action="review")
@@ -611,12 +670,14 @@ class _Text:
     def _typo(self, i: int) -> tuple[Reading, int] | None:
         """A leading word one slip away from exactly one verb of the contract."""
         word = self.word(i)
-        if len(word) < 6 or word in self.table.not_typos or not word.isascii():
+        if len(word) < 4 or word in self.table.not_typos or not word.isascii():
             return None
         near = [
             verb
             for verb in self.table.verbs.values()
-            if ((verb.weight == "alias" and len(verb.lemma) >= 5) or verb.lemma in self.table.typo_targets)
+            if word[0] == verb.lemma[0]
+            and (len(word) > 5 or len(word) != len(verb.lemma) or sorted(word) == sorted(verb.lemma))
+            and ((verb.weight == "alias" and len(verb.lemma) >= 5) or verb.lemma in self.table.typo_targets)
             and _one_slip(word, verb.lemma)
         ]
         if len({verb.action for verb in near}) != 1:
@@ -767,6 +828,9 @@ def _clauses(tokens: list[_Token], start: int, end: int) -> Iterator[tuple[int, 
 def read_request(request: str, table: RouterTable) -> Read:
     """The readings of a request, strongest kind first; only the first kind that says anything counts."""
     text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS]).strip()
+    if not text.isascii():
+        # Zero-width and soft-hyphen characters come along with copied text and are seen by nobody.
+        text = "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
     for quote in ('""', "''", "``", "“”", "«»"):
         if len(text) > 2 and text[0] == quote[0] and text[-1] == quote[1] and not set(quote) & set(text[1:-1]):
             text = text[1:-1]
@@ -777,7 +841,7 @@ def read_request(request: str, table: RouterTable) -> Read:
     command = _COMMAND.match(text)
     if command:
         name = fold(command[1])
-        action = table.commands.get(name) or table.commands.get(name.split("-")[-1])
+        action = table.commands.get(name) or table.commands.get(name.split("-")[-1]) or _alias(name, table)
         if action:
             return Read(
                 (Reading(action, command[0].strip(), "slash command", 0, name, "alias"),),
@@ -786,11 +850,15 @@ def read_request(request: str, table: RouterTable) -> Read:
                 False,
             )
     parsed = _Text(tokens, table)
-    words = tuple(word for i in range(len(tokens)) if i not in parsed.negated and (word := parsed.word(i)).isalpha())
+    words = tuple(
+        t.word for i, t in enumerate(tokens) if i not in parsed.negated and t.kind in "wn" and t.word.isalnum()
+    )
     forbidden = frozenset(
         verb.action
         for i in parsed.negated
-        if parsed.word(i) not in table.stop_words and (verb := parsed.verb(parsed.word(i)))
+        if i not in parsed.described
+        and parsed.word(i) not in table.stop_words
+        and (verb := parsed.verb(parsed.word(i)))
     )
     label = _LABEL.match(text)
     skip = 0
@@ -807,6 +875,7 @@ def read_request(request: str, table: RouterTable) -> Read:
         if name in table.neutral_labels:
             skip = label.end()
     sentences = [s for s in _sentences(tokens) if tokens[s[1] - 1].at >= skip]
+    asked: tuple[Reading, int] | None = None
     for start, end, question in sentences:
         if end - start <= 2 and len(sentences) > 1 and parsed.word(start) in table.neutral_labels:
             continue
@@ -820,14 +889,25 @@ def read_request(request: str, table: RouterTable) -> Read:
             ):
                 continue
             lead = parsed.lead(first, last, question)
-            if lead:
+            if lead and lead[0].rule == "question":
+                asked = asked or lead
+                break
+            if lead and not (asked and lead[0].lemma in table.verify_tail):
                 return Read(_combined(parsed, lead, end), forbidden, words, False)
+    if asked:
+        return Read((asked[0],), forbidden, words, False)
     for finder in (_predicated, _ceased, _inner_question, _signalled, _mentioned):
         for start, end, _ in sentences:
             readings = [r for r in finder(parsed, start, end) if r.weight != "signal" or r.action not in forbidden]
             if readings:
                 return Read(_distinct(readings), forbidden, words, False)
     return Read((), forbidden, words, False)
+
+
+def _alias(name: str, table: RouterTable) -> str:
+    """The action of a verb of the contract, or the empty text."""
+    verb = table.verbs.get(name)
+    return verb.action if verb and verb.weight == "alias" else ""
 
 
 def _distinct(readings: Iterable[Reading]) -> tuple[Reading, ...]:
@@ -845,6 +925,8 @@ def _combined(parsed: _Text, lead: tuple[Reading, int], end: int) -> tuple[Readi
         return (first,)
     others = parsed.coordinated(first, at, end)
     table = parsed.table
+    if others and first.token.endswith("ed") and "verb" in first.rule:
+        return _distinct(r._replace(rule="verb after what is already done") for r in others)
     prepares = first.lemma in table.preparatory or first.lemma in table.preparatory_phrases
     if others and prepares and first.weight == "own":
         return _distinct(r._replace(rule="verb the first one prepares") for r in others)
@@ -865,6 +947,10 @@ def _predicated(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             ):
                 noun = noun or parsed.word(at) in table.determiners
                 at += 1
+            said = None if noun or at in parsed.negated else parsed.phrase(table.phrases, at, end)
+            if said:
+                yield parsed.reading(at, Verb(" ".join(said[0].words), *said[0][1:]), "what the subject needs")
+                return
             verb = None if noun else parsed.verb(parsed.word(at))
             if verb and at < end and at not in parsed.negated:
                 yield parsed.reading(at, verb, "what the subject needs")
@@ -878,20 +964,34 @@ def _predicated(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             if action:
                 yield parsed.reading(last, Verb(parsed.word(last), action, "alias"), "what the subject needs")
                 return
-            if last >= 0 and parsed.word(last) in table.buildables:
+            if last >= 0 and parsed.word(last) in table.deliverables:
                 yield parsed.reading(last, Verb(parsed.word(last), "implement", "signal"), "something to be built")
                 return
-            if parsed.word(i) in ("should", "must") and parsed.word(i - 1) not in _TELLERS:
+            if i > start and parsed.word(i) in ("should", "must") and parsed.word(i - 1) not in _TELLERS:
                 yield parsed.reading(i, Verb(parsed.word(i), "implement", "signal"), "what the subject should do")
                 return
         i += 1
 
 
 def _ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
-    """A change worded as an end: "stop logging passwords" is work on the code, unlike "stop planning"."""
-    verb = parsed.verb(parsed.word(start + 1))
-    if parsed.word(start) in ("stop", "avoid", "skip") and verb and verb.weight == "own" and start + 2 < end:
-        yield parsed.reading(start, Verb("stop", "implement", "own"), "leading verb")
+    """A change worded as an end: "stop logging passwords", "never return null", unlike "stop planning"."""
+    found = parsed.phrase(parsed.table.negation_phrases, start, end)
+    at = found[1] if found else start + 1
+    verb = parsed.verb(parsed.word(at))
+    if verb is None or at + 1 >= end:
+        return
+    if parsed.word(start) in ("stop", "avoid", "skip"):
+        changes = verb.weight == "own"
+    else:
+        here = {parsed.word(i) for i in range(at + 1, end)}
+        changes = (
+            start in parsed.negated
+            and verb.lemma in parsed.table.forbidden_behaviour
+            and parsed.word(at + 1) not in _THINGS
+            and not here & _LATER
+        )
+    if changes:
+        yield parsed.reading(start, Verb(verb.lemma, "implement", "own"), "what the software must not do")
 
 
 def _inner_question(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
@@ -911,6 +1011,8 @@ def _signalled(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         match = parsed.phrase(table.signals, i, end)
         if parsed.tokens[i].raw.endswith(("Error", "Exception")) and parsed.tokens[i].kind == "o":
             match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
+        if _HTTP_ERROR.match(parsed.tokens[i].raw) and parsed.word(i + 1) in table.boundaries:
+            match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
         if match:
             phrase, after = match
             modifier = phrase.action != "implement" and parsed.plain(after, end)
@@ -927,7 +1029,41 @@ def _signalled(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             i += 1
     head = parsed.head(start, end)[0]
     at_head = [r for last, r in found if last == head]
-    yield from at_head or [r for _, r in found]
+    yield from at_head or [r for _, r in found] or _wished(parsed, start, end)
+
+
+def _wished(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
+    """A change worded as a lack: "the button doesn't react", "more tests for the parser"."""
+    table = parsed.table
+    for i in range(start, end):
+        word, before, after = parsed.word(i), parsed.word(i - 1), parsed.word(i + 1)
+        if word in table.defects and i > start and after and after not in table.no_defects:
+            subject = parsed.word(i - 2) if word == "not" else before
+            if word == "not" and before not in table.aux and before != "cannot":
+                continue
+            told = subject in _TELLERS and not (word[:3] == "can" or before == "can")
+            named = parsed.tokens[i - (2 if word == "not" else 1)].kind in "on"
+            if told or not (named or (subject and subject not in table.no_subjects) or subject in _PRONOUNS):
+                continue
+            being = before in _BEING or word[:2] in ("is", "ar", "wa")
+            if being and not any(parsed.word(j).endswith(("ing", "ed", "ble", "wn")) for j in (i + 1, i + 2)):
+                continue
+            verb = parsed.verb(after)
+            if subject in _TELLERS and verb and verb.action == "analyze":
+                continue
+            yield parsed.reading(i, Verb(word, "implement", "signal"), "what the subject fails to do")
+            return
+        if (
+            word in table.behaves
+            and i > start
+            and before
+            and (before in ("it", "they") or before not in table.no_subjects)
+        ):
+            yield parsed.reading(i, Verb(word, "implement", "signal"), "what the subject does")
+            return
+        if word in table.wishes and i == start and after and not parsed.noun_action(parsed.head(i, end)[0]):
+            yield parsed.reading(i, Verb(word, "implement", "signal"), "something to be improved")
+            return
 
 
 def _mentioned(parsed: _Text, start: int, end: int) -> Iterator[Reading]:

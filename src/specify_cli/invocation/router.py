@@ -31,7 +31,7 @@ from specify_cli.invocation.reading import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from doctrine.agent_profiles.profile import AgentProfile
 
@@ -65,6 +65,39 @@ class RouterAmbiguityError(NamedTuple):
     suggestion: str = ""
 
 
+class PhraseIndex:
+    """Phrases by their first word.  A cell is cut when the table is read, a phrase when it is asked for."""
+
+    __slots__ = ("_cut", "_texts")
+
+    def __init__(self, rows: Iterable[tuple[str, str]], weight: str) -> None:
+        self._texts: dict[str, list[tuple[str, str, str]]] = {}
+        self._cut: dict[str, list[Phrase]] = {}
+        self.enter(rows, weight)
+
+    def enter(self, rows: Iterable[tuple[str, str]], weight: str) -> None:
+        """Add the phrases of rows; not after the first `get`."""
+        texts = self._texts
+        for action, cell in rows:
+            for text in (cell if cell.isascii() else fold(cell)).split(" | "):
+                first = text.partition(" ")[0]
+                if first in texts:
+                    texts[first].append((text, action, weight))
+                elif first:
+                    texts[first] = [(text, action, weight)]
+
+    def get(self, first: str) -> list[Phrase] | tuple[()]:
+        """The phrases that begin with a word, longest first."""
+        if first not in self._texts:
+            return ()
+        cut = self._cut.get(first)
+        if cut is None:
+            cut = [Phrase(tuple(text.split()), action, weight) for text, action, weight in self._texts[first]]
+            cut.sort(key=lambda p: (-len(p.words), p.words))
+            self._cut[first] = cut
+        return cut
+
+
 class RouterTable:
     """Everything the router knows about language, as frozen data with the digest of its bytes."""
 
@@ -75,21 +108,27 @@ class RouterTable:
         "assembling",
         "aux",
         "back_negations",
+        "behaves",
         "boundaries",
         "buildables",
         "commands",
         "conjunctions",
+        "containers",
         "data",
+        "defects",
+        "deliverables",
         "determiners",
         "digest",
         "document_words",
         "extensions",
         "finite",
         "follow",
+        "forbidden_behaviour",
         "foreign",
         "foreign_light",
         "foreign_nouns",
         "gerund_negators",
+        "halting",
         "homographs",
         "irregular",
         "language_names",
@@ -102,6 +141,8 @@ class RouterTable:
         "negation_phrases",
         "negations",
         "neutral_labels",
+        "no_defects",
+        "no_subjects",
         "not_typos",
         "noun_phrases",
         "nouns",
@@ -119,6 +160,7 @@ class RouterTable:
         "report_words",
         "review_objects",
         "review_question",
+        "review_questions",
         "role_actions",
         "role_verbs",
         "signals",
@@ -135,6 +177,7 @@ class RouterTable:
         "wh_aux",
         "wh_foreign",
         "wh_phrases",
+        "wishes",
     )  # fmt: skip
 
     def __init__(self, document: Mapping[str, object], data: bytes) -> None:
@@ -155,19 +198,9 @@ class RouterTable:
         def words(key: str) -> frozenset[str]:
             return frozenset(folded_words(cell(key)))
 
-        def phrases(*keys_and_weights: tuple[str, str]) -> dict[str, list[Phrase]]:
-            index: dict[str, list[Phrase]] = {}
-            for key, weight in keys_and_weights:
-                source = document[key]
-                for action, text in source.items() if isinstance(source, dict) else (("", str(source)),):
-                    for phrase in text.split(" | ") if text else ():
-                        parts = phrase.split() if phrase.isascii() else fold(phrase).split()
-                        if key == "aliases" and len(parts) == 1:
-                            continue
-                        index.setdefault(parts[0], []).append(Phrase(tuple(parts), action, weight))
-            for found in index.values():
-                found.sort(key=lambda p: (-len(p.words), p.words))
-            return index
+        def phrases(key: str, weight: str) -> PhraseIndex:
+            source = document[key]
+            return PhraseIndex(source.items() if isinstance(source, dict) else (("", str(source)),), weight)
 
         def by_word(key: str) -> dict[str, str]:
             return {word: action for action, text in rows(key).items() for word in folded_words(text)}
@@ -183,29 +216,33 @@ class RouterTable:
                     self.verbs[word] = Verb(word, action, "alias")
         self.irregular = dict(pair.split("=") for pair in cell("irregular").split())
         self.foreign = by_word("foreign")
-        self.phrases = phrases(("aliases", "alias"), ("phrases", "own"), ("foreign_phrases", "own"))
+        self.phrases = phrases("phrases", "own")
+        self.phrases.enter(((a, t) for a, words in self.aliases.items() for t in words if " " in t), "alias")
+        self.phrases.enter(rows("foreign_phrases").items(), "own")
         self.objects = {
             verb: {word: action for action, text in row.items() for word in text.split()}
             for verb, row in document["objects"].items()  # type: ignore[attr-defined]
         }
         self.nouns = by_word("nouns")
-        self.noun_phrases = phrases(("noun_phrases", "own"))
+        self.noun_phrases = phrases("noun_phrases", "own")
         self.foreign_nouns = by_word("foreign_nouns")
-        self.signals = phrases(("signals", "signal"))
+        self.signals = phrases("signals", "signal")
         self.prefixes = by_word("prefixes")
         self.commands = by_word("commands")
         self.role_verbs = {role: tuple(text.split()) for role, text in rows("role_verbs").items()}
         self.action_roles = {action: tuple(text.split()) for action, text in rows("action_roles").items()}
         self.role_actions = {role: action for action, roles in self.action_roles.items() for role in roles}
-        self.openers = phrases(("openers", ""))
-        self.wh_phrases = phrases(("wh_phrases", ""))
-        self.negation_phrases = phrases(("negation_phrases", ""))
-        self.predicate_phrases = phrases(("predicate_phrases", ""))
+        self.review_questions = phrases("review_questions", "")
+        self.openers = phrases("openers", "")
+        self.wh_phrases = phrases("wh_phrases", "")
+        self.negation_phrases = phrases("negation_phrases", "")
+        self.predicate_phrases = phrases("predicate_phrases", "")
         self.stop_words = words("stop_words")
         self.leadins = words("leadins")
         self.determiners = words("determiners")
         self.markers = words("objects_markers")
         self.boundaries = words("boundaries")
+        self.no_subjects = self.leadins | self.boundaries | self.determiners
         self.subordinators = words("subordinators")
         self.regions = words("regions")
         self.conjunctions = words("conjunctions")
@@ -221,6 +258,14 @@ class RouterTable:
         self.strict_aux = words("strict_aux")
         self.politely = words("politely")
         self.finite = words("finite")
+        self.containers = words("containers")
+        self.halting = words("halting")
+        self.deliverables = words("deliverables") | words("buildables")
+        self.behaves = words("behaves")
+        self.forbidden_behaviour = words("forbidden_behaviour")
+        self.defects = words("defects")
+        self.no_defects = words("no_defects")
+        self.wishes = words("wishes")
         self.predicates = words("predicates")
         self.preparatory = words("preparatory")
         self.preparatory_phrases = frozenset(cell("preparatory_phrases").split(" | "))
@@ -398,6 +443,7 @@ _CRITERIA = (
     "specialization",
     "project language",
     "routing priority",
+    "its own verb",
     "generalist",
     "first role",
     "project profile",
@@ -412,10 +458,23 @@ class _Choice(NamedTuple):
     considered: tuple[dict[str, object], ...]
 
 
+def _claims(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
+    """Does a profile name this verb as its own.  The verbs of the contract are every shipped profile's."""
+    verb = table.verbs.get(lemma)
+    if profile.origin != "project" and not (verb and verb.weight == "own"):
+        return False
+    return any(fold(word) == lemma for word in profile.canonical_verbs)
+
+
 def _choose(
-    pool: Sequence[AgentProfile], evidence: _Evidence, facts: ProjectFacts, table: RouterTable, role: str
+    pool: Sequence[AgentProfile],
+    evidence: _Evidence,
+    facts: ProjectFacts,
+    table: RouterTable,
+    role: str,
+    lemma: str = "",
 ) -> _Choice:
-    """The best of several profiles of one role: request, project languages, priority, generalist, home."""
+    """The best of several profiles of one role: request, project languages, priority, verb, generalist, home."""
     standings = [_standing(p, evidence, facts, table) for p in sorted(pool, key=lambda p: p.profile_id)]
 
     own = any(p.origin == "project" for p in pool)
@@ -433,7 +492,8 @@ def _choose(
             if own or (general < 2 and touched <= 0 and lean <= 0):
                 priority = min(priority, _ORDINARY_PRIORITY)
         first = int(role in p.roles[:1])
-        return (touched, home * (touched > 0), s.request, lean, priority, general, first, home)
+        claims = int(_claims(p, lemma, table))
+        return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
 
     best = max(key(s) for s in standings)
     winners = [s for s in standings if key(s) == best]
@@ -482,13 +542,13 @@ class _Router:
             actions = [verb.action for verb in verbs if verb and verb.weight == "alias"] or ["implement"]
         return tuple(dict.fromkeys(actions))
 
-    def choose(self, action: str, pool: Sequence[AgentProfile] | None = None) -> _Choice:
+    def choose(self, action: str, pool: Sequence[AgentProfile] | None = None, lemma: str = "") -> _Choice:
         """The profile for an action: the roles of its row in order, then profiles that name it as a verb."""
         candidates = self.allowed if pool is None else pool
         for role in self.table.action_roles[action]:
             serving = [p for p in candidates if role in p.roles]
             if serving:
-                return _choose(serving, self.evidence, self.facts, self.table, role)
+                return _choose(serving, self.evidence, self.facts, self.table, role, lemma)
         names = {action, *(self.table.aliases[action])}
         speaking = [p for p in candidates if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}]
         if speaking:
@@ -565,7 +625,7 @@ def _decided(router: _Router, readings: tuple[Reading, ...]) -> RouterDecision |
             "Pick one of the candidates, or split the request into one for each action.",
         )
     reading = readings[0]
-    choice = router.choose(reading.action)
+    choice = router.choose(reading.action, lemma=reading.lemma)
     if not choice.winners:
         return RouterAmbiguityError(
             "ROUTER_NO_MATCH",
@@ -628,7 +688,11 @@ def _by_profile_words(router: _Router, read: Read) -> RouterDecision | RouterAmb
         owners = next((verbs[form] for form in lemmas(word) if form in verbs), [])
         if owners and not any(form in router.table.verbs for form in lemmas(word)):
             return _nominated(router, read, owners, word, "verb of a profile", "own")
-    points = {p.profile_id: _keywords(p, router.evidence) for p in router.allowed}
+    if read.forbidden:
+        return _no_match(router)
+    # What is only named in code, a path or a quotation is the subject of a request and never its reason.
+    spoken = router.evidence._replace(stems=_stems(" ".join(read.words)))
+    points = {p.profile_id: _keywords(p, spoken) for p in router.allowed}
     best = max((score for score, _ in points.values()), default=0)
     if best:
         owners = [p for p in router.allowed if points[p.profile_id][0] == best]

@@ -14,6 +14,7 @@ from doctrine.agent_profiles.repository import AgentProfileRepository
 from specify_cli.invocation import router
 from specify_cli.invocation.router import (
     ACTIONS,
+    PhraseIndex,
     ProjectFacts,
     RouterAmbiguityError,
     RouterDecision,
@@ -194,6 +195,66 @@ def test_a_misspelt_leading_verb_says_how_it_was_read() -> None:
 @pytest.mark.parametrize("text", ["preview the page", "assets for the page", "product of two", "rewiev", "xinspect it"])
 def test_a_word_that_only_resembles_a_verb_is_not_read_as_one(text: str) -> None:
     assert asked(text) == "ROUTER_NO_MATCH"
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u00ad", "\ufeff", "\u2060"])
+def test_a_character_nobody_sees_does_not_hide_a_verb(mark: str) -> None:
+    assert asked(f"{mark}re{mark}view the page") == "review"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "rule"),
+    [
+        ("the avatar does not wobble", "what the subject fails to do"),
+        ("the avatar isn't shown", "what the subject fails to do"),
+        ("I can't export my invoices", "what the subject fails to do"),
+        ("the mail check rejects plus signs", "what the subject does"),
+        ("never return null from the loader", "what the software must not do"),
+        ("more tests for the loader", "something to be improved"),
+    ],
+)
+def test_a_lack_is_work_to_do_and_says_so(request_text: str, rule: str) -> None:
+    assert (decided(request_text).action, decided(request_text).rule) == ("implement", rule)
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "it doesn't matter",
+        "I don't know the author",
+        "the plan is not good",
+        "never return",
+        "don't send it",
+        "don't print anything",
+        "don't deploy the loader",
+        "I like trains",
+        "WP03 is merged",
+        "what a lovely page",
+        "stop",
+        "cancel that",
+        "do it",
+    ],
+)
+def test_a_remark_is_no_request(request_text: str) -> None:
+    assert asked(request_text) == "ROUTER_NO_MATCH"
+
+
+def test_what_is_already_done_gives_way_to_what_is_asked() -> None:
+    assert asked("just pushed the branch - review it when you can") == "review"
+
+
+def test_a_question_gives_way_to_an_order_in_a_later_sentence() -> None:
+    assert tuple(map(asked, ("Why does it hang? Fix it.", "Why does it hang? Check the logs."))) == (
+        "implement",
+        "analyze",
+    )
+
+
+def test_a_phrase_index_gives_the_longest_phrase_first() -> None:
+    index = PhraseIndex([("plan", "map out | map"), ("analyze", "map out why")], "own")
+
+    assert [" ".join(phrase.words) for phrase in index.get("map")] == ["map out why", "map out", "map"]
+    assert index.get("nap") == ()
 
 
 # --- an explicit profile -----------------------------------------------------------------------------------

@@ -126,6 +126,36 @@ def test_a_shipped_specialist_outside_its_field_does_not_outrank_the_generalist(
     assert chosen("review the PR", [REVIEWER, GUARD]) == "reviewer"
 
 
+def test_among_equals_the_profile_that_names_the_verb_wins() -> None:
+    coder = profile("coder", "IMPLEMENTER", canonical_verbs=("implement", "fix"), origin="project")
+    releaser = profile("releaser", "IMPLEMENTER", canonical_verbs=("Deploy",), origin="project")
+    team = [coder, releaser]
+
+    assert (chosen("deploy WP03", team), chosen("fix WP03", team), chosen("write WP03", team)) == (
+        "releaser",
+        "coder",
+        "ROUTER_AMBIGUOUS",
+    )
+
+
+def test_a_verb_of_the_contract_does_not_prefer_a_shipped_profile_that_names_it() -> None:
+    mender = profile("mender", "IMPLEMENTER", canonical_verbs=("fix", "debug"), domain_keywords=("crash",))
+
+    assert (chosen("fix WP03", [GENERAL, mender]), chosen("debug WP03", [GENERAL, mender])) == ("general", "mender")
+
+
+def test_a_keyword_in_a_path_or_in_code_does_not_make_a_request() -> None:
+    assert (chosen("src/migration.md", TEAM), chosen("see `migration`", TEAM), chosen("migration", TEAM)) == (
+        "ROUTER_NO_MATCH",
+        "ROUTER_NO_MATCH",
+        "data",
+    )
+
+
+def test_a_keyword_does_not_turn_a_prohibition_into_a_request() -> None:
+    assert chosen("don't fix the auth tokens", TEAM) == "ROUTER_NO_MATCH"
+
+
 def test_a_profile_with_keywords_only_is_more_general_than_one_of_a_language() -> None:
     words = profile("words", "IMPLEMENTER", domain_keywords=("parser",))
     tongue = profile("tongue", "IMPLEMENTER", languages=("python",))
