@@ -230,6 +230,31 @@ class Reindexed(_Shape):
     index: str
 
 
+class Brief(_Shape):
+    """Printed by intake."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Ailment(_Shape):
+    """One thing that is wrong, and what mends it."""
+
+    code: str
+    severity: Literal["error", "warning", "info"]
+    path: str
+    message: str
+    repair: str
+
+
+class DoctorReport(_Shape):
+    """Printed by doctor."""
+
+    ok: bool
+    ailments: list[Ailment]
+
+
 class Error(BaseModel):
     """The object on stderr when a command with --json is refused."""
 
@@ -253,6 +278,8 @@ SHAPES: dict[str, type[BaseModel]] = {
     "charter-context": CharterContext,
     "initialised": Initialised,
     "reindexed": Reindexed,
+    "brief": Brief,
+    "doctor-report": DoctorReport,
     "error": Error,
 }
 

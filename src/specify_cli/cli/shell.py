@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.executor import Actor, Caller
+from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.invocation.errors import CallerError, EnvironmentFault
 
 _STDIN_LIMIT = 8 * 1024 * 1024
 # harness → the variables by which it can be told, the session's own id first.
@@ -20,8 +20,13 @@ _HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def here() -> str:
-    """The folder the command was typed in."""
-    return os.getcwd()
+    """The folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is gone."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"the current folder cannot be found: {error.strerror}", "cd into the project"
+        ) from error
 
 
 def home() -> str | None:
@@ -34,6 +39,8 @@ def request_text(words: object) -> str:
     """The request from the command line's words, or from stdin where it is `-`."""
     given = [str(word) for word in words] if isinstance(words, list) else [str(words)]
     if given == ["-"]:
+        if sys.stdin is None:
+            raise CallerError("REQUEST_INVALID", "stdin is closed", "spec-kitty do - < request.txt")
         data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
         try:
             return data.decode("utf-8")

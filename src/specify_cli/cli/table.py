@@ -212,6 +212,22 @@ COMMANDS: tuple[Command, ...] = (
         "0 ok · 2 usage",
     ),
     Command(
+        ("intake",),
+        f"{_MODULE}.intake:intake",
+        "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
+        (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"), _JSON),
+        ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
+        "0 kept · 1 refused · 2 usage",
+    ),
+    Command(
+        ("doctor",),
+        f"{_MODULE}.doctor:doctor",
+        "What is wrong in this project, and the command that mends it; changes nothing.",
+        (_JSON,),
+        ("spec-kitty doctor",),
+        "0 no error · 1 an error was found · 2 usage",
+    ),
+    Command(
         ("schema",),
         f"{_MODULE}.schema:schema",
         "Print a JSON Schema by name; without a name, the names.",
@@ -273,7 +289,7 @@ def _take(values: Values, param: Param, text: str) -> bool:
         return False
     value: str | int = text
     if param.integer:
-        if not text.isascii() or not text.isdigit():
+        if not text.isascii() or not text.isdigit() or len(text) > 9:
             return False
         value = int(text)
     held = values[param.name]

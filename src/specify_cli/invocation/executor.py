@@ -19,8 +19,9 @@ from charter.context import build_charter_context
 from doctrine.load import GRAPH_FILE
 from specify_cli import VERSION
 from specify_cli.invocation import durable, layout, snapshot, tiers
+from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.invocation.capture import NO_RULES, Redacted, redact
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.project import Project, load_project, valid_request
@@ -47,28 +48,20 @@ if TYPE_CHECKING:
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
 INLINE_REQUEST = 1024 * 1024 + 256 * 1024
-INLINE_TEXT = 32 * 1024
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _COMMAND_LIMIT = 200
-
-
-class Actor(NamedTuple):
-    """Who asked. `actor_type` is human, llm or service."""
-
-    actor_id: str
-    actor_type: str
-    provider: str | None = None
-    model: str | None = None
-    tool: str | None = None
-
-
-class Caller(NamedTuple):
-    """What the shell knows of the one who asked; the library reads no environment."""
-
-    actor: Actor = Actor("unknown", "service")
-    session: Mapping[str, str] | None = None
-    traceparent: str | None = None
+_DRAWS = 100
+# What would point git at another repository than the project's.
+_GIT_POINTERS = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+}
 
 
 class CloseContract(NamedTuple):
@@ -176,6 +169,8 @@ def _picking_command(verb: str, profile_id: str, request: str) -> str:
     from shlex import quote
 
     text = quote(request.strip()) if len(request) <= _COMMAND_LIMIT and request.isprintable() else "-"
+    if text.startswith("-") and text != "-":
+        text = f"-- {text}"
     if verb == "ask":
         return f"spec-kitty ask {profile_id} {text}"
     return f"spec-kitty {verb} --profile {profile_id} {text}"
@@ -204,6 +199,10 @@ class ProfileInvocationExecutor:
 
         Raises InvocationError; nothing is recorded then and no context is given out.
         """
+        if verb not in tiers.MODE_OF_VERB:
+            raise _bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
+        if caller.actor.actor_type not in ACTOR_TYPES:
+            raise _bad_value("actor_type", ACTOR_TYPES, caller.actor.actor_type)
         # 1. The id and the moment are fixed before anything can fail, so both mean "asked".
         millis = self._millis()
         invocation_id = self._ulid(millis)
@@ -218,6 +217,7 @@ class ProfileInvocationExecutor:
             request=routed.request.text,
             mark_loaded=False,
             cache=routed.cache,
+            settings=project.config.document,
         )
         # 4. Fix what the decision depended on.
         taken = _snapshot(routed, context)
@@ -229,7 +229,7 @@ class ProfileInvocationExecutor:
         request_object = _oversize(routed.request.text)
         objects.put(taken.members, (taken.manifest, text, *([] if request_object is None else [request_object])))
         # 6. The record: all first lines, created whole under its final name.
-        while True:
+        for _ in range(_DRAWS):
             bodies = _first_lines(routed, context, taken, invocation_id, millis, verb, profile, caller)
             data, _ = chain(genesis_tip(), invocation_id, bodies)
             name = layout.record_name(decision.profile_id, invocation_id)
@@ -238,6 +238,12 @@ class ProfileInvocationExecutor:
                 break
             except FileExistsError:
                 invocation_id = self._ulid(millis)
+        else:
+            raise EnvironmentFault(
+                "WRITE_FAILED",
+                f"{_DRAWS} ids drawn one after another were all taken",
+                "look at the source of randomness of this machine",
+            )
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
@@ -280,7 +286,8 @@ class ProfileInvocationExecutor:
                 f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}",
             )
         kept = None if evidence is None else _read_evidence(project.root, evidence, allow_outside)
-        linked = [_artifact_digest(project.root, path) for path in artifacts]
+        evidence_name = "" if evidence is None else _recordable(os.path.basename(evidence))
+        linked = dict(_artifact_digest(project.root, path) for path in artifacts)
         sha = None if commit is None else _known_commit(project.root, commit)
         # 3. The evidence object is durable before a line names it.
         if kept is not None:
@@ -295,7 +302,7 @@ class ProfileInvocationExecutor:
                 return []
             won = True
             links: list[Body] = [
-                {"event": "artifact_link", "at": now, "ref": ref, "digest": found} for ref, found in linked
+                {"event": "artifact_link", "at": now, "ref": ref, "digest": found} for ref, found in linked.items()
             ]
             if sha is not None:
                 links.append({"event": "commit_link", "at": now, "sha": sha})
@@ -307,7 +314,7 @@ class ProfileInvocationExecutor:
                 "evidence_ref": None if kept is None else digest(kept),
             }
             if kept is not None:
-                closing["evidence_name"] = os.path.basename(str(evidence))
+                closing["evidence_name"] = evidence_name
                 closing["evidence_size"] = len(kept)
             return [*links, closing]
 
@@ -315,8 +322,7 @@ class ProfileInvocationExecutor:
         if not won:
             return _already(project, records, objects, place)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
-        done = _completion(place, records, already=False)
-        return done._replace(published=_project(project, records, objects, place))
+        return _projected(_completion(place, records, already=False), project, records, objects, place)
 
     def _millis(self) -> int:
         return self._clock() // 1_000_000
@@ -403,7 +409,7 @@ def _first_lines(
         "request_text": text if request_object is None else _preview(text),
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
-        "actor": {key: value for key, value in caller.actor._asdict().items() if value is not None},
+        "actor": {key: _scalar_text(value) for key, value in caller.actor._asdict().items() if value is not None},
         "mode_of_work": tiers.MODE_OF_VERB[verb],
         "router_confidence": decision.confidence,
         "match_reason": decision.match_reason,
@@ -428,7 +434,7 @@ def _first_lines(
     if requested_profile is not None:
         started["requested_profile"] = requested_profile
     if caller.session is not None:
-        started["session"] = dict(caller.session)
+        started["session"] = {key: _scalar_text(value) for key, value in caller.session.items()}
     if routed.request.counts:
         started["redactions"] = routed.request.counts
     reference: Body = {
@@ -452,12 +458,14 @@ def _first_lines(
     }
     if context.error is not None:
         response["error"] = context.error
+    elif inputs.charter_state == "unreadable":
+        response["error"] = f"charter unreadable: {'; '.join(context.warnings)}"
     query = context.query
     request: Body = {
         "event": "retrieval_request",
         "at": at,
         "request_id": "context",
-        "query": query if len(query.encode("utf-8")) <= INLINE_TEXT else _preview(query),
+        "query": query,
         "query_hash": digest(query.encode("utf-8")),
         "config": context.config,
         "corpus": corpus,
@@ -465,10 +473,15 @@ def _first_lines(
     return [started, reference, request, response]
 
 
+def _scalar_text(text: str) -> str:
+    """Text from outside as valid Unicode: what is none is replaced, because an actor never blocks a record."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _trace_id(traceparent: str | None, invocation_id: str) -> str:
     """The trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
-    if match is not None and match.group(1) != "0" * 32 and not (traceparent or "").startswith("ff"):
+    if match is not None:
         return match.group(1)
     return f"{number_of(invocation_id):032x}"
 
@@ -513,9 +526,18 @@ def _bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
 
 
 def _already(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> Completion:
-    found = _completion(place, records, already=True)
-    published = _project(project, records, objects, place)
-    return found._replace(published=published)
+    return _projected(_completion(place, records, already=True), project, records, objects, place)
+
+
+def _projected(
+    done: Completion, project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
+) -> Completion:
+    """The completion with its projections made; one that fails is a warning, for the record is closed."""
+    try:
+        return done._replace(published=_project(project, records, objects, place))
+    except (InvocationError, OSError) as error:
+        warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
+        return done._replace(warnings=(*done.warnings, warning))
 
 
 def _completion(place: Place, records: FileRecordStore, *, already: bool) -> Completion:
@@ -549,7 +571,7 @@ def _project(project: Project, records: FileRecordStore, objects: FileObjectStor
     record = fold(records.read(place))
     if record is not None and record.completed is not None and record.sealed:
         evidence = record.completed.get("evidence_ref")
-        if evidence is not None:
+        if evidence is not None and not _has_evidence(project.root, place.invocation_id):
             name = str(record.completed.get("evidence_name", "evidence"))
             data = objects.get(str(evidence))
             documents = {
@@ -559,11 +581,24 @@ def _project(project: Project, records: FileRecordStore, objects: FileObjectStor
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
             from specify_cli.invocation.invocations import reached_objects, verify_place
+            from specify_cli.invocation.verify import OF_THE_LINES
 
-            named = verify_place(project, place).objects
-            objects.publish([item.digest for item in reached_objects(objects, named) if item.code is None])
+            report = verify_place(project, place)
+            damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
+            if damage:
+                raise StoredDataError(
+                    "RECORD_DAMAGED",
+                    f"{place.path} is not published: verify finds {', '.join(sorted(set(damage)))}",
+                    f"spec-kitty invocations verify {place.invocation_id}",
+                )
+            objects.publish([item.digest for item in reached_objects(objects, report.objects) if item.code is None])
             return records.publish(place)
     return None
+
+
+def _has_evidence(root: str, invocation_id: str) -> bool:
+    folder = f"{root}/{layout.evidence_folder(invocation_id)}"
+    return all(os.path.lexists(f"{folder}/{name}") for name in ("evidence.md", "record.json"))
 
 
 def _write_evidence(root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]) -> None:
@@ -608,7 +643,19 @@ def _artifact_digest(root: str, path: str) -> tuple[str, str]:
             f"{path} lies outside the project {root}; an artifact is a file of the project",
             "move it into the project, or hand it over with --evidence --allow-outside",
         )
-    return relative.encode("utf-8", "replace").decode("utf-8"), data.decode("ascii")
+    return _recordable(relative), data.decode("ascii")
+
+
+def _recordable(name: str) -> str:
+    """A file's name as UTF-8 text, whatever the locale took it for."""
+    try:
+        return os.fsencode(name).decode("utf-8")
+    except UnicodeError as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"the file name {name!r} is not UTF-8; a record holds text only",
+            "rename the file, then run the command again",
+        ) from error
 
 
 def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -> bytes:
@@ -654,7 +701,8 @@ def _known_commit(root: str, name: str) -> str:
     )
     if name.startswith("-") or not name.strip() or not name.isprintable():
         raise unknown
-    environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    environment = {key: value for key, value in os.environ.items() if key not in _GIT_POINTERS}
+    environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
     argv = ["git", "-C", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
     try:
         answer = subprocess.run(

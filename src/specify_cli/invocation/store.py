@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -24,7 +25,7 @@ MAX_OBJECT = 64 * 1024 * 1024
 SETTLED_SECONDS = 60.0
 
 _WINDOW = 64 * 1024
-_GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
+GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
 _IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
 
@@ -45,19 +46,9 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A record under its writer's lock: its last line, and its first one for who asks for it."""
+    """A record under its writer's lock, by its last line."""
 
-    place: Place
     tip: Tip
-    read_head: Callable[[], bytes]
-
-    @property
-    def started(self) -> Mapping[str, object]:
-        """The fields of the first line. Raises StoredDataError RECORD_DAMAGED."""
-        fields = open_line(self.read_head()).fields
-        if fields is None:
-            raise _refused(self.place, Refusal("RECORD_DAMAGED", "its first line cannot be read"))
-        return fields
 
 
 Compose = Callable[[Held], Sequence[Body]]
@@ -78,9 +69,6 @@ class RecordStore(Protocol):
         `compose` may raise to refuse; nothing is written then. Raises StoredDataError RECORD_DAMAGED,
         RECORD_UNSEALED, FORMAT_TOO_NEW.
         """
-
-    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
-        """The place of a record whose profile is one of these, without listing a folder."""
 
 
 class ObjectStore(Protocol):
@@ -106,12 +94,12 @@ def _refused(place: Place, refusal: Refusal) -> StoredDataError:
     )
 
 
-def _compose(place: Place, plan: AppendPlan, read_head: Callable[[], bytes], compose: Compose) -> tuple[bytes, Tip]:
+def _compose(place: Place, plan: AppendPlan, compose: Compose) -> tuple[bytes, Tip]:
     """The bytes to append and the new tip: the one decision both stores share."""
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
-    bodies = compose(Held(place, plan.tip, read_head))
+    bodies = compose(Held(plan.tip))
     if not bodies:
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)
@@ -139,16 +127,9 @@ class MemoryRecordStore:
         plan = plan_append(data, place.invocation_id, at)
         if isinstance(plan, Refusal):
             raise _refused(place, plan)
-        added, tip = _compose(place, plan, lambda: data[: data.index(b"\n")], compose)
+        added, tip = _compose(place, plan, compose)
         self.records[place.name] = data + added
         return tip
-
-    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
-        for profile_id in profile_ids:
-            name = layout.record_name(profile_id, invocation_id)
-            if name in self.records:
-                return Place(layout.RECORDS, name, invocation_id, profile_id)
-        return None
 
 
 class MemoryObjectStore:
@@ -200,14 +181,18 @@ class FileRecordStore:
                 os.close(fd)
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        if place.folder == layout.OLDER_RECORDS:
+            raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
         with durable.folder(self.root, place.folder) as folder_fd:
             try:
                 fd = self._hold(folder_fd, place)
-            except PermissionError as error:
+            except FileNotFoundError:
+                raise
+            except OSError as error:
                 raise durable.write_failed(place.path, error) from error
             try:
                 plan = self._plan(fd, place, at)
-                data, tip = _compose(place, plan, lambda: _first_line(fd), compose)
+                data, tip = _compose(place, plan, compose)
                 if data:
                     durable.append(fd, data, sync=sync)
                 return tip
@@ -240,16 +225,10 @@ class FileRecordStore:
         if isinstance(plan, Refusal) and start:
             plan = plan_append(durable.read_all(fd), place.invocation_id, at)
         if isinstance(plan, Refusal):
+            if plan.code == "RECORD_UNSEALED" and open_line(_first_line(fd)).seal is not None:
+                plan = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
             raise _refused(place, plan)
         return plan
-
-    def find(self, invocation_id: str, profile_ids: Sequence[str]) -> Place | None:
-        names = [(layout.record_name(profile_id, invocation_id), profile_id) for profile_id in profile_ids]
-        for folder in (layout.RECORDS, layout.trail_folder(invocation_id)):
-            for name, profile_id in names:
-                if os.path.lexists(f"{self.root}/{folder}/{name}"):
-                    return Place(folder, name, invocation_id, profile_id)
-        return None
 
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail if it is not there; the path of the copy if made now.
@@ -262,7 +241,7 @@ class FileRecordStore:
         data = self.read(place)
         try:
             with durable.folder(self.root, folder, create=True) as fd:
-                self.shield_folder(layout.TRAIL, {".gitattributes": _GITATTRIBUTES})
+                self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
                 durable.create_exclusive(fd, place.name, data, durable.SHARED)
         except FileExistsError:
             return None
@@ -272,21 +251,48 @@ class FileRecordStore:
 
     def _shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
-        ignore = _IGNORE_ALL if self.trail == "private" else _IGNORE_DERIVED
-        self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": _GITATTRIBUTES})
-        if self.trail == "committed":
-            self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
-            self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
+        private = self.trail == "private"
+        ignore = _IGNORE_ALL if private else _IGNORE_DERIVED
+        self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
+        # These two hold whatever a checkout makes of the files above.
+        self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
+        self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
+        if private:
+            self.shield_folder(layout.OBJECTS, {".gitignore": _IGNORE_ALL})
+        elif os.path.lexists(f"{self.root}/{layout.OBJECTS}/.gitignore"):
+            self._withdraw_private_objects()
+
+    def _withdraw_private_objects(self) -> None:
+        """After a change from private to committed: what only private records name leaves the tracked folder.
+
+        The folder's own `.gitignore` hides everything until the last object has moved, so a crash here
+        exposes nothing and the next start goes on.
+        """
+        from specify_cli.invocation.invocations import objects_of_trail
+
+        public = objects_of_trail(self.root)
+        with durable.folder(self.root, layout.OBJECTS) as objects_fd:
+            for shard in sorted(name for name in os.listdir(objects_fd) if len(name) == 2):
+                with (
+                    durable.folder(self.root, f"{layout.OBJECTS}/{shard}") as old,
+                    durable.folder(self.root, f"{layout.LOCAL_OBJECTS}/{shard}", create=True) as new,
+                ):
+                    for name in sorted(os.listdir(old)):
+                        if shard + name not in public:
+                            os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
+                    os.fsync(new)
+                    os.fsync(old)
+            os.unlink(".gitignore", dir_fd=objects_fd)
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes]) -> None:
         """Give a folder its nested git files where they are absent or differ."""
         with durable.folder(self.root, relative, create=True) as fd:
             for name, content in files.items():
-                if _small_file(fd, name) != content:
+                if small_file(fd, name) != content:
                     durable.replace(fd, name, content, durable.SHARED, sync=False)
 
 
-def _small_file(folder_fd: int, name: str) -> bytes | None:
+def small_file(folder_fd: int, name: str) -> bytes | None:
     """The first bytes of a plain file; None for anything else, which a replace then takes the place of."""
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
@@ -312,7 +318,8 @@ class FileObjectStore:
 
     def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
         try:
-            self._put_group(members, settle=False)
+            known = all(self._holds(data) for data in roots)
+            self._put_group(members, settle=not known)
             self._put_group(roots, settle=True)
         except OSError as error:
             raise durable.write_failed(self.folder, error) from error
@@ -332,14 +339,15 @@ class FileObjectStore:
         """Write all, fsync all, link all, then fsync each folder once.
 
         A root that is already there proves its members durable, because it was linked after their folders
-        were fsynced; its own entry is settled here if it is younger than the file system's flush.
+        were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
+        writer that made it may not have come to that.
         """
         absent: dict[str, bytes] = {}
         young: set[str] = set()
         for data in blobs:
             name = digest(data)
             state = self._present(name)
-            if state is None:
+            if state is None or state.st_size != len(data) or not stat.S_ISREG(state.st_mode):
                 absent[name] = data
             elif settle and time.time() - state.st_ctime < SETTLED_SECONDS:
                 young.add(name[:2])
@@ -354,11 +362,13 @@ class FileObjectStore:
                 fd = folders[name[:2]]
                 staged.append((name, fd, durable.Staged(fd, data, mode)))
             while staged:
-                name, _, file = staged.pop(0)
+                name, fd, file = staged.pop(0)
                 try:
                     file.publish(name[2:])
                 except FileExistsError:
-                    pass
+                    # Another writer was first, or what has the name is not the object: then it gives way.
+                    if not self._holds(absent[name]):
+                        durable.replace(fd, name[2:], absent[name], mode)
             for fd in folders.values():
                 os.fsync(fd)
         finally:
@@ -366,6 +376,19 @@ class FileObjectStore:
                 file.discard()
             for fd in folders.values():
                 os.close(fd)
+
+    def _holds(self, data: bytes) -> bool:
+        """Whether these bytes are in the folder under their name, read and compared."""
+        shard, rest = layout.object_parts(digest(data))
+        try:
+            with durable.folder(self.root, f"{self.folder}/{shard}") as folder_fd:
+                fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, rest)
+                try:
+                    return os.fstat(fd).st_size == len(data) and durable.read_all(fd) == data
+                finally:
+                    os.close(fd)
+        except (FileNotFoundError, InvocationError):
+            return False
 
     def _present(self, name: str) -> os.stat_result | None:
         shard, rest = layout.object_parts(name)
@@ -392,14 +415,6 @@ class FileObjectStore:
                     "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
                 ) from error
         raise _missing(digest)
-
-    def state_of(self, digest: str) -> str:
-        """`whole`, `missing` or `altered`: what verify needs to know of an object."""
-        try:
-            self.get(digest)
-        except InvocationError as error:
-            return "missing" if error.code == "OBJECT_MISSING" else "altered"
-        return "whole"
 
 
 def _checked(name: str, data: bytes) -> bytes:

@@ -1,0 +1,33 @@
+"""doctor: what is wrong here and the command that mends it."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.doctor import examine
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.verify import ERROR
+
+_LISTED = 20
+
+
+def doctor(values: Values) -> int:
+    """Name every ailment; 1 if one is an error."""
+    project, cache = load_project(shell.here(), shell.home())
+    found = list(examine(project, cache))
+    errors = sum(item.severity == ERROR for item in found)
+    if values["json"]:
+        write_json({"ok": errors == 0, "ailments": [item.as_value() for item in found]})
+        return 1 if errors else 0
+    lines: list[str] = []
+    shown: dict[str, int] = {}
+    for item in found:
+        shown[item.code] = shown.get(item.code, 0) + 1
+        if shown[item.code] <= _LISTED:
+            lines.append(f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}")
+            lines.append(f"  next: {one_line(item.repair)}")
+    lines += [f"  … and {count - _LISTED} more {code}" for code, count in shown.items() if count > _LISTED]
+    lines.append("nothing is wrong" if not found else f"{errors} of {len(found)} are errors")
+    write_text("\n".join(lines))
+    return 1 if errors else 0

@@ -1,0 +1,63 @@
+"""intake: keep a brief for later, without starting anything."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.capture import NO_RULES, redact
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.project import load_project, valid_request
+from specify_cli.invocation.ulid import new_ulid
+
+
+def intake(values: Values) -> int:
+    """Store a brief under `.kittify/intake/`; no record is written and nothing is routed."""
+    source = str(values["brief"])
+    text = valid_request(shell.request_text("-") if source == "-" else _read(source))
+    data = redact(text, NO_RULES).text.encode("utf-8")
+    project, _ = load_project(shell.here(), shell.home())
+    name = f"{new_ulid(time.time_ns() // 1_000_000, os.urandom(10))}.md"
+    try:
+        with durable.folder(project.root, layout.INTAKE, create=True) as fd:
+            durable.create_exclusive(fd, name, data, durable.SHARED)
+    except OSError as error:
+        raise durable.write_failed(f"{layout.INTAKE}/{name}", error) from error
+    value = {
+        "path": f"{layout.INTAKE}/{name}",
+        "bytes": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+    if values["json"]:
+        write_json(value)
+    else:
+        write_text(
+            f"kept: {value['path']} ({value['bytes']} bytes)\nstart on it with: spec-kitty do - < {value['path']}"
+        )
+    return 0
+
+
+def _read(path: str) -> str:
+    missing = CallerError(
+        "BRIEF_NOT_FOUND",
+        f"the brief {path!r} does not exist or is not a regular UTF-8 text file",
+        "spec-kitty intake brief.md, or pipe it: spec-kitty intake - < brief.md",
+    )
+    folder, name = os.path.split(os.path.abspath(path))
+    try:
+        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
+        finally:
+            os.close(folder_fd)
+        try:
+            return durable.read_all(fd).decode("utf-8")
+        finally:
+            os.close(fd)
+    except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError) as error:
+        raise missing from error

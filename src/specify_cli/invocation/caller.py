@@ -1,0 +1,26 @@
+"""Who asked, as the shell tells it; the library itself reads no environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+ACTOR_TYPES = ("human", "llm", "service")
+
+
+class Actor(NamedTuple):
+    """Who asked. `actor_type` is human, llm or service."""
+
+    actor_id: str
+    actor_type: str
+    provider: str | None = None
+    model: str | None = None
+    tool: str | None = None
+
+
+class Caller(NamedTuple):
+    """What the shell knows of the one who asked; the library reads no environment."""
+
+    actor: Actor = Actor("unknown", "service")
+    session: Mapping[str, str] | None = None
+    traceparent: str | None = None

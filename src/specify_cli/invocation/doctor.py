@@ -1,0 +1,150 @@
+"""What is wrong in a project, each with the command that mends it. Reads everything, changes nothing.
+
+Records are walked once, one at a time; what is kept of them is the set of objects they lead to.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from charter.context import load_inputs
+from specify_cli.invocation import durable, layout
+from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.invocations import reached_objects, verify_all
+from specify_cli.invocation.registry import ProfileRegistry
+from specify_cli.invocation.store import GITATTRIBUTES, FileObjectStore
+from specify_cli.invocation.ulid import millis_of
+from specify_cli.invocation.verify import ERROR, INFO, WARNING
+
+if TYPE_CHECKING:
+    from doctrine.load import ParseCache, Problem
+    from specify_cli.invocation.project import Project
+
+STALE_OPEN_HOURS = 24
+
+
+class Ailment(NamedTuple):
+    """One thing that is wrong: a code, how bad, where, what, and the command that mends it."""
+
+    code: str
+    severity: str
+    path: str
+    message: str
+    repair: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/doctor-report.json`."""
+        return self._asdict()
+
+
+def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:
+    """Everything that is wrong, cheapest checks first."""
+    yield from _sources(project, cache)
+    yield from _shields(project)
+    yield from _index(project)
+    yield from _records(project, clock() // 1_000_000)
+
+
+def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
+    for problem in ProfileRegistry(project.root, cache).problems:
+        yield _from_problem("BROKEN_PROFILE", problem)
+    inputs = load_inputs(project.root, cache)
+    for problem in inputs.problems:
+        yield _from_problem("BROKEN_SOURCE", problem)
+    if inputs.charter_state == "missing":
+        yield Ailment(
+            "NO_CHARTER",
+            INFO,
+            ".kittify/charter/charter.md",
+            "this project states no rules, so agents receive no governance context",
+            "spec-kitty charter synthesize",
+        )
+
+
+def _from_problem(code: str, problem: Problem) -> Ailment:
+    place = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
+    return Ailment(code, ERROR, place, problem.reason, problem.repair)
+
+
+def _shields(project: Project) -> Iterator[Ailment]:
+    folders = [layout.EVENTS, *([layout.TRAIL] if project.config.trail == "committed" else [])]
+    for folder in folders:
+        path = f"{folder}/.gitattributes"
+        if not os.path.isdir(f"{project.root}/{folder}"):
+            continue
+        try:
+            with open(f"{project.root}/{path}", "rb") as file:
+                kept = file.read(4096) == GITATTRIBUTES
+        except OSError:
+            kept = False
+        if not kept:
+            what = "missing or changed: git may convert line endings, which breaks seals"
+            yield Ailment("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
+
+
+def _index(project: Project) -> Iterator[Ailment]:
+    if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
+        return
+    index = Index(project.root)
+    try:
+        before = index.rows_recorded()
+        rows = len(index.reconcile())
+    except InvocationError as error:
+        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+        return
+    if before != rows:
+        what = f"it held {before} rows for {rows} records; it was made right by looking"
+        yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
+
+
+def _records(project: Project, now: int) -> Iterator[Ailment]:
+    objects = FileObjectStore(project.root)
+    reached: set[str] = set()
+    try:
+        for report in verify_all(project):
+            for found in report.findings:
+                if found.severity != INFO and found.code != "UNSEALED_RECORD" and found.code != "RECOVERED":
+                    yield Ailment(found.code, found.severity, found.file, found.message, found.repair)
+            reached.update(item.digest for item in reached_objects(objects, report.objects))
+            if report.sealed and report.status == "open" and report.invocation_id is not None:
+                hours = (now - millis_of(report.invocation_id)) // 3_600_000
+                if hours >= STALE_OPEN_HOURS:
+                    close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+                    yield Ailment(
+                        "LONG_OPEN",
+                        WARNING,
+                        report.file,
+                        f"open for {hours} hours",
+                        f"{close} --outcome abandoned",
+                    )
+    except InvocationError as error:
+        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+    yield from _leftovers(project, reached)
+
+
+def _leftovers(project: Project, reached: set[str]) -> Iterator[Ailment]:
+    for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+        for shard in _names(project.root, folder):
+            for name in _names(project.root, f"{folder}/{shard}"):
+                path = f"{folder}/{shard}/{name}"
+                if name.startswith(".tmp-"):
+                    yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+                elif shard + name not in reached:
+                    what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
+                    yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
+    for name in _names(project.root, layout.RECORDS):
+        if name.startswith(".tmp-"):
+            path = f"{layout.RECORDS}/{name}"
+            yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+
+
+def _names(root: str, folder: str) -> list[str]:
+    try:
+        with durable.folder(root, folder) as fd:
+            return sorted(os.listdir(fd))
+    except (FileNotFoundError, NotADirectoryError, InvocationError):
+        return []

@@ -1,0 +1,139 @@
+"""doctor names what is wrong and the command that mends it; intake keeps a brief and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from specify_cli.cli.shapes import schemas
+from specify_cli.invocation.doctor import examine
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.project import load_project
+from support import Cli
+
+RECORDS = ".kittify/events/profile-invocations"
+DAY = 86_400_000_000_000
+
+
+def _codes(cli: Cli) -> list[str]:
+    ran = cli("doctor", "--json")
+    jsonschema.validate(ran.json(), schemas()["doctor-report"])
+    assert ran.code == (0 if ran.json()["ok"] else 1)
+    return [item["code"] for item in ran.json()["ailments"]]
+
+
+def test_a_healthy_project_has_nothing(cli: Cli, chartered: Path) -> None:
+    done = cli("do", "implement WP03", "--json", cwd=chartered).json()
+    cli("profile-invocation", "complete", "--invocation-id", done["invocation_id"])
+    cli("invocations", "list")
+
+    assert _codes(cli) == []
+    assert cli("doctor").out == "nothing is wrong\n"
+
+
+def test_a_fresh_project_is_told_of_the_charter_and_is_left_alone(cli: Cli, project: Path) -> None:
+    assert _codes(cli) == ["NO_CHARTER"]
+    assert not (project / ".kittify").exists()
+
+
+def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    (chartered / ".kittify/profiles").mkdir()
+    (chartered / ".kittify/profiles/broken.agent.yaml").write_text("profile-id: [\n")
+    (chartered / ".kittify/charter/policy.yaml").write_text("rules: {")
+    (chartered / ".kittify/events/.gitattributes").unlink()
+    with (chartered / answer["record_path"]).open("ab") as file:
+        file.write(b'{"torn')
+    shard = chartered / ".kittify/events/objects/ab"
+    shard.mkdir(exist_ok=True)
+    (shard / ("0" * 62)).write_bytes(b"nobody's")
+    (shard / ".tmp-1").write_bytes(b"")
+    (chartered / RECORDS / ".tmp-2").write_bytes(b"")
+    (chartered / ".kittify/events/invocation-index.jsonl").write_bytes(b"")
+    ran = cli("doctor", "--json").json()
+
+    found = {item["code"] for item in ran["ailments"]}
+    assert found >= {
+        "BROKEN_PROFILE",
+        "BROKEN_SOURCE",
+        "GITATTRIBUTES",
+        "TORN_TAIL",
+        "DANGLING_OBJECT",
+        "LEFTOVER",
+        "STALE_INDEX",
+    }
+    assert all(item["repair"] for item in ran["ailments"])
+    assert not ran["ok"]
+    assert "broken.agent.yaml:2" in cli("doctor").out
+
+
+def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(chartered: Path, cli: Cli) -> None:
+    import time
+
+    then = time.time_ns() - 2 * DAY
+    one = ProfileInvocationExecutor(chartered, clock=lambda: then).invoke("implement WP03").invocation_id
+    project, cache = load_project(str(chartered))
+    (ailment,) = [item for item in examine(project, cache) if item.code == "LONG_OPEN"]
+    done = cli(*ailment.repair.split()[1:])
+
+    assert "48 hours" in ailment.message
+    assert done.code == 0
+    assert one in done.out
+    assert [item.code for item in examine(project, cache) if item.code == "LONG_OPEN"] == []
+
+
+def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> None:
+    folder = chartered / ".kittify/profiles"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"p{number}.agent.yaml").write_text("x: [\n")
+
+    assert "and 10 more BROKEN_PROFILE" in cli("doctor").out
+
+
+def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:
+    (project / "brief.md").write_text("Build a l\u00f6gin page.\n", encoding="utf-8")
+    by_file, by_stdin = cli("intake", "brief.md", "--json"), cli("intake", "-", stdin=b"Another one.")
+
+    jsonschema.validate(by_file.json(), schemas()["brief"])
+    assert (project / by_file.json()["path"]).read_text(encoding="utf-8") == "Build a l\u00f6gin page.\n"
+    assert by_stdin.code == 0
+    assert len(list((project / ".kittify/intake").iterdir())) == 2
+    assert not (project / ".kittify/events").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdin", "code"),
+    [
+        (["absent.md"], b"", "BRIEF_NOT_FOUND"),
+        (["folder"], b"", "NOT_A_REGULAR_FILE"),
+        (["binary"], b"", "BRIEF_NOT_FOUND"),
+        (["-"], b"", "EMPTY_REQUEST"),
+        (["-"], b"x" * (1024 * 1024 + 1), "REQUEST_TOO_LARGE"),
+    ],
+)
+def test_what_is_no_brief_is_refused(cli: Cli, project: Path, argv: list[str], stdin: bytes, code: str) -> None:
+    (project / "folder").mkdir()
+    (project / "binary").write_bytes(b"\xff\xfe")
+    ran = cli("intake", *argv, "--json", stdin=stdin)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, code)
+    assert not (project / ".kittify").exists()
+
+
+def test_intake_never_loads_the_executor(project: Path) -> None:
+    program = (
+        "import sys\nfrom specify_cli.cli.main import main\nmain(['intake', '-', '--json'])\n"
+        "print('specify_cli.invocation.executor' in sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=project, input="x", capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr.strip().splitlines()[-1] == "False"
+    assert json.loads(done.stdout)["bytes"] == 1
