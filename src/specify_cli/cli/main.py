@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from specify_cli.cli.table import Command, Values
+    from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"
 
@@ -27,9 +28,16 @@ def script() -> NoReturn:
     nothing is lost by leaving at once.
     """
     gc.set_threshold(200_000, 20, 20)
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    try:
+        code = main()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except KeyboardInterrupt:
+        os.write(2, b"INTERRUPTED: interrupted\nnext: run the command again\n")
+        code = 130
+    except OSError:
+        code = 1  # a stream that cannot take what Typer printed; there is nowhere to say so
     os._exit(code)
 
 
@@ -58,24 +66,31 @@ def run(command: Command, values: Values) -> int:
     from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 
     as_json = bool(values.get("json"))
+
+    def fail(error: InvocationError, code: int) -> int:
+        try:
+            write_error(error, as_json)
+        except (BrokenPipeError, EnvironmentFault):
+            pass  # stderr is gone too: the exit code is all that is left
+        return code
+
     try:
         module_name, _, function = command.run.partition(":")
         __import__(module_name)
-        code = getattr(sys.modules[module_name], function)(values)
-        return int(code)
+        return int(getattr(sys.modules[module_name], function)(values))
     except InvocationError as error:
-        write_error(error, as_json)
-        return 1
+        return fail(error, 2 if error.code == "USAGE" else 1)
     except KeyboardInterrupt:
-        write_error(EnvironmentFault("INTERRUPTED", "interrupted", "run the command again"), as_json)
-        return 130
+        return fail(EnvironmentFault("INTERRUPTED", "interrupted", "run the command again"), 130)
     except BrokenPipeError:
-        # The reader has gone; a second attempt at exit to flush would only complain about it.
+        # The reader took what it wanted. What was promised is on disk.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 141
+        return 0
     except Exception as error:
         if os.environ.get("SPEC_KITTY_DEBUG"):
             raise
+        if isinstance(error, OSError):
+            return fail(_access_failed(error), 1)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -85,5 +100,16 @@ def run(command: Command, values: Values) -> int:
             f"{type(error).__name__} in {place}: {error}",
             "run it again with SPEC_KITTY_DEBUG=1 and report what it prints",
         )
-        write_error(fault, as_json)
-        return 1
+        return fail(fault, 1)
+
+
+def _access_failed(error: OSError) -> EnvironmentFault:
+    """The error for what the file system refuses on the reading side, naming what it refused."""
+    from specify_cli.invocation.errors import EnvironmentFault
+
+    what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
+    return EnvironmentFault(
+        "ACCESS_FAILED",
+        f"cannot read or write {what}: {error.strerror or error}",
+        "check that it is there and that you may read and write it (`ls -ld`), then run the command again",
+    )

@@ -8,10 +8,9 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 
 # C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
 _UNSAFE = re.compile(
@@ -36,18 +35,30 @@ def _spell(match: re.Match[str]) -> str:
 
 
 def write_json(value: object) -> None:
-    """One JSON document on stdout."""
-    _write(1, json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    """One JSON document on stdout; characters a terminal would act on are written as JSON escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    _write(1, _UNSAFE.sub(_json_escape, text) + "\n")
 
 
-def write_text(text: str) -> None:
-    """Text on stdout; the caller has escaped what was recorded."""
-    _write(1, text if text.endswith("\n") else text + "\n")
+def write_json_lines(values: Iterable[object]) -> None:
+    """One JSON document a line on stdout."""
+    for value in values:
+        _write(1, _UNSAFE.sub(_json_escape, json.dumps(value, ensure_ascii=False)) + "\n")
+
+
+def write_text(text: str, *, styled: bool = False) -> None:
+    """Text on stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
+    shown = text if styled else escape(text)
+    _write(1, shown if shown.endswith("\n") else shown + "\n")
 
 
 def write_note(text: str) -> None:
     """A line for people, on stderr."""
     _write(2, escape(text) + "\n")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
 
 
 def write_error(error: InvocationError, as_json: bool) -> None:
@@ -72,8 +83,15 @@ def _candidate(candidate: Mapping[str, object]) -> str:
 
 
 def _write(stream: int, text: str) -> None:
-    """Every byte to a standard stream; a closed pipe ends the command as the shell expects."""
+    """Every byte to a standard stream. Raises BrokenPipeError, EnvironmentFault ACCESS_FAILED."""
     view = memoryview(text.encode("utf-8", "backslashreplace"))
-    (sys.stdout if stream == 1 else sys.stderr).flush()
-    while view:
-        view = view[os.write(stream, view) :]
+    try:
+        while view:
+            view = view[os.write(stream, view) :]
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        name = "stdout" if stream == 1 else "stderr"
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"cannot write to {name}: {error.strerror}", f"give the command a {name} it can write to"
+        ) from error

@@ -82,7 +82,7 @@ def _context(context: object) -> list[str]:
     if not isinstance(context, dict):
         return []
     if not context.get("available"):
-        return ["context   none (no charter)"]
+        return [f"context   none ({context.get('error') or 'no charter'})"]
     lines = [f"context   SHA-256 {context.get('hash')}"]
     hits = context.get("hits")
     for hit in hits if isinstance(hits, list) else []:

@@ -1,4 +1,4 @@
-"""The only code that calls fsync, link and rename: create-exclusive, append, replace.
+"""The code that makes records and objects durable: create-exclusive, append, replace, lock.
 
 Every function says what is durable when it returns and what a crash inside it leaves. Folders are opened
 component by component without following symbolic links, so nothing a branch plants under `.kittify/` can
@@ -33,7 +33,7 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
     reason = os.strerror(error.errno) if error.errno else str(error)
     return EnvironmentFault(
         "WRITE_FAILED",
-        f"cannot write {what}: {reason}; nothing was recorded and no context is returned",
+        f"cannot write {what}: {reason}",
         "free space or make the folder writable, then run the same command again",
     )
 
@@ -73,9 +73,8 @@ def _open_below(here: int, part: str, create: bool) -> int:
     try:
         os.mkdir(part, 0o755, dir_fd=here)
     except FileExistsError:
-        pass
-    else:
-        os.fsync(here)
+        pass  # another writer made it just now and may not have come to its own fsync
+    os.fsync(here)
     return os.open(part, _DIRECTORY, dir_fd=here)
 
 

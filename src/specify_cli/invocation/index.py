@@ -17,10 +17,11 @@ import re
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from contextlib import contextmanager
+from typing import BinaryIO, NamedTuple
 
 from specify_cli.invocation import durable, layout
-from specify_cli.invocation.errors import CallerError, InvocationError
+from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.record import PROFILE_ID_PATTERN, ULID_PATTERN
 from specify_cli.invocation.store import Place
 from specify_cli.invocation.ulid import millis_of, rfc3339
@@ -32,7 +33,7 @@ _PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
 _LINE = re.compile(
     (
         rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
-        r'"started_at":"[0-9TZ:.-]{24}"\}\n'
+        r'"started_at":"[0-9TZ:.-]{24,26}"\}\n'
     ).encode("ascii")
 )
 # Two changes closer than this may carry the same change time: a kernel tick where times have fractions,
@@ -73,20 +74,28 @@ class Index:
         self.root = root
         self.path = f"{root}/{layout.INDEX}"
         self.scans = 0
+        # What could not be listed or written, for whoever shows the result.
+        self.problems: list[str] = []
 
     def add(self, key: Key) -> None:
         """Append one row after its record is durable. A row that cannot be written is found by the next list."""
         try:
-            with durable.folder(self.root, layout.EVENTS) as folder_fd:
+            with self._held(0.5) as folder_fd:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
                 try:
-                    durable.lock(fd, layout.INDEX, wait=0.5)
                     durable.append(fd, key.line().encode("ascii"), sync=False)
                 finally:
                     os.close(fd)
-        except (OSError, InvocationError):
-            return
+        except (OSError, InvocationError) as error:
+            self.problems.append(f"{layout.INDEX}: {error}")
+
+    @contextmanager
+    def _held(self, wait: float) -> Iterator[int]:
+        """The folder of the index under the lock that every writer of index and stamp holds."""
+        with durable.folder(self.root, layout.EVENTS) as folder_fd:
+            durable.lock(folder_fd, layout.EVENTS, wait)
+            yield folder_fd
 
     def newest(self) -> Iterator[Key]:
         """Every record once, newest first."""
@@ -108,7 +117,9 @@ class Index:
     def resolve(self, text: str) -> Place:
         """The one record an id or an unambiguous prefix names.
 
-        Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS.
+        Where several files hold the id, the one among the records, named by its profile, is meant; verify
+        names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
+        StoredDataError DUPLICATE_ID.
         """
         wanted = text.strip().upper()
         if _PREFIX.fullmatch(wanted) is None:
@@ -117,13 +128,9 @@ class Index:
                 f"{text!r} is not an invocation id; expected a ULID (26 letters and digits) or its beginning",
                 "spec-kitty invocations list",
             )
-        found = [place for key in self.lookup(wanted) if (place := self.place(key)) is not None]
+        found = self._places(self.lookup(wanted))
         if not found and not self.scans:
-            found = [
-                place
-                for key in self.reconcile()
-                if key.invocation_id.startswith(wanted) and (place := self.place(key)) is not None
-            ]
+            found = self._places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
         if not found:
             raise CallerError(
                 "INVOCATION_NOT_FOUND",
@@ -137,15 +144,31 @@ class Index:
                 "give more letters of the id",
                 candidates=[{"invocation_id": place.invocation_id} for place in found[:20]],
             )
-        return found[0]
+        own = [place for place in found if place.folder != layout.OLDER_RECORDS and place.profile_id is not None]
+        if len(found) > 1 and len(own) != 1:
+            raise StoredDataError(
+                "DUPLICATE_ID",
+                f"{len(found)} files hold the id {found[0].invocation_id}; expected one",
+                "spec-kitty invocations verify --all",
+                candidates=[{"name": place.path} for place in found],
+            )
+        return own[0] if len(found) > 1 else found[0]
+
+    def _places(self, keys: Iterable[Key]) -> list[Place]:
+        return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
         """Where a row's record lies now, or None if it is gone."""
         names = key.names()
-        for folder in (layout.RECORDS, layout.trail_folder(key.invocation_id), layout.OLDER_RECORDS):
+        expected = [layout.RECORDS, layout.trail_folder(key.invocation_id), layout.OLDER_RECORDS]
+        for folder in expected:
             for name in names:
                 if os.path.lexists(f"{self.root}/{folder}/{name}"):
                     return Place(folder, name, key.invocation_id, key.profile_id or None)
+        # A copy somebody moved to another month of the trail.
+        for folder in self._folders():
+            if folder not in expected and os.path.lexists(f"{self.root}/{folder}/{names[0]}"):
+                return Place(folder, names[0], key.invocation_id, key.profile_id or None)
         return None
 
     def reconcile(self) -> list[Key]:
@@ -154,11 +177,16 @@ class Index:
         keys = sorted(
             {Key(ids[1], ids[0] or "") for name in listed.names if (ids := layout.parse_record_name(name)) is not None}
         )
+        data = "".join(key.line() for key in keys).encode("ascii")
         try:
-            self._rewrite("".join(key.line() for key in keys).encode("ascii"))
-            self._stamp(listed, self._read())
-        except (OSError, InvocationError):
-            pass  # derived files: a project that cannot be written to is listed from its names each time
+            with self._held(2.0) as folder_fd:
+                self._rewrite(folder_fd, data)
+                self._stamp(folder_fd, listed, data)
+        except FileNotFoundError:
+            pass  # nothing was ever recorded here
+        except (OSError, InvocationError) as error:
+            # Derived files: a project that cannot be written to is listed from its names each time.
+            self.problems.append(f"{layout.INDEX}: {error}")
         return keys
 
     def _confirm(self) -> bool:
@@ -186,9 +214,12 @@ class Index:
         if len(added) != len(fresh) or _names_digest(before) != stamp.get("names"):
             return False
         try:
-            self._stamp(listed, data)
-        except (OSError, InvocationError):
-            pass
+            with self._held(2.0) as folder_fd:
+                if self._read() != data:
+                    return False
+                self._stamp(folder_fd, listed, data)
+        except (OSError, InvocationError) as error:
+            self.problems.append(f"{layout.INDEX_STAMP}: {error}")
         return True
 
     def _list(self) -> _Listed:
@@ -199,12 +230,17 @@ class Index:
         before = self._states(folders)
         names: set[str] = set()
         for folder in folders:
-            if folder != layout.TRAIL:
-                try:
-                    with durable.folder(self.root, folder) as fd:
-                        names.update(os.listdir(fd))
-                except FileNotFoundError:
-                    continue
+            if folder == layout.TRAIL:
+                continue
+            try:
+                with durable.folder(self.root, folder) as fd:
+                    names.update(os.listdir(fd))
+            except FileNotFoundError:
+                continue
+            except InvocationError as error:
+                if folder == layout.RECORDS:
+                    raise
+                self.problems.append(f"{folder}: {error}")
         settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
         return _Listed(sorted(names), before, settled)
 
@@ -215,7 +251,8 @@ class Index:
                 months = [f"{layout.TRAIL}/{name}" for name in sorted(os.listdir(fd)) if not name.startswith(".")]
         except FileNotFoundError:
             pass
-        months = [month for month in months if os.path.isdir(f"{self.root}/{month}")]
+        except InvocationError as error:
+            self.problems.append(f"{layout.TRAIL}: {error}")
         return [layout.RECORDS, layout.TRAIL, *months, layout.OLDER_RECORDS]
 
     def _states(self, folders: Iterable[str]) -> list[list[object]]:
@@ -253,8 +290,8 @@ class Index:
             return {"folders": ()}
         return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
 
-    def _stamp(self, listed: _Listed, data: bytes) -> None:
-        """Remember that the index with these bytes and the folders with these names agree."""
+    def _stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
+        """Remember that the index with these bytes and the folders with these names agree; under the lock."""
         if not listed.settled:
             return
         stamp = {
@@ -265,9 +302,8 @@ class Index:
             "sha256": _sha256(data),
             "names": _names_digest(listed.names),
         }
-        with durable.folder(self.root, layout.EVENTS) as fd:
-            text = json.dumps(stamp, sort_keys=True).encode()
-            durable.replace(fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
+        text = json.dumps(stamp, sort_keys=True).encode()
+        durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
     def _read(self) -> bytes:
         with durable.folder(self.root, layout.EVENTS) as folder_fd:
@@ -277,20 +313,43 @@ class Index:
             finally:
                 os.close(fd)
 
-    def _rewrite(self, data: bytes) -> None:
-        """Replace the index unless it holds these bytes already."""
+    def _rewrite(self, folder_fd: int, data: bytes) -> None:
+        """Replace the index unless it holds these bytes already; under the lock."""
         try:
             if self._read() == data:
                 return
-        except FileNotFoundError:
-            if not data:
-                raise
-        with durable.folder(self.root, layout.EVENTS) as fd:
-            durable.replace(fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
+        except (FileNotFoundError, InvocationError):
+            pass
+        durable.replace(folder_fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
+
+    def forget(self) -> None:
+        """Remove index and stamp; the next list makes them anew."""
+        with self._held(2.0) as folder_fd:
+            for name in ("invocation-index.jsonl", "invocation-index.stamp"):
+                try:
+                    os.unlink(name, dir_fd=folder_fd)
+                except FileNotFoundError:
+                    continue
+
+    def rows_recorded(self) -> int:
+        """How many rows the index holds, whether or not they are right."""
+        try:
+            return self._read().count(b"\n")
+        except (OSError, InvocationError):
+            return 0
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
+        """The index as a file; a link, FIFO or folder in its place is an error, as for a record."""
+        with durable.folder(self.root, layout.EVENTS) as folder_fd:
+            fd = durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX)
+            with os.fdopen(fd, "rb") as file:
+                yield file
 
     def _read_backwards(self) -> Iterator[Key]:
+        """The rows of an index the stamp vouches for, newest first."""
         try:
-            with open(self.path, "rb") as file:
+            with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
                 rest = b""
                 while end > 0:
@@ -304,18 +363,19 @@ class Index:
             return
 
     def _tail_block(self) -> list[Key]:
+        """The newest rows as writers left them, in whatever state the index is."""
         try:
-            with open(self.path, "rb") as file:
+            with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - _BLOCK))
                 return [_key(row) for row in _LINE.finditer(file.read())]
-        except OSError:
+        except (OSError, InvocationError):
             return []
 
     def _from(self, prefix: str) -> Iterator[Key]:
         """The rows that begin with `prefix`, found by bisection in the sorted index."""
         try:
-            with open(self.path, "rb") as file:
+            with self._open() as file:
                 low, high = 0, file.seek(0, os.SEEK_END)
                 while low < high:
                     middle = (low + high) // 2

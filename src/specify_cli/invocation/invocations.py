@@ -5,18 +5,19 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from specify_cli.invocation import durable, layout
-from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.record import Entry, Record, fold, fold_entries
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
+from specify_cli.invocation.ulid import millis_of
 from specify_cli.invocation.verify import (
     Finding,
     NamedObject,
@@ -53,12 +54,12 @@ class Row(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Which rows a list wants; None means all. `since` is an RFC 3339 time or its beginning."""
+    """Which rows a list wants; None means all. `since` is in milliseconds since 1970."""
 
     profile: str | None = None
     action: str | None = None
     status: str | None = None
-    since: str | None = None
+    since: int | None = None
     parent: str | None = None
 
     def accept(self, row: Row) -> bool:
@@ -83,12 +84,13 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
     rows: list[Row] = []
     problems: list[str] = []
     for key in index.newest():
-        if len(rows) >= limit or (filters.since is not None and started_before(key.line(), filters.since)):
+        if len(rows) >= limit or (filters.since is not None and millis_of(key.invocation_id) < filters.since):
             break
         if filters.profile is not None and key.profile_id not in ("", filters.profile):
             continue
         place = index.place(key)
         if place is None:
+            problems.append(f"{key.invocation_id}: it was there a moment ago and is gone")
             continue
         try:
             row = read_row(project.root, place)
@@ -99,12 +101,26 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             problems.append(f"{place.path}: no started line can be read; run `spec-kitty invocations verify --all`")
         elif filters.accept(row):
             rows.append(row)
-    return Listing(tuple(rows), tuple(problems))
+    return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])))
 
 
-def started_before(index_line: str, since: str) -> bool:
-    """Whether an index row began before a moment given as RFC 3339 text or its beginning."""
-    return str(json.loads(index_line)["started_at"]) < since
+def parse_moment(text: str) -> int:
+    """A moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
+
+    Raises CallerError INVALID_VALUE.
+    """
+    from datetime import UTC, datetime
+
+    full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
+    try:
+        moment = datetime.fromisoformat(full)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--since: expected a time such as 2026-11-21T09:00:00Z or 2026-11-21, found {text!r}",
+            "spec-kitty invocations list --since 2026-11-21",
+        ) from error
 
 
 def read_row(root: str, place: Place) -> Row | None:
@@ -118,8 +134,9 @@ def read_row(root: str, place: Place) -> Row | None:
             head = os.pread(fd, _HEAD, 0)
             tail = os.pread(fd, _HEAD, size - _HEAD)
             first, rest = head.find(b"\n") + 1, tail.find(b"\n") + 1
-            if first and b"\n" in tail[rest:] and _is_sealed(head[:first]):
-                return _row(fold_ends(head[:first] + tail[rest:]), place)
+            ends = head[:first] + tail[rest:]
+            if first and b"\n" in tail[rest:] and _is_sealed(head[:first]) and _is_whole_at_its_end(ends):
+                return _row(fold_ends(ends), place)
             return _row(fold(durable.read_all(fd)), place)
         finally:
             os.close(fd)
@@ -135,16 +152,15 @@ def fold_ends(data: bytes) -> Record | None:
     end = data.rfind(b"\n")
     last = data.rfind(b"\n", 0, end) + 1
     pieces = [data[:first]] if last == 0 else [data[:first], data[last : end + 1]]
-    entries = []
-    for piece in pieces:
-        try:
-            fields = json.loads(piece)
-        except ValueError:
-            continue
-        if isinstance(fields, dict):
-            entries.append(Entry(fields, fields.pop("~", None), 0, ()))
-    record = fold_entries(entries)
-    return record if record is not None else fold(data)
+    opened = [open_line(piece[:-1]) for piece in pieces]
+    if any(line.problems or line.fields is None for line in opened):
+        return fold(data)
+    return fold_entries(Entry(line.fields or {}, line.seal, 0, line.problems) for line in opened)
+
+
+def _is_whole_at_its_end(data: bytes) -> bool:
+    end = data.rfind(b"\n")
+    return not open_line(data[data.rfind(b"\n", 0, end) + 1 : end]).problems
 
 
 def _is_sealed(line: bytes) -> bool:
@@ -188,8 +204,6 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     row = _row(record, place)
     report = verify_place(project, place)
     if record is None or row is None:
-        from specify_cli.invocation.errors import StoredDataError
-
         raise StoredDataError(
             "RECORD_DAMAGED",
             f"{place.path}: no started line can be read",
@@ -241,7 +255,7 @@ def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[
     for raw in data[offset:end].split(b"\n")[:-1]:
         line = open_line(raw)
         if line.fields is not None:
-            events.append(line.fields)
+            events.append({**line.fields, **({} if line.seal is None else {"~": line.seal})})
     return events, max(end, offset)
 
 
@@ -255,18 +269,37 @@ def read_lines(fd: int) -> Iterator[bytes]:
             yield raw
 
 
-def verify_place(project: Project, place: Place) -> RecordReport:
-    """Seals, chain, sequence, ids, tail and objects of one record, and its copy in the trail."""
+def verify_place(project: Project, place: Place, others: Iterable[Place] | None = None) -> RecordReport:
+    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
+
+    Who walks all records knows the `others` already; without them the index is asked.
+    """
     report = _verify_file(project.root, place)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
         return report
-    extra = list(_object_findings(project, report))
-    twin = layout.trail_folder(place.invocation_id)
-    if place.folder == layout.RECORDS and os.path.lexists(f"{project.root}/{twin}/{place.name}"):
-        store = FileRecordStore(project.root)
-        if store.read(place) != store.read(place._replace(folder=twin)):
-            extra.append(finding("COPIES_DIFFER", report.file, None, 0, f"{twin}/{place.name}"))
+    if others is None:
+        index = Index(project.root)
+        others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
+    extra = [*_object_findings(project, report), *_twin_findings(project, place, others)]
     return report._replace(findings=(*report.findings, *extra))
+
+
+def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
+    """Other files under the same name that differ, and other names that hold the same id."""
+    store = FileRecordStore(project.root)
+    folders = (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.OLDER_RECORDS)
+    for folder in folders:
+        twin = place._replace(folder=folder)
+        if folder != place.folder and os.path.lexists(f"{project.root}/{twin.path}"):
+            try:
+                same = store.read(place) == store.read(twin)
+            except InvocationError:
+                same = False
+            if not same:
+                yield finding("COPIES_DIFFER", place.path, None, 0, twin.path)
+    for other in others:
+        if other.name != place.name:
+            yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
 
 
 def _verify_file(root: str, place: Place) -> RecordReport:
@@ -325,6 +358,17 @@ def reached_objects(objects: FileObjectStore, named: Iterable[NamedObject]) -> I
         yield Reached(digest, field, seq, offset, code)
 
 
+def objects_of_trail(root: str) -> set[str]:
+    """Every object the published records lead to."""
+    objects = FileObjectStore(root)
+    reached: set[str] = set()
+    for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
+        for place in places(root, [f"{layout.TRAIL}/{month}"]):
+            report = _verify_file(root, place)
+            reached.update(item.digest for item in reached_objects(objects, report.objects))
+    return reached
+
+
 def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding]:
     for item in reached_objects(FileObjectStore(project.root), report.objects):
         if item.code is not None:
@@ -334,10 +378,10 @@ def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding
 def verify_all(project: Project) -> Iterator[RecordReport]:
     """A report for every record the project's folders hold, each read once and let go."""
     index = Index(project.root)
-    for key in reversed(index.reconcile()):
-        place = index.place(key)
-        if place is not None:
-            yield verify_place(project, place)
+    for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id):
+        found = [place for key in keys if (place := index.place(key)) is not None]
+        for place in found:
+            yield verify_place(project, place, found)
 
 
 def verify_path(path: str) -> RecordReport:
@@ -364,9 +408,10 @@ def verify_path(path: str) -> RecordReport:
 
 def unexpected_names(project: Project) -> Iterable[str]:
     """Files in the records' folder that no reader takes for a record."""
-    known = {place.name for place in places(project.root, [layout.RECORDS])}
-    try:
-        names = os.listdir(f"{project.root}/{layout.RECORDS}")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(name for name in names if name not in known and not name.startswith("."))
+    for folder in (layout.RECORDS, layout.OLDER_RECORDS):
+        known = {place.name for place in places(project.root, [folder])}
+        try:
+            names = os.listdir(f"{project.root}/{folder}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        yield from sorted(f"{folder}/{name}" for name in names if name not in known and not name.startswith("."))

@@ -33,6 +33,7 @@ class Config(NamedTuple):
     trail: str
     capture: dict[str, str]
     data: bytes | None
+    document: Mapping[str, object]
 
 
 class Project(NamedTuple):
@@ -93,7 +94,7 @@ def _small_text(path: str) -> str | None:
 def load_project(start: str, home: str | None = None) -> tuple[Project, ParseCache]:
     """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH."""
     root, git_dir = find_root(start, home)
-    bare = Project(root, git_dir, Config(None, "private", {}, None))
+    bare = Project(root, git_dir, Config(None, "private", {}, None, {}))
     cache = ParseCache(bare.parse_cache_path)
     return bare._replace(config=_load_config(root, cache)), cache
 
@@ -126,7 +127,7 @@ def parse_config(document: object, data: bytes | None) -> Config:
     uuid = _mapping(top.get("project"), "project").get("uuid")
     if uuid is not None and not isinstance(uuid, str):
         raise _invalid("project.uuid", "a UUID", repr(uuid))
-    return Config(uuid, str(trail), _capture(_mapping(top.get("audit"), "audit")), data)
+    return Config(uuid, str(trail), _capture(_mapping(top.get("audit"), "audit")), data, top)
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:

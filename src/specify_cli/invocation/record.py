@@ -20,6 +20,8 @@ PROFILE_ID = re.compile(PROFILE_ID_PATTERN)
 OUTCOMES = ("done", "failed", "abandoned")
 
 _RECOVERED_AT = 24
+# Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
+_MAX_RECOVERIES = 64
 _DIGITS = re.compile(rb"[0-9TZ:.-]*")
 
 
@@ -99,21 +101,29 @@ def fold(data: bytes) -> Record | None:
 
 
 def fold_entries(entries: Iterable[Entry]) -> Record | None:
-    """As `fold`, over lines already read."""
+    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is whole."""
     kept = tuple(entries)
     started = next((entry for entry in kept if entry.event == "started"), None)
     if started is None:
         return None
-    completed = next((entry.fields for entry in reversed(kept) if entry.event == "completed"), None)
-    return Record(started.fields, kept, completed, started.seal is not None)
+    sealed = started.seal is not None
+    closing = (entry for entry in reversed(kept) if entry.event == "completed" and not (sealed and entry.problems))
+    completed = next(closing, None)
+    return Record(started.fields, kept, None if completed is None else completed.fields, sealed)
+
+
+def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:
+    """The integer at a key if it is one and not below `least`; a boolean is none."""
+    value = fields.get(key)
+    return value if type(value) is int and value >= least else None
 
 
 def tip_of(line: Line) -> Tip | None:
     """The tip a whole sealed line is, or None if a chain cannot continue from it."""
     if line.problems or line.fields is None or line.seal is None:
         return None
-    seq, version = line.fields.get("seq"), line.fields.get("v")
-    if not isinstance(seq, int) or not isinstance(version, int):
+    seq, version = integer_at(line.fields, "seq", 0), integer_at(line.fields, "v", 1)
+    if seq is None or version is None:
         return None
     return Tip(seq, line.seal, str(line.fields.get("event", "")), version)
 
@@ -134,8 +144,8 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
     )
 
 
-def skips(line: Line, tip: Tip, skipped: bytes) -> bool:
-    """Whether `line` is a `recovered` line that covers exactly `skipped` after `tip`."""
+def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
+    """Whether `line` is a `recovered` line that covers exactly these bytes after `tip`."""
     fields = line.fields
     return (
         not line.problems
@@ -143,8 +153,8 @@ def skips(line: Line, tip: Tip, skipped: bytes) -> bool:
         and fields.get("event") == "recovered"
         and fields.get("prev") == tip.seal
         and fields.get("seq") == tip.seq + 1
-        and fields.get("skipped_bytes") == len(skipped)
-        and fields.get("skipped_sha256") == hashlib.sha256(skipped).hexdigest()
+        and fields.get("skipped_bytes") == length
+        and fields.get("skipped_sha256") == sha256
     )
 
 
@@ -215,10 +225,13 @@ def _plan_through_debris(data: bytes, bad_start: int, invocation_id: str, at: st
     else:
         return refusal
     segments = data[start:].split(b"\n")
+    if len(segments) > _MAX_RECOVERIES:
+        return refusal
     for index in range(1, len(segments)):
         skipped = b"\n".join(segments[:index])
         segment = segments[index]
-        if index == len(segments) - 1 and skips(open_line(segment), tip, skipped):
+        whole = skips(open_line(segment), tip, len(skipped), hashlib.sha256(skipped).hexdigest())
+        if index == len(segments) - 1 and whole:
             adopted = tip_of(open_line(segment))
             assert adopted is not None
             return AppendPlan(b"\n", adopted, len(skipped))

@@ -126,7 +126,7 @@ def _open_whole(raw: bytes, codec: Codec) -> Line | None:
         for value in fields.values():
             if type(value) is not str and not _check(value, "line"):
                 return None
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         return None
     keys = "\n".join(fields)
     if _KEYS.fullmatch(keys) is None or keys.count("\n") != len(fields) - 1:

@@ -1,17 +1,18 @@
 """Are the bytes of a record intact: its lines in, every finding out, none of them the last (docs/verify.md).
 
 Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one finding
-for one damage. Opening files and looking objects up is the caller's: `objects` says what to look for.
+for one damage. Opening files is the caller's, and so is looking up the objects a report names.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from specify_cli.invocation.record import Tip, genesis_tip, skips, tip_of
-from specify_cli.invocation.seal import FORMAT_VERSION, Line, bulk_codec, open_line
+from specify_cli.invocation.record import Tip, genesis_tip, integer_at, skips, tip_of
+from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 
@@ -43,6 +44,8 @@ EVENTS = frozenset(
         "replayed",
     ]
 )
+_SEALED_KEYS = {"prev", "seq", "v"}
+_EMPTY = hashlib.sha256(b"").hexdigest()
 _OLDER_EVENTS = EVENTS | {"glossary_checked"}
 # Where a line names objects: event → fields that hold a digest.
 _OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -59,6 +62,7 @@ _OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
 FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
     "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
+    "OVERLONG_LINE": (ERROR, "a line is longer than 2 MiB", "restore the record from another clone"),
     "HASH_MISMATCH": (ERROR, "a line's bytes do not hash to its seal", "restore the record from another clone"),
     "CHAIN_BREAK": (ERROR, "a line does not name the seal of the line before it", "restore the record"),
     "SEQUENCE_GAP": (ERROR, "lines are missing before this one", "restore the record from another clone"),
@@ -72,14 +76,16 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "lines end in CR LF",
         "git config core.autocrlf must not touch the trail: restore .gitattributes, then the file",
     ),
-    "TORN_TAIL": (ERROR, "bytes follow the last LF", "the next append adopts or recovers them"),
+    "TORN_TAIL": (ERROR, "bytes follow the last LF", "the next append to a sealed record adopts or recovers them"),
     "RECOVERED": (WARNING, "a writer crashed here and the next one went on", "nothing to do"),
     "LINE_AFTER_COMPLETED": (ERROR, "a line follows the closing line", "find the writer; closing is final"),
     "ID_MISMATCH": (ERROR, "a line belongs to another invocation", "restore the record from another clone"),
     "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
+    "DUPLICATE_ID": (ERROR, "another file holds the same invocation id", "keep the one that belongs there"),
+    "INVALID_VERSION": (ERROR, "v is not a version number", "find the writer"),
     "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
     "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
-    "UNKNOWN_EVENT": (INFO, "an event this reader does not know; its seal was checked", "update spec-kitty"),
+    "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
     "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
@@ -89,6 +95,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
     "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
 }
+
+
+# Findings about what a record leads to or lies beside; every other error is about its own lines.
+_ABOUT_OTHERS = {"OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID", "COPIES_DIFFER", "DUPLICATE_ID"}
+OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
 
 
 class Finding(NamedTuple):
@@ -158,24 +169,38 @@ class _Walk:
         self.tip: Tip = genesis_tip()
         self.closed_at: int | None = None
         self.foreign = False
-        # Bytes after the last good line that a `recovered` line may still account for.
-        self.debris = b""
+        # What stands after the last good line (its length and digest without the last LF) and may still be
+        # accounted for by a `recovered` line; until then its findings wait.
+        self.debris = -1
+        self.debris_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
+        self.inside_overlong = False
 
     def take(self, raw: bytes) -> None:
         offset, self.offset = self.offset, self.offset + len(raw)
+        if self.inside_overlong or len(raw) > MAX_LINE:
+            if not self.inside_overlong:
+                self._flush()
+                self._note("OVERLONG_LINE", None, offset)
+            self.inside_overlong = not raw.endswith(b"\n")
+            return
         if not raw.endswith(b"\n"):
             self._tail(raw, offset)
             return
         self.count += 1
         line = open_line(raw[:-1], self.codec)
-        if self.debris and skips(line, self.tip, self.debris[:-1]):
-            self._note("RECOVERED", self.tip.seq + 1, offset, f"{len(self.debris) - 1} bytes are passed over")
-            self.suspects, self.debris = [], b""
+        if (
+            self.debris >= 0
+            and line.fields is not None
+            and line.fields.get("event") == "recovered"
+            and skips(line, self.tip, self.debris, self.debris_hash.hexdigest())
+        ):
+            self._note("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
+            self._clear()
             self.tip = tip_of(line) or self.tip
             return
         if self.sealed is None:
-            self.sealed = line.seal is not None or "UNSEALED_LINE" not in line.problems
+            self.sealed = not self._is_older(line)
             if not self.sealed:
                 self._note("UNSEALED_RECORD", None, offset)
         if not self.sealed:
@@ -206,7 +231,24 @@ class _Walk:
 
     def _flush(self) -> None:
         self.findings.extend(self.suspects)
-        self.suspects, self.debris = [], b""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.suspects, self.debris, self.debris_hash = [], -1, hashlib.sha256()
+
+    def _suspect(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
+        self.suspects.append(finding(code, self.file, seq, offset))
+        if self.debris >= 0:
+            self.debris_hash.update(b"\n")
+        self.debris_hash.update(raw[:-1])
+        self.debris += len(raw)
+
+    def _is_older(self, line: Line) -> bool:
+        """Whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""
+        if line.seal is not None or line.fields is None or line.problems != ("UNSEALED_LINE",):
+            return False
+        named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
+        return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
 
     def _tail(self, raw: bytes, offset: int) -> None:
         line = open_line(raw)
@@ -217,15 +259,13 @@ class _Walk:
 
     def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
         fields = line.fields
-        seq = fields.get("seq") if fields is not None else None
-        number = seq if isinstance(seq, int) and not isinstance(seq, bool) else None
+        number = None if fields is None else integer_at(fields, "seq", 0)
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
             self.foreign = True
             self._note("FOREIGN_LINE_ENDING", number, offset, "from here on")
         if problems:
-            self.suspects.append(finding(problems[0], self.file, number, offset))
-            self.debris += raw
+            self._suspect(problems[0], number, offset, raw)
             if fields is None or line.seal is None or number is None:
                 return
             if number != self.tip.seq + 1 or fields.get("prev") != self.tip.seal:
@@ -252,8 +292,11 @@ class _Walk:
         for key in ("v", "seq", "event", "invocation_id", "prev", time_key):
             if key not in fields or (key == "seq" and seq is None):
                 self._note("MISSING_FIELD", seq, offset, key)
-        version = fields.get("v")
-        if isinstance(version, int):
+        version = integer_at(fields, "v", 1)
+        if version is None:
+            if "v" in fields:
+                self._note("INVALID_VERSION", seq, offset, repr(fields["v"]))
+        else:
             if self.version is None:
                 self.version = version
                 if version > FORMAT_VERSION:
@@ -284,7 +327,7 @@ class _Walk:
             self._note("UNKNOWN_EVENT", seq, offset, event)
         for key in _OBJECT_FIELDS.get(event, ()):
             digest = fields.get(key)
-            if key == "governance_context_hash" and not fields.get("governance_context_available"):
+            if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
                 continue
             if isinstance(digest, str):
                 self.objects.append(NamedObject(digest, key, seq, offset))
@@ -305,6 +348,8 @@ class _Walk:
         if fields is None:
             self._note("UNREADABLE_LINE", None, offset)
             return
+        if line.seal is not None or _SEALED_KEYS & fields.keys():
+            self._note("UNSEALED_LINE", None, offset, "a sealed line follows unsealed ones")
         event = str(fields.get("event", ""))
         if event not in _OLDER_EVENTS:
             self._note("UNKNOWN_EVENT", None, offset, event)
@@ -344,6 +389,6 @@ def bundle_entries(bundle: bytes) -> frozenset[str]:
 def _mapping(data: bytes) -> dict[str, object] | None:
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

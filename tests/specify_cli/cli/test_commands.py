@@ -88,7 +88,7 @@ def test_routing_writes_nothing(cli: Cli, project: Path) -> None:
         (["invocations", "tail"], "INVOCATION_NOT_FOUND", 1),
         (["invocations", "verify", "01JD4Q3S0000000000000000A1"], "INVOCATION_NOT_FOUND", 1),
         (["invocations", "verify", "absent.jsonl"], "INVOCATION_NOT_FOUND", 1),
-        (["invocations", "verify", "01J", "--all"], "INVALID_VALUE", 1),
+        (["invocations", "verify", "01J", "--all"], "USAGE", 2),
         (["profile-invocation", "complete", "--invocation-id", "../../x"], "INVALID_ID", 1),
         (["schema", "nothing"], "SCHEMA_NOT_FOUND", 1),
         (["do"], "USAGE", 2),

@@ -130,7 +130,64 @@ def test_a_trail_set_to_committed_later_still_hides_open_records(cli: Cli, proje
     seen = git(project, "status", "--porcelain", "-uall")
 
     assert one not in seen
-    assert ".kittify/events/objects/" in seen
+    assert ".kittify/events/objects/" not in seen
     done = cli("profile-invocation", "complete", "--invocation-id", one, "--json").json()
-    assert done["published"] in git(project, "status", "--porcelain", "-uall")
+    seen = git(project, "status", "--porcelain", "-uall")
+    assert done["published"] in seen
+    assert ".kittify/events/objects/" in seen
+    assert cli("invocations", "verify").code == 0
     assert json.loads((project / done["published"]).read_bytes().split(b"\n")[0])["invocation_id"] == one
+
+
+def test_going_committed_publishes_nothing_that_was_private(cli: Cli, project: Path) -> None:
+    (project / "proof.md").write_text("a private proof")
+    one = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one, "--evidence", "proof.md")
+    opened = cli("do", "implement WP02", "--json").json()["invocation_id"]
+    (project / "proof.md").unlink()
+    ran = cli("init", "--trail", "committed")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "all")
+
+    assert "stay private" in ran.out
+    tracked = git(project, "ls-files")
+    assert ".kittify/events/objects/" not in tracked
+    assert ".kittify/evidence/" not in tracked
+    git(project, "stash", "-u") if git(project, "status", "--porcelain") else None
+    assert _ids(cli, project) == sorted([one, opened])
+    assert cli("invocations", "verify").code == 0
+
+
+def test_going_back_to_private_and_forth_again_keeps_what_is_published(cli: Cli, project: Path) -> None:
+    one = _begun(cli, project, "committed")
+    done = cli("profile-invocation", "complete", "--invocation-id", one, "--json").json()
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "trail")
+    cli("init", "--trail", "private")
+    two = cli("do", "implement WP02", "--json").json()["invocation_id"]
+    cli("init", "--trail", "committed")
+
+    assert (project / done["published"]).exists()
+    assert git(project, "status", "--porcelain", "-uall") == ""
+    assert _ids(cli, project) == sorted([one, two])
+    assert cli("invocations", "verify").code == 0
+
+
+def test_a_checkout_that_changes_the_trail_setting_leaves_open_records_alone(cli: Cli, project: Path) -> None:
+    (project / "app.py").write_text("x = 1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "start")
+    git(project, "checkout", "-qb", "tracked")
+    cli("init", "--trail", "committed")
+    done = cli("do", "implement WP01", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", done)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "committed trail")
+    git(project, "checkout", "-q", "main")
+    one = cli("do", "fix the private bug", "--json").json()["invocation_id"]
+    git(project, "checkout", "-q", "tracked")
+    (project / "new.py").write_text("y = 1\n")
+    git(project, "stash", "-u")
+
+    assert _ids(cli, project) == sorted([one, done])
+    assert cli("invocations", "verify").code == 0

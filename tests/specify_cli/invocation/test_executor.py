@@ -13,9 +13,10 @@ import pytest
 import rfc8785
 
 from specify_cli.invocation import durable, executor, layout
+from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.event import parse_event
-from specify_cli.invocation.executor import Actor, Caller, ProfileInvocationExecutor
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.invocations import show_invocation, verify_all
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import fold

@@ -347,3 +347,34 @@ def test_whatever_happens_to_the_folders_a_list_is_what_they_hold(
             elif action == "list":
                 time.sleep(0.013)
             assert list(Index(str(root)).newest()) == sorted(held, reverse=True)
+
+
+def test_a_stale_listing_written_late_costs_a_scan_and_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [_record(tmp_path, number) for number in range(3)]
+    _settle(tmp_path)
+    slow = Index(str(tmp_path))
+    stale = slow._list()
+    keys.append(_record(tmp_path, 3))
+    _settle(tmp_path)
+    assert _newest(tmp_path)[0] == sorted(keys, reverse=True)
+    monkeypatch.setattr(slow, "_list", lambda: stale)
+    slow.reconcile()
+
+    assert _newest(tmp_path)[0] == sorted(keys, reverse=True)
+
+
+def test_index_and_stamp_are_written_under_one_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = _record(tmp_path, 1)
+    _settle(tmp_path)
+    index, other = Index(str(tmp_path)), Index(str(tmp_path))
+    real = Index._stamp
+
+    def interrupted(self: Index, *given: object) -> None:
+        other.add(Key(_ulid(2), "implementer"))
+        real(self, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Index, "_stamp", interrupted)
+    index.reconcile()
+
+    assert any("locked" in problem for problem in other.problems)
+    assert _newest(tmp_path) == ([key], 0)

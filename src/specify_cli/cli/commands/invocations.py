@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterable, Iterator
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_json_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import invocations, layout
 from specify_cli.invocation.errors import CallerError
@@ -26,7 +25,7 @@ def list_rows(values: Values) -> int:
         profile=_text(values, "profile"),
         action=_text(values, "action"),
         status=_text(values, "status"),
-        since=_text(values, "since"),
+        since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
         parent=_text(values, "parent"),
     )
     limit = values["limit"]
@@ -37,7 +36,8 @@ def list_rows(values: Values) -> int:
         write_json([row.as_value() for row in listing.rows])
         return 0
     if not listing.rows:
-        write_text('no invocations yet; start with: spec-kitty do "…"')
+        narrowed = limit == 0 or any(value is not None for value in filters)
+        write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
         return 0
     from specify_cli.cli.render import table
 
@@ -52,7 +52,7 @@ def list_rows(values: Values) -> int:
         ]
         for row in listing.rows
     ]
-    write_text(table(["invocation", "started (UTC)", "profile", "action", "state", "request"], shown))
+    write_text(table(["invocation", "started (UTC)", "profile", "action", "state", "request"], shown), styled=True)
     return 0
 
 
@@ -91,7 +91,7 @@ def verify(values: Values) -> int:
     project = _project()
     target = _text(values, "target")
     if target is not None and values["all"]:
-        raise CallerError("INVALID_VALUE", "a target and --all exclude each other", "give one of the two")
+        raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
     reports: Iterable[RecordReport]
     if target is None:
         reports = invocations.verify_all(project)
@@ -100,11 +100,12 @@ def verify(values: Values) -> int:
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target))]
     counts = {ERROR: 0, WARNING: 0, INFO: 0}
-    records = 0
+    records = unsealed = 0
     findings: list[Finding] = []
     tips: list[dict[str, object]] = []
     for report in reports:
         records += 1
+        unsealed += not report.sealed
         findings.extend(report.findings)
         for item in report.findings:
             counts[item.severity] += 1
@@ -112,8 +113,8 @@ def verify(values: Values) -> int:
             tips.append({key: value for key, value in report._asdict().items() if key not in ("findings", "objects")})
     if target is None:
         for name in invocations.unexpected_names(project):
-            write_note(f"warning: {layout.RECORDS}/{name} is not named like a record and was not read")
-    proven = "seals and chain" if records else "nothing"
+            write_note(f"warning: {name} is not named like a record and was not read")
+    proven = _proven(records, unsealed)
     if values["json"]:
         write_json(
             {
@@ -141,12 +142,11 @@ def reindex(values: Values) -> int:
     """Make index and stamp anew."""
     project = _project()
     index = Index(project.root)
-    for name in (layout.INDEX, layout.INDEX_STAMP):
-        try:
-            os.unlink(f"{project.root}/{name}")
-        except FileNotFoundError:
-            continue
+    if os.path.lexists(f"{project.root}/{layout.EVENTS}"):
+        index.forget()
     rows = len(index.reconcile())
+    for problem in dict.fromkeys(index.problems):
+        write_note(f"warning: {problem}")
     if values["json"]:
         write_json({"rows": rows, "index": layout.INDEX})
     else:
@@ -157,14 +157,19 @@ def reindex(values: Values) -> int:
 _NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
 
 
+def _proven(records: int, unsealed: int) -> str:
+    if records == unsealed:
+        return "nothing"
+    return "seals and chain" + (f" of {records - unsealed} of {records} records" if unsealed else "")
+
+
 def _verify_file(project: Project, target: str) -> RecordReport:
     full = os.path.realpath(target)
-    for folder in (layout.RECORDS, layout.OLDER_RECORDS):
-        if os.path.dirname(full) == os.path.realpath(f"{project.root}/{folder}"):
-            ids = layout.parse_record_name(os.path.basename(full))
-            if ids is not None and not os.path.islink(target):
-                place = Place(folder, os.path.basename(full), ids[1], ids[0])
-                return invocations.verify_place(project, place)
+    folder = os.path.relpath(os.path.dirname(full), os.path.realpath(project.root))
+    if folder in (layout.RECORDS, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
+        ids = layout.parse_record_name(os.path.basename(full))
+        if ids is not None and not os.path.islink(target):
+            return invocations.verify_place(project, Place(folder, os.path.basename(full), ids[1], ids[0]))
     if not os.path.lexists(target):
         raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
     return invocations.verify_path(target)
@@ -181,7 +186,7 @@ def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
     if not events:
         return
     if as_json:
-        write_text("\n".join(json.dumps(event, ensure_ascii=False) for event in events))
+        write_json_lines(events)
         return
     from specify_cli.cli.render import event_line
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import escape, one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.executor import InvocationPayload, ProfileInvocationExecutor, decide
 
@@ -82,8 +82,8 @@ def _page(payload: InvocationPayload) -> str:
         f"why: {one_line(payload.match_reason)}",
         f"record: {payload.record_path}",
         "",
-        escape(text.rstrip("\n")) if text else "(no governance context)",
+        text.rstrip("\n") if text else "(no governance context)",
         "",
-        f"close it with: {' '.join(payload.close_contract.argv)} --outcome {'|'.join(payload.close_contract.outcomes)}",
+        f"close it with: {' '.join(payload.close_contract.argv)} --outcome done",
     ]
     return "\n".join(parts)

@@ -33,7 +33,7 @@ def list_profiles(values: Values) -> int:
             ]
             for row in rows
         ]
-        write_text(table(["profile", "name", "roles", "languages", "from"], shown))
+        write_text(table(["profile", "name", "roles", "languages", "from"], shown), styled=True)
     return 0
 
 

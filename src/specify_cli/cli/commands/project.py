@@ -30,7 +30,8 @@ def init(values: Values) -> int:
     root, _ = find_root(shell.here(), shell.home())
     wanted = values["trail"]
     project, _ = load_project(root, shell.home())
-    created = False
+    created = changed = False
+    had_records = os.path.lexists(f"{root}/{layout.RECORDS}")
     if project.config.data is None:
         text = _CONFIG.format(uuid=uuid.uuid4(), trail=wanted or "private")
         try:
@@ -42,9 +43,10 @@ def init(values: Values) -> int:
         except OSError as error:
             raise durable.write_failed(layout.CONFIG, error) from error
         project, _ = load_project(root, shell.home())
-    changed = False
-    if wanted is not None and project.config.trail != wanted:
-        _set_trail(root, project.config.data or b"", str(wanted))
+    missing = {} if project.config.project_uuid else {"uuid": str(uuid.uuid4())}
+    turned = {} if wanted in (None, project.config.trail) else {"trail": str(wanted)}
+    if missing or turned:
+        _set(root, project.config.data or b"", **missing, **turned)
         changed = True
         project, _ = load_project(root, shell.home())
     FileRecordStore(root, project.config.trail).prepare()
@@ -59,8 +61,10 @@ def init(values: Values) -> int:
     if values["json"]:
         write_json(value)
         return 0
-    state = "initialised" if created else "trail setting changed" if changed else "already initialised"
+    state = "initialised" if created else "config changed" if changed else "already initialised"
     lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {project.config.trail})"]
+    if wanted == "committed" and (turned or created) and had_records:
+        lines.append("records closed before this stay private; those closed from now on are published")
     if not os.path.lexists(f"{root}/.kittify/charter"):
         lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
     lines.append('try: spec-kitty do "fix the failing login test"')
@@ -68,15 +72,20 @@ def init(values: Values) -> int:
     return 0
 
 
-def _set_trail(root: str, data: bytes, trail: str) -> None:
-    """Change the trail key alone, keeping comments and every other key."""
+def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None = None) -> None:
+    """Set these keys alone, keeping comments, quotes, line lengths and every other key."""
     import io
 
     from ruamel.yaml import YAML
 
     yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 10**6
     document = yaml.load(data.decode("utf-8")) or {}
-    document["trail"] = trail
+    if uuid is not None:
+        document["project"] = {**(document.get("project") or {}), "uuid": uuid}
+    if trail is not None:
+        document["trail"] = trail
     out = io.BytesIO()
     yaml.dump(document, out)
     try:

@@ -1,0 +1,427 @@
+"""A trail somebody tampered with: no command hangs, follows a link, believes a forgery or hides a record."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specify_cli.invocation.record import chain, genesis_tip
+from specify_cli.invocation.seal import open_line
+from support import Cli, environment, git
+
+RECORDS = ".kittify/events/profile-invocations"
+OTHER = "01JD4Q3S0000000000000000A1"
+
+
+def _begun(cli: Cli) -> tuple[str, Path]:
+    answer = cli("do", "implement WP03", "--json").json()
+    return answer["invocation_id"], Path(answer["record_path"])
+
+
+def _codes(cli: Cli) -> list[str]:
+    ran = cli("invocations", "verify", "--json")
+    assert ran.code == (3 if ran.json()["errors"] else 0)
+    return [item["code"] for item in ran.json()["findings"]]
+
+
+@pytest.mark.parametrize("which", ["all lines", "first line"])
+def test_a_record_whose_seals_were_taken_away_is_not_intact(cli: Cli, project: Path, which: str) -> None:
+    _, path = _begun(cli)
+    lines = (project / path).read_bytes().split(b"\n")[:-1]
+    bare = [line[:-72] + b"}" for line in lines]
+    forged = bare if which == "all lines" else [bare[0], *lines[1:]]
+    (project / path).write_bytes(b"".join(line + b"\n" for line in forged).replace(b"WP03", b"WP04"))
+
+    assert "UNSEALED_LINE" in _codes(cli)
+
+
+def test_sealed_lines_behind_an_older_record_are_found(cli: Cli, project: Path) -> None:
+    _, path = _begun(cli)
+    lines = (project / path).read_bytes().split(b"\n")[:-1]
+    older = project / RECORDS / f"{OTHER}.jsonl"
+    older.write_bytes(b'{"event":"started","invocation_id":"%s"}\n' % OTHER.encode() + lines[1] + b"\n")
+
+    assert "UNSEALED_LINE" in _codes(cli)
+
+
+def test_only_older_records_prove_nothing(cli: Cli, project: Path) -> None:
+    folder = project / "kitty-ops"
+    folder.mkdir()
+    (folder / f"{OTHER}.jsonl").write_text(f'{{"event":"started","invocation_id":"{OTHER}","profile_id":"x"}}\n')
+    ran = cli("invocations", "verify", "--json")
+
+    assert (ran.code, ran.json()["proven"]) == (0, "nothing")
+
+
+def test_a_forged_closing_line_closes_nothing(cli: Cli, project: Path) -> None:
+    one, path = _begun(cli)
+    with (project / path).open("ab") as file:
+        file.write(b'{"event":"completed","outcome":"done","completed_at":"x"}\n')
+
+    assert cli("invocations", "list", "--json").json()[0]["status"] == "open"
+    refused = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
+    assert (refused.code, refused.error()["error_code"]) == (1, "RECORD_DAMAGED")
+
+
+def test_a_damaged_record_is_never_published(cli: Cli, project: Path) -> None:
+    cli("init", "--trail", "committed")
+    one, path = _begun(cli)
+    data = (project / path).read_bytes().replace(b"WP03", b"WP04", 1)
+    (project / path).write_bytes(data)
+    done = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
+
+    assert done.code == 0
+    assert done.json()["published"] is None
+    assert "HASH_MISMATCH" in done.json()["warnings"][0]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "folder"])
+@pytest.mark.parametrize("name", ["invocation-index.jsonl", "invocation-index.stamp"])
+def test_what_stands_in_place_of_the_index_stops_no_command(
+    cli: Cli, project: Path, tmp_path: Path, kind: str, name: str
+) -> None:
+    one, _ = _begun(cli)
+    cli("invocations", "list")
+    path = project / ".kittify/events" / name
+    path.unlink(missing_ok=True)
+    (tmp_path / "elsewhere").write_text("untouched")
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(tmp_path / "elsewhere")
+    else:
+        path.mkdir()
+
+    assert [row["invocation_id"] for row in cli("invocations", "list", "--json").json()] == [one]
+    assert cli("invocations", "show", one[:14]).code == 0
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    assert cli("do", "implement WP04").code == 0
+    assert (tmp_path / "elsewhere").read_text() == "untouched"
+
+
+def test_reindex_removes_nothing_through_a_link(cli: Cli, project: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "invocation-index.jsonl").write_text("mine")
+    (project / ".kittify").mkdir()
+    (project / ".kittify/events").symlink_to(outside)
+    ran = cli("invocations", "reindex", "--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "UNSAFE_PATH")
+    assert (outside / "invocation-index.jsonl").read_text() == "mine"
+
+
+def test_a_second_file_with_the_same_id_takes_nothing_over(cli: Cli, project: Path) -> None:
+    one, path = _begun(cli)
+    (project / "kitty-ops").mkdir()
+    (project / "kitty-ops" / f"{one}.jsonl").write_text('{"event":"started"}\n')
+
+    assert cli("invocations", "show", one, "--json").json()["path"] == str(path)
+    assert "DUPLICATE_ID" in _codes(cli)
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+
+
+def test_two_records_with_one_id_are_refused_with_both_paths(cli: Cli, project: Path) -> None:
+    one, path = _begun(cli)
+    twin = project / RECORDS / f"other-{one}.jsonl"
+    twin.write_bytes((project / path).read_bytes())
+    cli("invocations", "list")
+    ran = cli("invocations", "show", one, "--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "DUPLICATE_ID")
+    assert {item["name"] for item in ran.error()["candidates"]} == {str(path), f"{RECORDS}/other-{one}.jsonl"}
+    assert sorted(_codes(cli)) == ["DUPLICATE_ID", "DUPLICATE_ID", "NAME_MISMATCH"]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b'{"a":' + b"[" * 300 + b"]" * 300,
+        b'{"a":' + b"[" * 100_000,
+        b"[" * 20_000,
+    ],
+    ids=["nested and sealed", "deep and open", "brackets"],
+)
+def test_a_line_nested_too_deep_stops_no_reader(cli: Cli, project: Path, bad: bytes) -> None:
+    import hashlib
+
+    one, path = _begun(cli)
+    good, _ = _begun(cli)
+    sealed = b'%b,"~":"%b"}' % (bad, hashlib.sha256(bad).hexdigest().encode())
+    for line in (sealed, bad):
+        with (project / path).open("ab") as file:
+            file.write(line + b"\n")
+
+        ids = {row["invocation_id"] for row in cli("invocations", "list", "--json").json()}
+        assert ids == {one, good}
+        assert cli("invocations", "verify", "--json").code == 3
+        assert cli("invocations", "show", one).code == 0
+
+
+def test_a_snapshot_nested_too_deep_is_a_finding(cli: Cli, chartered: Path) -> None:
+    import hashlib
+
+    cli("do", "implement WP03")
+    (path,) = (chartered / RECORDS).glob("*.jsonl")
+    fields = open_line(path.read_bytes().split(b"\n")[0]).fields or {}
+    bad = b"[" * 100_000
+    name = hashlib.sha256(bad).hexdigest()
+    target = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes(bad)
+    path.write_bytes(chain(genesis_tip(), path.stem[-26:], [{**fields, "snapshot": name}])[0])
+
+    assert _codes(cli) == ["SNAPSHOT_INVALID"]
+
+
+def test_verify_is_linear_in_unreadable_lines(cli: Cli, project: Path) -> None:
+    from time import process_time
+
+    from specify_cli.invocation.verify import verify_record
+
+    _, path = _begun(cli)
+    head = (project / path).read_bytes()
+
+    def cost(count: int) -> float:
+        lines = [*head.splitlines(keepends=True), *[b"x" * 200 + b"\n"] * count]
+        began = process_time()
+        assert len(verify_record(lines, file="x", name_ids=None).findings) == count
+        return process_time() - began
+
+    small, large = cost(1_000), cost(16_000)
+    assert large < 16 * small * 3
+
+
+def test_a_closing_of_many_bad_lines_is_refused_at_once(cli: Cli, project: Path) -> None:
+    one, path = _begun(cli)
+    with (project / path).open("ab") as file:
+        file.write(b"{\n" * 20_000 + b"{")
+    ran = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "RECORD_DAMAGED")
+
+
+HOSTILE = "\x1b[31mred\x1b]0;t\x07\u202e\x9b2J"
+
+
+def test_no_field_of_any_record_reaches_the_terminal_raw(cli: Cli, project: Path) -> None:
+    fields = {
+        "event": "started",
+        "invocation_id": OTHER,
+        "profile_id": HOSTILE,
+        "action": HOSTILE,
+        "started_at": HOSTILE * 3,
+        "request_text": HOSTILE,
+        "governance_context_hash": HOSTILE,
+        "governance_context_available": True,
+    }
+    response = {
+        "event": "retrieval_response",
+        "at": HOSTILE,
+        "seq": HOSTILE,
+        "hits": [{"uri": HOSTILE, "rank": HOSTILE, "score": HOSTILE, "explain": {HOSTILE: HOSTILE}}],
+        "filters_applied": [{"rule_id": HOSTILE, "uri": HOSTILE, "action": HOSTILE}],
+    }
+    link = {"event": "artifact_link", "ref": HOSTILE, "digest": HOSTILE}
+    commit = {"event": "commit_link", "sha": HOSTILE}
+    done = {"event": "completed", "outcome": HOSTILE, "completed_at": HOSTILE, "evidence_ref": HOSTILE}
+    folder = project / "kitty-ops"
+    folder.mkdir()
+    (folder / f"{OTHER}.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in (fields, response, link, commit, done))
+    )
+    profiles = project / ".kittify/profiles"
+    profiles.mkdir(parents=True)
+    (profiles / f"{'x' * 3}\x1b[31m.agent.yaml").write_text("profile-id: odd\nname: [\n")
+    (profiles / "fine.agent.yaml").write_text(f"profile-id: fine\nname: {json.dumps(HOSTILE)}\nroles: [REVIEWER]\n")
+
+    for argv in (
+        ["invocations", "list"],
+        ["invocations", "list", "--json"],
+        ["invocations", "show", OTHER],
+        ["invocations", "show", OTHER, "--json"],
+        ["invocations", "tail", OTHER],
+        ["invocations", "tail", OTHER, "--json"],
+        ["invocations", "verify"],
+        ["profile-invocation", "complete", "--invocation-id", OTHER],
+        ["profiles", "list"],
+        ["profiles", "show", "fine"],
+        ["do", "review it", "--profile", "fine"],
+        ["do", HOSTILE],
+        ["init"],
+    ):
+        ran = cli(*argv)
+        assert not any(character in ran.out + ran.err for character in "\x1b\x07\x9b\u202e"), argv
+
+
+def test_an_object_cut_short_is_written_again(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    name = answer["governance_context_hash"]
+    path = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+    for harm in (lambda: path.write_bytes(b"short"), lambda: (path.unlink(), os.mkfifo(path))):  # type: ignore[func-returns-value]
+        harm()
+        assert cli("do", "implement WP03").code == 0
+        assert path.read_bytes() == answer["governance_context_text"].encode()
+    assert _codes(cli) == []
+
+
+def test_a_trail_copy_moved_to_another_month_is_still_listed(cli: Cli, project: Path) -> None:
+    cli("init", "--trail", "committed")
+    one, path = _begun(cli)
+    done = cli("profile-invocation", "complete", "--invocation-id", one, "--json").json()
+    moved = project / ".kittify/trail/2020-01"
+    moved.mkdir()
+    (project / done["published"]).rename(moved / path.name)
+    (project / path).unlink()
+
+    assert [row["invocation_id"] for row in cli("invocations", "list", "--json").json()] == [one]
+    assert cli("invocations", "verify").code == 0
+
+
+def test_a_record_far_in_the_future_is_listed_for_good(cli: Cli, project: Path) -> None:
+    import time
+
+    late = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
+    _, path = _begun(cli)
+    fields = open_line((project / path).read_bytes().split(b"\n")[0]).fields or {}
+    data, _ = chain(genesis_tip(), late, [{**fields, "profile_id": "x"}])
+    (project / RECORDS / f"x-{late}.jsonl").write_bytes(data)
+    for _ in range(3):
+        time.sleep(0.15)
+        assert late in {row["invocation_id"] for row in cli("invocations", "list", "--json").json()}
+
+
+@pytest.mark.parametrize("odd", ["file", "link"])
+def test_an_odd_older_folder_is_named_and_hides_nothing(cli: Cli, project: Path, tmp_path: Path, odd: str) -> None:
+    one, _ = _begun(cli)
+    if odd == "file":
+        (project / "kitty-ops").write_text("not a folder")
+    else:
+        (project / "kitty-ops").symlink_to(tmp_path)
+    ran = cli("invocations", "list", "--json")
+
+    assert [row["invocation_id"] for row in ran.json()] == [one]
+    assert "kitty-ops" in ran.err
+
+
+def test_times_are_compared_as_moments(cli: Cli) -> None:
+    one, _ = _begun(cli)
+    started = cli("invocations", "list", "--json").json()[0]["started_at"]
+    second = started[:19] + "Z"
+    for since in (second, started, started[:10], started[:7], started[:4], second.replace("Z", "+00:00"), started[:19]):
+        assert len(cli("invocations", "list", "--since", since, "--json").json()) == 1, since
+    assert cli("invocations", "list", "--since", f"{int(started[:4]) + 1}-01-01", "--json").json() == []
+    ran = cli("invocations", "list", "--since", "yesterday", "--json")
+    assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert "no invocation fits" in cli("invocations", "list", "--since", "2999").out
+    assert one
+
+
+def test_a_projection_that_fails_is_a_warning_for_the_record_is_closed(cli: Cli, project: Path) -> None:
+    (project / "proof.md").write_text("proof")
+    (project / ".kittify").mkdir()
+    (project / ".kittify/evidence").write_text("in the way")
+    one, _ = _begun(cli)
+    argv = ["profile-invocation", "complete", "--invocation-id", one, "--evidence", "proof.md"]
+    first, second = cli(*argv), cli(*argv)
+
+    assert (first.code, second.code) == (0, 0)
+    assert "projection failed" in first.err
+    assert "ALREADY_COMPLETED" in second.err
+
+
+def test_git_variables_do_not_lend_another_repositorys_commits(cli: Cli, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    git(other, "init", "-q")
+    git(other, "commit", "-q", "--allow-empty", "-m", "x")
+    sha = git(other, "rev-parse", "HEAD").strip()
+    one, _ = _begun(cli)
+    ran = cli(
+        *("profile-invocation", "complete", "--invocation-id", one, "--commit", sha, "--json"),
+        env={"GIT_DIR": str(other / ".git")},
+    )
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "COMMIT_NOT_FOUND")
+
+
+def test_a_file_name_that_is_no_text_is_refused_before_anything_is_written(cli: Cli, project: Path) -> None:
+    one, path = _begun(cli)
+    odd = os.fsencode(project) + b"/pro\xffof.md"
+    with open(odd, "wb") as file:
+        file.write(b"x")
+    before = (project / path).read_bytes()
+    for option in ("--evidence", "--artifact"):
+        ran = cli("profile-invocation", "complete", "--invocation-id", one, option, b"pro\xffof.md", "--json")
+        assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert (project / path).read_bytes() == before
+
+
+def test_one_artifact_named_twice_is_linked_once(cli: Cli, project: Path) -> None:
+    (project / "a.py").write_text("x")
+    one, _ = _begun(cli)
+    argv = ("profile-invocation", "complete", "--invocation-id", one, "--artifact", "a.py", "--artifact", "./a.py")
+
+    assert cli(*argv, "--json").json()["artifacts"] == ["a.py"]
+
+
+@pytest.mark.parametrize("text", ["-banana", "--help"])
+def test_a_request_that_looks_like_an_option_is_picked_by_the_command_shown(
+    cli: Cli, project: Path, home: Path, text: str
+) -> None:
+    refused = cli("route", "--json", "--", text)
+    assert refused.error()["error_code"] == "ROUTER_NO_MATCH"
+    command = refused.error()["candidates"][0]["command"]
+    done = subprocess.run(["sh", "-c", command], cwd=project, env=environment(home), capture_output=True, check=False)
+
+    assert done.returncode == 0, (command, done.stderr)
+
+
+def _closed(command: str) -> Callable[[Path, Path], subprocess.CompletedProcess[str]]:
+    def run(project: Path, home: Path) -> subprocess.CompletedProcess[str]:
+        line = f"{Path(sys.executable).parent}/spec-kitty {command}"
+        return subprocess.run(
+            ["sh", "-c", line], cwd=project, env=environment(home), capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("do 'implement WP03' >&-", 1),
+        ("do 'implement WP03' >/dev/full", 1),
+        ("--help >&-", None),
+        ("do --help >/dev/full", None),
+        ("do - <&-", 1),
+        ("do 'implement WP03' --json 2>&-", 0),
+        ("invocations list --limit " + "9" * 5000, 2),
+    ],
+)
+def test_a_missing_stream_is_an_exit_code_and_no_traceback(
+    project: Path, home: Path, command: str, code: int | None
+) -> None:
+    done = _closed(command)(project, home)
+
+    assert "Traceback" not in done.stderr
+    assert "INTERNAL" not in done.stderr
+    assert code is None or done.returncode == code
+
+
+def test_a_folder_that_is_gone_is_one_error(tmp_path: Path, home: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = f"rmdir {gone}; {Path(sys.executable).parent}/spec-kitty invocations list --json"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=gone, env=environment(home), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert json.loads(done.stderr)["error_code"] == "ACCESS_FAILED"
