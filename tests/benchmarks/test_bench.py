@@ -75,6 +75,34 @@ def test_the_answer_in_process(benchmark: Any, chartered: Path, say: Say) -> Non
     say(f"invoke in process: {1000 * benchmark.stats.stats.median:.1f} ms wall, durable")
 
 
+def test_a_context_with_200_project_artifacts(benchmark: Any, chartered: Path, say: Say) -> None:
+    folder = chartered / ".kittify/doctrine/directives"
+    folder.mkdir(parents=True)
+    for number in range(200):
+        body = f"Rule {number}: " + "check the thing that changed and say what was seen. " * 12
+        (folder / f"house-{number:03d}.yaml").write_text(
+            f"id: house-{number:03d}\ntitle: House rule {number}\ntags: [house]\n"
+            f"keywords: [rule{number}]\nbody: {body!r}\n"
+        )
+    opened = ProfileInvocationExecutor(chartered)
+    plain_root = chartered.parent / "plain"
+    (plain_root / ".kittify").mkdir(parents=True)
+    (plain_root / ".git").mkdir()
+    plain = ProfileInvocationExecutor(plain_root)
+    opened.invoke("review the SQL migration"), plain.invoke("review the SQL migration")
+
+    def cost(executor: ProfileInvocationExecutor) -> float:
+        began = time.process_time()
+        executor.invoke("review the SQL migration")
+        return 1000 * (time.process_time() - began)
+
+    measured = benchmark.pedantic(lambda: paired(lambda: cost(opened), lambda: cost(plain), 21), rounds=1)
+    say(
+        f"invoke with 200 project artifacts: {measured.ours:.1f} ms CPU, {measured.ours - measured.reference:.1f} ms "
+        f"(at most 15) beyond a project without a charter"
+    )
+
+
 def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tmp_path: Path, say: Say) -> None:
     store = FileRecordStore(str(tmp_path))
     started: Body = {"event": "started", "started_at": AT, "profile_id": "implementer"}

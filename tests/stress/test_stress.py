@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from charter.context import build_charter_context
 from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.invocations import Filters, list_invocations, verify_all
@@ -173,6 +174,24 @@ def test_kill_9_during_start_and_complete_loses_no_answered_record(chartered: Pa
         f"{kills} kills: {len(answered)} answers, {len(found)} records, {half} open, 0 lost, 0 unreadable, "
         f"{time.perf_counter() - began:.1f} s"
     )
+
+
+def test_64_concurrent_invocations_leave_the_context_state_alone(chartered: Path) -> None:
+    build_charter_context(chartered, action="review", mark_loaded=True)
+    state = chartered / ".kittify/charter/context-state.json"
+    before = state.read_bytes()
+
+    def work(pipe: int) -> None:
+        payload = ProfileInvocationExecutor(chartered).invoke("implement WP03")
+        os.write(pipe, f"{payload.governance_context_hash}\n".encode())
+
+    children = [_fork(work) for _ in range(64)]
+    hashes = [line for _, reading in children for line in _drain(reading)]
+
+    assert [os.waitpid(pid, 0)[1] for pid, _ in children] == [0] * 64
+    assert len(hashes) == 64
+    assert len(set(hashes)) == 1
+    assert state.read_bytes() == before
 
 
 def test_the_same_harness_sees_a_plain_writer_fail(tmp_path: Path) -> None:
