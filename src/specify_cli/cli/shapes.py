@@ -212,6 +212,56 @@ class CharterContext(_Shape):
     warnings: list[str]
 
 
+class InterviewAnswers(_Shape):
+    """What a charter was synthesized from."""
+
+    languages: list[str]
+    test_command: str
+    test_rule: str
+    review_rule: str
+    approver: str
+    forbidden: list[str]
+
+
+class SynthesizedFile(_Shape):
+    """One planned file; `diff` is there where another one is in its place."""
+
+    path: str
+    state: Literal["new", "unchanged", "different", "kept"]
+    written: bool
+    content: str
+    diff: str | None
+
+
+class CharterSynthesis(_Shape):
+    """Printed by charter synthesize."""
+
+    dry_run: bool
+    answers: InterviewAnswers
+    files: list[SynthesizedFile]
+    notes: list[str]
+
+
+class LintFinding(_Shape):
+    """One problem of a governance file."""
+
+    severity: Literal["error", "advice"]
+    code: str
+    file: str
+    line: int | None
+    problem: str
+    repair: str
+
+
+class CharterLint(_Shape):
+    """Printed by charter lint."""
+
+    ok: bool
+    errors: int
+    advice: int
+    findings: list[LintFinding]
+
+
 class Initialised(_Shape):
     """Printed by init."""
 
@@ -276,6 +326,8 @@ SHAPES: dict[str, type[BaseModel]] = {
     "profile-row": ProfileRow,
     "profile": Profile,
     "charter-context": CharterContext,
+    "charter-synthesis": CharterSynthesis,
+    "charter-lint": CharterLint,
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,

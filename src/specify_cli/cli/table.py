@@ -136,6 +136,27 @@ COMMANDS: tuple[Command, ...] = (
         "0 ok · 1 refused · 2 usage",
     ),
     Command(
+        ("charter", "synthesize"),
+        f"{_MODULE}.charter:synthesize",
+        "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
+        (
+            Param("defaults", "flag", "Ask nothing: take what the repository suggests, replace nothing that is there."),
+            Param("dry_run", "flag", "Show what would be written; write nothing."),
+            Param("force", "flag", "Replace policy, profile and doctrine files that differ; a charter never is."),
+            _JSON,
+        ),
+        ("spec-kitty charter synthesize", "spec-kitty charter synthesize --defaults --dry-run"),
+        "0 written, or nothing to write · 1 refused · 2 usage",
+    ),
+    Command(
+        ("charter", "lint"),
+        f"{_MODULE}.charter:lint",
+        "What is wrong in charter, policy, profiles, doctrine and governance settings: file, line, problem, repair.",
+        (_JSON,),
+        ("spec-kitty charter lint", "spec-kitty charter lint --json"),
+        "0 sound, or advice only · 1 an error was found · 2 usage",
+    ),
+    Command(
         ("profile-invocation", "complete"),
         f"{_MODULE}.complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",

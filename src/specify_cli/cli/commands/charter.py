@@ -1,14 +1,33 @@
-"""charter context: what an action would be given, and why."""
+"""charter: what an action would be given and why, a first charter from an interview, what is wrong with one."""
 
 from __future__ import annotations
 
-from charter.context import build_charter_context
+import difflib
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from charter.context import CHARTER_BYTES, build_charter_context
+from doctrine.load import SourceError, read_source
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
+from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import NO_RULES, redact
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.registry import ProfileRegistry
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.registry import ProfileRegistry, shipped_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from charter.synthesize import Answers, PlannedFile
+    from specify_cli.invocation.router import ProjectFacts
+
+_CHARTERS = (".kittify/charter/charter.md", ".kittify/charter/charter.yaml")
+# What must have one answer before and after a project gets a profile of its own.
+_ROUTED = ("fix the login test", "review the change", "review the SQL migration", "plan the release")
+_ANSWER_BYTES = 65_536
 
 
 def context(values: Values) -> int:
@@ -59,3 +78,285 @@ def context(values: Values) -> int:
     for warning in result.warnings:
         write_note(f"warning: {warning}")
     return 0
+
+
+# --- synthesize
+
+
+class _Draft(NamedTuple):
+    """A planned file beside what is there: new, unchanged, different, or kept (never replaced)."""
+
+    path: str
+    data: bytes
+    there: bytes | None
+    state: str
+    note: str = ""
+
+
+def synthesize(values: Values) -> int:
+    """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
+    person = None if values["defaults"] else _Person()
+    if person is not None and not _at_terminal():
+        raise CallerError(
+            "INVALID_VALUE",
+            "stdin is not a terminal, so there is nobody to ask",
+            "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it would write)",
+        )
+    from charter.survey import survey
+    from charter.synthesize import proposals
+    from charter.synthesize import synthesize as plan
+    from specify_cli.invocation.facts import detect_facts
+
+    # 1. What the repository says, and what its people answer.
+    root, _ = find_root(shell.here(), shell.home())
+    facts = detect_facts(root)
+    found = survey(root, root_languages=facts.languages)
+    answers = proposals(found) if person is None else _interview(person, proposals(found))
+    # 2. The files, beside what is there.
+    files = plan(found, answers)
+    files, notes = _routable(root, files, facts)
+    drafts = [_beside(root, file) for file in files]
+    if not values["json"] or person is not None:
+        _preview(drafts, to_people=bool(values["json"]))
+    # 3. What may be written is.
+    chosen = set() if values["dry_run"] else _agreed(drafts, person, force=bool(values["force"]))
+    written = _write(root, [draft for draft in drafts if draft.path in chosen])
+    value = {
+        "dry_run": bool(values["dry_run"]),
+        "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
+        "files": [_as_value(draft, written) for draft in drafts],
+        "notes": [*notes, *(f"{draft.path}: {draft.note}" for draft in drafts if draft.note)],
+    }
+    if values["json"]:
+        write_json(value)
+        return 0
+    for note in (*notes, *(f"{draft.path} is kept: {draft.note}" for draft in drafts if draft.note)):
+        write_note(f"note: {note}")
+    write_text(_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"]))
+    return 0
+
+
+class _Person:
+    """Whoever sits at the terminal; once the input has ended, every answer is the proposal."""
+
+    def __init__(self) -> None:
+        self._gone = False
+
+    def line(self) -> str | None:
+        """One line typed, None at the end of the input; a terminal would ask again after it."""
+        data = b"" if self._gone else sys.stdin.buffer.readline(_ANSWER_BYTES)
+        self._gone = not data
+        if self._gone:
+            _say("\n")
+            return None
+        return data.decode("utf-8", "replace")
+
+    def agrees(self, question: str, *, default: bool) -> bool:
+        """A yes or a no."""
+        _say(f"{question} [{'Y/n' if default else 'y/N'}] ")
+        answer = (self.line() or "").strip().lower()
+        return default if not answer else answer in ("y", "yes")
+
+
+def _at_terminal() -> bool:
+    try:
+        return sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:
+        return False
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(escape(text))
+    sys.stderr.flush()
+
+
+def _interview(person: _Person, answers: Answers) -> Answers:
+    from charter.synthesize import NOTHING, QUESTIONS, shown_answer, take_answer
+
+    _say(f"Enter takes what is proposed, {NOTHING} alone leaves it out, end of input takes the rest as proposed.\n")
+    for number, question in enumerate(QUESTIONS, start=1):
+        proposed = shown_answer(answers, question) or NOTHING
+        _say(f"\n{number}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
+        line = person.line()
+        if line is None:
+            break
+        answers = take_answer(answers, question, line)
+    return answers
+
+
+def _routable(
+    root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts
+) -> tuple[tuple[PlannedFile, ...], list[str]]:
+    """The files without a profile that would take the place of one there, or leave a request with two answers."""
+    from charter.synthesize import PROFILE, PROFILE_ID
+    from doctrine.agent_profiles.profile import parse_profile
+    from doctrine.yaml_reader import read_yaml
+    from specify_cli.invocation.router import RouterDecision, route
+
+    mine = next((file for file in files if file.path == PROFILE), None)
+    if mine is None:
+        return files, []
+    others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
+    own = next((p for p in others if p.origin == "project" and "IMPLEMENTER" in p.roles), None)
+    rest = tuple(file for file in files if file is not mine)
+    if own is not None:
+        return rest, [f"no profile is written: the project has an implementer of its own, {own.profile_id}"]
+    candidate = parse_profile(read_yaml(mine.data, name=PROFILE), digest="", origin="project")
+    table = shipped_table()
+    for request in _ROUTED:
+        before = route(request, others, table, facts)
+        after = route(request, [*others, candidate], table, facts)
+        if isinstance(before, RouterDecision) and not isinstance(after, RouterDecision):
+            return rest, [f'no profile is written: "{request}" would have two answers with one more implementer']
+    return files, []
+
+
+def _beside(root: str, file: PlannedFile) -> _Draft:
+    """A planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
+    if file.path in _CHARTERS:
+        charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
+        if charter is not None:
+            note = f"{charter} is there, and a charter is never rewritten; move it away to begin anew"
+            return _Draft(file.path, file.data, None, "kept", note)
+    try:
+        source = read_source(root, file.path, max_bytes=CHARTER_BYTES)
+    except SourceError as error:
+        problem = error.problem
+        code = "NOT_A_REGULAR_FILE" if problem.path == file.path else "UNSAFE_PATH"
+        raise StoredDataError(code, f"{problem.path}: {problem.reason}; nothing was written", problem.repair) from error
+    if source is None:
+        return _Draft(file.path, file.data, None, "new")
+    return _Draft(file.path, file.data, source.data, "unchanged" if source.data == file.data else "different")
+
+
+def _preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
+    """Each file with its contents, or what would change in the one that is there."""
+    parts: list[str] = []
+    for draft in drafts:
+        parts.append(f"── {draft.path} · {draft.state}")
+        if draft.state == "different":
+            parts.append(escape(_diff(draft)).rstrip("\n"))
+        elif draft.state == "new":
+            parts.append(escape(draft.data.decode()).rstrip("\n"))
+        parts.append("")
+    text = "\n".join(parts)
+    if to_people:
+        _say(f"\n{text}\n")
+    else:
+        write_text(text)
+
+
+def _diff(draft: _Draft) -> str:
+    if draft.there is None or draft.there == draft.data:
+        return ""
+    old, new = draft.there.decode("utf-8", "replace").split("\n"), draft.data.decode().split("\n")
+    lines = difflib.unified_diff(old, new, f"a/{draft.path}", f"b/{draft.path}", lineterm="")
+    return "\n".join(lines) + "\n"
+
+
+def _agreed(drafts: Sequence[_Draft], person: _Person | None, *, force: bool) -> set[str]:
+    """What is to be written: new files with one yes for all, each file that is there with a yes of its own."""
+    new = {draft.path for draft in drafts if draft.state == "new"}
+    if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
+        new = set()
+    different = [draft.path for draft in drafts if draft.state == "different"]
+    if not force:
+        different = [p for p in different if person and person.agrees(f"Replace {p} as shown above?", default=False)]
+    return new.union(different)
+
+
+def _write(root: str, drafts: Sequence[_Draft]) -> set[str]:
+    """Write in the order planned. A crash leaves whole files; without the charter, which comes last, none is in use."""
+    written: set[str] = set()
+    for draft in drafts:
+        folder, _, name = draft.path.rpartition("/")
+        try:
+            with durable.folder(root, folder, create=True) as fd:
+                if draft.there is None:
+                    durable.create_exclusive(fd, name, draft.data, durable.SHARED)
+                else:
+                    durable.replace(fd, name, draft.data, durable.SHARED)
+        except FileExistsError:
+            write_note(f"note: {draft.path} is kept: it was written while you were asked")
+            continue
+        except OSError as error:
+            raise EnvironmentFault(
+                "WRITE_FAILED",
+                f"cannot write {draft.path}: {error.strerror or error}; {len(written)} files were written before it",
+                "make the folder writable, then run the same command again; what is there is kept",
+            ) from error
+        written.add(draft.path)
+    return written
+
+
+def _as_value(draft: _Draft, written: set[str]) -> dict[str, object]:
+    return {
+        "path": draft.path,
+        "state": draft.state,
+        "written": draft.path in written,
+        "content": draft.data.decode(),
+        "diff": _diff(draft) or None,
+    }
+
+
+def _outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: bool) -> str:
+    lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
+    kept = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
+    lines += [f"kept, it differs: {path}" for path in kept]
+    if dry:
+        lines.append("nothing was written (--dry-run)")
+    elif not written:
+        lines.append("nothing was written")
+    if kept and offer:
+        lines.append("`spec-kitty charter synthesize --defaults --force` replaces what differs, charters excepted")
+    if written:
+        lines += [
+            "edit them as you like; `spec-kitty charter lint` checks them",
+            'try: spec-kitty do "review the change"',
+        ]
+    return "\n".join(lines)
+
+
+# --- lint
+
+
+def lint(values: Values) -> int:
+    """Every finding with file, line, problem and repair; 1 where one is an error."""
+    from charter.lint import ADVICE, ERROR, Finding, lint_project
+
+    root, _ = find_root(shell.here(), shell.home())
+    found = list(lint_project(root, profile_folders=(layout.OLDER_PROFILES, layout.PROFILES)))
+    if not any(item.code == "CONFIG_BROKEN" for item in found):
+        try:
+            load_project(root, shell.home())
+        except StoredDataError as error:
+            found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, 1, error.message, error.suggestion))
+    errors = sum(item.severity == ERROR for item in found)
+    value = {
+        "ok": errors == 0,
+        "errors": errors,
+        "advice": sum(item.severity == ADVICE for item in found),
+        "findings": [
+            {
+                "severity": item.severity,
+                "code": item.code,
+                "file": item.path,
+                "line": item.line,
+                "problem": item.problem,
+                "repair": item.repair,
+            }
+            for item in found
+        ],
+    }
+    if values["json"]:
+        write_json(value)
+        return 1 if errors else 0
+    lines: list[str] = []
+    for item in found:
+        place = item.path if item.line is None else f"{item.path}:{item.line}"
+        lines.append(f"{item.severity}: {one_line(place)}: {one_line(item.problem)} ({item.code})")
+        lines.append(f"  {one_line(item.repair)}")
+    count = f"{errors} error{'' if errors == 1 else 's'}, {value['advice']} advice"
+    lines.append(f"{'not sound' if errors else 'sound'}: {count}")
+    write_text("\n".join(lines))
+    return 1 if errors else 0

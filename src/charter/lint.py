@@ -1,0 +1,370 @@
+"""What is wrong, or could be better, in the files a governance context is made of.
+
+`lint_project` reads them once; `lint` is pure.  An error is a file that cannot be used or must not be shared as it
+is; advice is a file that is used and does not do what it seems to.  Every finding names file, line, problem and
+repair.  A finding never repeats a value that looks secret.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import NamedTuple
+
+from charter.context import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    CONFIG_PATH,
+    DOCTRINE_FOLDER,
+    GRAPH_PATHS,
+    POLICY_PATH,
+    ContextInputs,
+    load_inputs,
+)
+from charter.parse import _headings
+from charter.retrieval import matches
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
+from doctrine.artifact import KINDS, Artifact
+from doctrine.load import ParseCache, SourceError, SourceFile, read_folder, read_source, shipped_artifacts
+from doctrine.yaml_reader import YamlError, locate_yaml
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from charter.model import PolicyRule
+    from doctrine.load import Problem
+
+    Lines = Mapping[tuple[str | int, ...], int]
+
+ERROR = "error"
+ADVICE = "advice"
+# Every code: how bad, and what it says.
+CODES: Mapping[str, tuple[str, str]] = {
+    "CHARTER_BROKEN": (ERROR, "A charter file cannot be read."),
+    "POLICY_BROKEN": (ERROR, "The policy cannot be read, so agents are shown nothing."),
+    "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
+    "PROFILE_BROKEN": (ERROR, "A profile cannot be used, or its id is taken."),
+    "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
+    "SECRET": (ERROR, "Something that looks like a key or token; agents are shown it, records keep it."),
+    "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
+    "NO_POLICY_SUMMARY": (ADVICE, "charter.md has no section `## Policy Summary`, the one an agent is shown first."),
+    "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
+    "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
+    "CHARTER_TOO_LONG": (ADVICE, "The charter is longer than its share of the context; sections will be left out."),
+    "RULE_MATCHES_NOTHING": (ADVICE, "A policy rule fits nothing there is."),
+    "RULE_SHADOWED": (ADVICE, "An earlier policy rule decides on everything this one fits."),
+    "UNKNOWN_DOCTRINE": (ADVICE, "A name for a doctrine artifact that nobody defines."),
+    "UNKNOWN_PROFILE": (ADVICE, "The graph names a profile that nobody defines."),
+    "UNKNOWN_NODE": (ADVICE, "The graph names something that is neither action, role, profile nor artifact."),
+    "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
+}
+_COMMENT = re.compile(r"<!--.*?-->", re.S)
+_CHARTER_SHARE = 60
+_SECRETS = (
+    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")),
+    ("an AWS access key id", re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
+    ("a GitHub token", re.compile(rb"\b(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{22,})")),
+    ("a GitLab token", re.compile(rb"\bglpat-[A-Za-z0-9_-]{20,}")),
+    ("a Slack token", re.compile(rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
+    ("an API key", re.compile(rb"\b(?:sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{35})")),
+)
+
+
+class Finding(NamedTuple):
+    """One problem at one place."""
+
+    severity: str
+    code: str
+    path: str
+    line: int | None
+    problem: str
+    repair: str
+
+
+class ProfileFiles(NamedTuple):
+    """The project's profile files as they were read, the profiles in use, and what was wrong with the rest."""
+
+    files: tuple[SourceFile, ...]
+    profiles: tuple[AgentProfile, ...]
+    problems: tuple[Problem, ...]
+
+
+def lint_project(root: str, *, profile_folders: Sequence[str]) -> tuple[Finding, ...]:
+    """Every finding in a project. Of several profile folders a later one wins."""
+    cache = ParseCache(None)
+    inputs = load_inputs(root, cache)
+    repository = AgentProfileRepository(project_dir=profile_folders, cache=cache, root=root)
+    files = [file for folder in profile_folders for file in read_folder(root, folder, SUFFIXES)[0]]
+    try:
+        config = read_source(root, CONFIG_PATH)
+    except SourceError:
+        config = None
+    return lint(inputs, ProfileFiles(tuple(files), repository.all(), repository.problems), config)
+
+
+def lint(inputs: ContextInputs, profiles: ProfileFiles, config: SourceFile | None) -> tuple[Finding, ...]:
+    """Every finding, sorted by file and line."""
+    files = {path: inputs.blobs[digest] for path, digest in inputs.files.items()}
+    files.update((file.path, file.data) for file in profiles.files)
+    if config is not None:
+        files[config.path] = config.data
+    found = [
+        *_broken((*inputs.problems, *profiles.problems), files),
+        *_secrets(files),
+        *_charter(inputs, files),
+        *_policy(inputs, files),
+        *_references(inputs, profiles, files),
+    ]
+    return tuple(sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.problem)))
+
+
+def _finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:
+    return Finding(CODES[code][0], code, path, line, problem, repair)
+
+
+def _lines(files: Mapping[str, bytes], path: str) -> Lines:
+    """Where each node of a YAML file starts; empty where it is none."""
+    try:
+        return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
+    except YamlError:
+        return {}
+
+
+# --- what cannot be used
+
+
+def _broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
+    for problem in problems:
+        yield _finding(
+            _code_of(problem.path), problem.path, _line_of(problem, files), problem.reason, _repair_of(problem)
+        )
+
+
+def _code_of(path: str) -> str:
+    if path == POLICY_PATH:
+        return "POLICY_BROKEN"
+    if path == CONFIG_PATH:
+        return "CONFIG_BROKEN"
+    if path.endswith(SUFFIXES) or path.startswith((".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")):
+        return "PROFILE_BROKEN"
+    return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
+
+
+def _line_of(problem: Problem, files: Mapping[str, bytes]) -> int | None:
+    """The line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
+    if problem.line is not None or problem.path not in files:
+        return problem.line
+    lines = _lines(files, problem.path)
+    way = tuple(problem.reason.split(" ", 1)[0].split("."))
+    keys = [way[:end] for end in range(len(way), 0, -1)] if problem.path == CONFIG_PATH else [("id",), ("profile-id",)]
+    return next((lines[key] for key in keys if key in lines), 1)
+
+
+def _repair_of(problem: Problem) -> str:
+    # Elsewhere the repair sends people here; here it would send them in a circle.
+    return "correct this line" if "charter lint" in problem.repair else problem.repair
+
+
+def _secrets(files: Mapping[str, bytes]) -> Iterator[Finding]:
+    for path, data in files.items():
+        for what, pattern in _SECRETS:
+            for match in pattern.finditer(data):
+                line = data.count(b"\n", 0, match.start()) + 1
+                repair = "remove it and revoke it: whoever has the repository's history has it"
+                yield _finding("SECRET", path, line, f"this looks like {what}", repair)
+
+
+# --- the charter
+
+
+def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+    if inputs.charter_state == "missing":
+        problem = "there is no charter, so agents receive no governance context"
+        yield _finding("NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize")
+    if CHARTER_MARKDOWN in files:
+        try:
+            text = files[CHARTER_MARKDOWN].decode("utf-8").removeprefix("\ufeff")
+        except UnicodeDecodeError:
+            text = None
+        if text is not None:
+            yield from _prose(text)
+    room = inputs.settings["context_budget"] * _CHARTER_SHARE // 100
+    size = sum(len(section.title) + len(section.uri) + len(section.body) + 14 for section in inputs.charter.sections)
+    if size > room:
+        path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in files else CHARTER_YAML
+        problem = f"the charter has {size} characters and {room} of the context: what bears least on a request is cut"
+        repair = "move what holds for some work only into .kittify/doctrine/, or raise governance.context_budget"
+        yield _finding("CHARTER_TOO_LONG", path, 1, problem, repair)
+
+
+def _prose(text: str) -> Iterator[Finding]:
+    """Headings that say nothing or the same twice, and the one an agent is shown first."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    headings = _headings(lines)
+    level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
+    sections = [(line, title) for line, depth, title in headings if depth == level]
+    if not any(_folded(title).startswith("policy summary") for _, title in sections):
+        repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
+        yield _finding("NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair)
+    seen: dict[str, int] = {}
+    for place, (line, title) in enumerate(sections):
+        end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
+        body = _COMMENT.sub("", "\n".join(lines[line + 1 : end]))
+        if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
+            repair = "write what the heading promises, or remove it"
+            yield _finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
+        first = seen.setdefault(_folded(title), line + 1)
+        if first != line + 1:
+            problem = f"{title!r} is also the heading of line {first}"
+            yield _finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
+
+
+def _folded(title: str) -> str:
+    return " ".join(re.findall(r"\w+", title.casefold()))
+
+
+# --- the policy
+
+
+def _policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+    rules = inputs.policy.rules
+    if not rules:
+        return
+    artifacts = [*inputs.charter.sections, *_known(inputs).values()]
+    lines = _lines(files, POLICY_PATH)
+    decided: set[str] = set()
+    for position, rule in enumerate(rules):
+        line = lines.get(("rules", position), 1)
+        fitting = {artifact.uri for artifact in artifacts if matches(rule, artifact)}
+        whole = next((earlier.id for earlier in rules[:position] if _covers(earlier, rule)), None)
+        if whole is not None or (fitting and fitting <= decided):
+            by = f"rule {whole!r} decides" if whole is not None else "earlier rules decide"
+            repair = "move it up if it is meant to win, else remove it"
+            yield _finding("RULE_SHADOWED", POLICY_PATH, line, f"{by} on everything rule {rule.id!r} fits", repair)
+        elif not fitting:
+            yield from _idle(rule, line, artifacts)
+        decided |= fitting
+
+
+def _idle(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
+    """A rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
+    repair = "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
+    if rule.uris or rule.kinds:
+        yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, f"rule {rule.id!r} fits nothing there is", repair)
+        return
+    tags = sorted({tag for artifact in artifacts for tag in artifact.tags})
+    for tag in rule.tags:
+        near = difflib.get_close_matches(tag, tags, 1, 0.8)
+        if near:
+            problem = f"rule {rule.id!r} fits nothing: no artifact has the tag {tag!r}, some have {near[0]!r}"
+            yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
+
+
+def _covers(earlier: PolicyRule, later: PolicyRule) -> bool:
+    """Whether every artifact, there or not, that the later rule fits is one the earlier fits.
+
+    A pattern that fits another pattern, read as a text, fits whatever that one does.  Every artifact has a uri
+    and a kind, so a rule that names none means `*`; tags it may have none.
+    """
+    return (
+        _wider(earlier.uris, later.uris or ("*",))
+        and _wider(earlier.kinds, later.kinds or ("*",))
+        and _wider(earlier.tags, later.tags)
+    )
+
+
+def _wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
+    if not patterns:
+        return True
+    return bool(narrower) and all(any(_as_text(pattern, text) for pattern in patterns) for text in narrower)
+
+
+def _as_text(pattern: str, text: str) -> bool:
+    expression = ".*".join(re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(expression, text, re.S) is not None
+
+
+# --- names that lead nowhere
+
+
+def _known(inputs: ContextInputs) -> dict[str, Artifact]:
+    """Every artifact by uri; the project's shadow the shipped ones."""
+    artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
+    artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
+    return artifacts
+
+
+def _references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]) -> Iterator[Finding]:
+    artifacts = _known(inputs)
+    known, profile_ids = set(artifacts), {profile.profile_id for profile in profiles.profiles}
+    of_ours = {*KINDS, *(artifact.kind for artifact in artifacts.values())}
+    for prefix, lists in (("activated", inputs.charter.activated), ("selected", inputs.charter.selected)):
+        # Charters in the field list other kinds too (tools, paradigms); they are not for us to judge.
+        for kind in sorted(of_ours.intersection(lists)):
+            for place, identifier in enumerate(lists[kind]):
+                if f"doctrine://{kind}/{identifier}" not in known:
+                    line = _line_of_item(_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
+                    yield _unknown(CHARTER_YAML, line, kind, identifier, known)
+    used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
+    taken = {problem.path for problem in profiles.problems}
+    for file in profiles.files:
+        profile = used.get(file.digest)
+        if profile is not None:
+            yield from _of_profile(file, profile, known, files)
+        elif file.path not in taken:
+            yield _finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
+    for path in GRAPH_PATHS:
+        if path in files:
+            yield from _of_graph(inputs, path, files, known, profile_ids)
+
+
+def _of_profile(
+    file: SourceFile, profile: AgentProfile, known: set[str], files: Mapping[str, bytes]
+) -> Iterator[Finding]:
+    for kind, references in (("directive", profile.directive_references), ("tactic", profile.tactic_references)):
+        for place, identifier in enumerate(references):
+            if f"doctrine://{kind}/{identifier}" not in known:
+                line = _line_of_item(_lines(files, file.path), f"{kind}-references", place)
+                yield _unknown(file.path, line, kind, identifier, known)
+
+
+def _of_graph(
+    inputs: ContextInputs, path: str, files: Mapping[str, bytes], known: set[str], profile_ids: set[str]
+) -> Iterator[Finding]:
+    text = files[path].decode("utf-8", "replace")
+    for node in dict.fromkeys(node for edge in inputs.edges for node in (edge.source, edge.target)):
+        found = re.search(rf"(?<![\w/:.-]){re.escape(node)}(?![\w/:-]|\.\w)", text)
+        if found is None:
+            # Two graph files may be there; the other one names it.
+            continue
+        line = text.count("\n", 0, found.start()) + 1
+        prefix, _, rest = node.partition(":")
+        if prefix == "doctrine" and node not in known:
+            kind, _, identifier = rest.removeprefix("//").partition("/")
+            yield _unknown(path, line, kind, identifier, known)
+        elif prefix == "profile" and rest not in profile_ids:
+            near = difflib.get_close_matches(rest, sorted(profile_ids), 1)
+            repair = f"did you mean profile:{near[0]}?" if near else "`spec-kitty profiles list` shows those there are"
+            yield _finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
+        elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
+            repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
+            yield _finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
+
+
+def _unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:
+    prefix = f"doctrine://{kind}/"
+    ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
+    near = difflib.get_close_matches(identifier, ids, 1)
+    repair = f"did you mean {near[0]!r}?" if near else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
+    return _finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)
+
+
+def _line_of_item(lines: Lines, key: str, place: int) -> int:
+    """The line of one item of the list at a key, however the key is spelt and wherever it stands."""
+    wanted = key.replace("_", "-")
+    for way, line in lines.items():
+        if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == wanted:
+            return lines.get((*way, place), line)
+    return 1

@@ -1,0 +1,501 @@
+"""What a repository says about how it is built, checked and tested, and where its data lives.
+
+`survey` reads names and a few well-known files: bounded, no link followed, nothing run.  What it finds are proposals
+for a person to take or change.  The same files give the same survey in every checkout, so nothing here looks
+at the name of the root folder, at times, or at what git ignores by habit.  Text of a repository is taken over
+only where it has the form of a name or a path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from typing import NamedTuple
+
+from doctrine.load import SourceError, read_source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+MAX_ENTRIES = 20_000
+MAX_DEPTH = 6
+# What tools put into a checkout: there in one, absent from the next.
+_MADE = "node_modules bower_components venv env __pycache__ site-packages target dist build out bin obj vendor"
+_LOCAL = "third_party coverage htmlcov tmp temp log logs"
+_SKIPPED = frozenset(f"{_MADE} {_LOCAL}".split())
+_PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
+_RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
+_ENDINGS = {
+    ".py": "python",
+    ".ts": "typescript",
+    ".tsx": "typescript",
+    ".js": "javascript",
+    ".jsx": "javascript",
+    ".mjs": "javascript",
+    ".rs": "rust",
+    ".go": "go",
+    ".java": "java",
+    ".kt": "kotlin",
+    ".rb": "ruby",
+    ".php": "php",
+    ".cs": "csharp",
+    ".swift": "swift",
+    ".c": "c",
+    ".cc": "cpp",
+    ".cpp": "cpp",
+    ".ex": "elixir",
+    ".exs": "elixir",
+    ".scala": "scala",
+    ".dart": "dart",
+    ".hs": "haskell",
+    ".sql": "sql",
+}
+# Purposes in the order in which a change meets them.
+PURPOSES = ("build", "format", "lint", "types", "one test", "test", "docs")
+_TARGETS = {
+    "build": ("build",),
+    "format": ("format", "fmt"),
+    "lint": ("lint", "check"),
+    "types": ("typecheck", "types", "mypy"),
+    "test": ("test", "tests"),
+    "docs": ("docs",),
+}
+_SCRIPTS = {
+    "build": ("build",),
+    "format": ("format:check", "fmt:check", "prettier:check"),
+    "lint": ("lint",),
+    "types": ("typecheck", "type-check", "check-types", "types", "tsc"),
+    "test": ("test",),
+    "docs": ("docs:build",),
+}
+# A file in the root and the commands that come with it.
+_BY_FILE: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
+    (
+        "Cargo.toml",
+        "rust",
+        (
+            ("format", "cargo fmt --check"),
+            ("lint", "cargo clippy --all-targets -- -D warnings"),
+            ("one test", "cargo test NAME"),
+            ("test", "cargo test"),
+        ),
+    ),
+    (
+        "go.mod",
+        "go",
+        (
+            ("format", "gofmt -l ."),
+            ("lint", "go vet ./..."),
+            ("one test", "go test ./PACKAGE -run NAME"),
+            ("test", "go test ./..."),
+        ),
+    ),
+    ("gradlew", "java", (("build", "./gradlew assemble"), ("test", "./gradlew check"))),
+    ("mvnw", "java", (("test", "./mvnw -q verify"),)),
+    ("pom.xml", "java", (("test", "mvn -q verify"),)),
+    ("mix.exs", "elixir", (("format", "mix format --check-formatted"), ("test", "mix test"))),
+    ("Package.swift", "swift", (("build", "swift build"), ("test", "swift test"))),
+    ("pubspec.yaml", "dart", (("lint", "dart analyze"), ("test", "dart test"))),
+    ("build.sbt", "scala", (("test", "sbt test"),)),
+    ("stack.yaml", "haskell", (("test", "stack test"),)),
+)
+_FRAMEWORKS = (
+    *("django", "flask", "fastapi", "sqlalchemy", "celery", "pydantic", "typer"),
+    *("react", "vue", "svelte", "angular", "next", "express"),
+    *("axum", "actix-web", "tokio"),
+)
+_DIALECTS = (
+    ("PostgreSQL", ("psycopg", "psycopg2", "psycopg2-binary", "asyncpg", "pg", "pg-promise", "postgres")),
+    ("MySQL", ("mysqlclient", "pymysql", "aiomysql", "mysql", "mysql2")),
+    ("SQLite", ("aiosqlite", "sqlite3", "better-sqlite3")),
+)
+_MIGRATION_FOLDERS = ("migrations", "migrate")
+# Their migrations say themselves how they are undone.
+_UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
+
+
+class Step(NamedTuple):
+    """One command of a project: what it is for, the line to type, the language it belongs to ("" = any)."""
+
+    purpose: str
+    line: str
+    language: str = ""
+
+
+class Data(NamedTuple):
+    """Where schema changes live and how they are made here; an empty text is what is not known."""
+
+    folders: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    tool: str = ""
+    dialect: str = ""
+    naming: str = ""
+    ways_back: str = ""  # paired · none · ""
+
+
+class Survey(NamedTuple):
+    """What a repository says about itself."""
+
+    name: str = ""
+    languages: tuple[str, ...] = ()
+    root_languages: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    sources: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()
+    ci: tuple[str, ...] = ()
+    owners: str = ""
+    changelog: str = ""
+    data: Data | None = None
+
+
+def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
+    """Read a repository. `root_languages` are those its root folder is already known to speak of."""
+    repository = _Repository(root)
+    known = tuple(sorted(set(root_languages)))
+    python, package = _toml(repository, "pyproject.toml"), _package(repository)
+    wanted = _python_needs(repository, python) | _package_needs(package)
+    wanted |= set(_table(_toml(repository, "Cargo.toml"), "dependencies"))
+    languages = _languages(repository, known)
+    return Survey(
+        name=_project_name(python, package),
+        languages=languages,
+        root_languages=known,
+        frameworks=tuple(name for name in _FRAMEWORKS if name in wanted),
+        steps=_steps(repository, python, package, wanted, languages),
+        sources=tuple(folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders),
+        tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
+        ci=_ci(repository),
+        owners=next((p for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS") if repository.has(p)), ""),
+        changelog=next((p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""),
+        data=_data(repository, wanted),
+    )
+
+
+class _Repository:
+    """The names of a repository, nearest first, and the text of the few files asked for."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files: list[str] = []
+        self.folders: set[str] = set()
+        level, entries = [""], 0
+        for _ in range(MAX_DEPTH):
+            below: list[str] = []
+            for folder in level:
+                for name, is_folder in self._listed(folder):
+                    # Nearest first, in order of names: a repository too large to walk is cut alike everywhere.
+                    entries += 1
+                    if entries > MAX_ENTRIES:
+                        return
+                    path = f"{folder}/{name}" if folder else name
+                    if not is_folder:
+                        self.files.append(path)
+                    elif name.lower() not in _SKIPPED and not name.endswith(".egg-info"):
+                        self.folders.add(path)
+                        below.append(path)
+            level = below
+
+    def _listed(self, folder: str) -> list[tuple[str, bool]]:
+        try:
+            with os.scandir(f"{self.root}/{folder}" if folder else self.root) as entries:
+                return sorted(
+                    (entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if not entry.is_symlink() and not entry.name.startswith(".")
+                )
+        except OSError:
+            return []
+
+    def has(self, path: str) -> bool:
+        """Whether a plain file is there."""
+        full = self.root
+        for part in path.split("/"):
+            full = f"{full}/{part}"
+            if os.path.islink(full):
+                return False
+        return os.path.isfile(full)
+
+    def text(self, path: str) -> str:
+        """The text of a small file; empty where there is none that can be read."""
+        try:
+            source = read_source(self.root, path)
+        except SourceError:
+            return ""
+        return source.data.decode("utf-8", "replace") if source else ""
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in one folder."""
+        return [path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == folder]
+
+
+# --- names and languages
+
+
+def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
+    for value in (
+        _table(python, "project").get("name"),
+        _table(_table(python, "tool"), "poetry").get("name"),
+        package.get("name"),
+    ):
+        if isinstance(value, str) and _NAME.match(value):
+            return value
+    return ""
+
+
+def _languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the root first, then by number of files; a stray file or two does not make a language."""
+    counts: dict[str, int] = {}
+    for path in repository.files:
+        language = _ENDINGS.get(os.path.splitext(path)[1])
+        if language:
+            counts[language] = counts.get(language, 0) + 1
+    found = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
+    if not found:
+        found = set(counts)
+    if "typescript" in found and counts.get("javascript", 0) <= counts.get("typescript", 0):
+        # package.json speaks of JavaScript in every TypeScript project.
+        found.discard("javascript")
+    return tuple(sorted(found, key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name)))
+
+
+# --- commands
+
+
+def _steps(
+    repository: _Repository,
+    python: Mapping[str, Any],
+    package: Mapping[str, Any],
+    wanted: set[str],
+    languages: tuple[str, ...],
+) -> tuple[Step, ...]:
+    general = {step.purpose: step for step in _targets(repository)}
+    found = list(general.values())
+    by_language = [*_python_steps(repository, python, wanted), *_package_steps(repository, package, wanted)]
+    for name, language, lines in _BY_FILE:
+        if repository.has(name) and not any(step.language == language for step in by_language):
+            by_language += [Step(purpose, line, language) for purpose, line in lines]
+    if repository.has("Gemfile") and "spec" in repository.folders:
+        by_language += [
+            Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
+            Step("test", "bundle exec rspec", "ruby"),
+        ]
+    # A target of the project's own stands for what it calls, and `lint` calls what checks without running.
+    covered = {*general, *(("format", "types") if "lint" in general else ())}
+    found += [step for step in by_language if step.purpose not in covered]
+    order = {"": -1, **{name: place for place, name in enumerate(languages)}}
+    found.sort(key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order))))
+    return tuple(dict.fromkeys(found))
+
+
+def _targets(repository: _Repository) -> Iterator[Step]:
+    """What the project's Makefile or justfile offers."""
+    for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
+        offered = set(pattern.findall(repository.text(name)))
+        for purpose, targets in _TARGETS.items():
+            target = next((target for target in targets if target in offered), None)
+            if target:
+                yield Step(purpose, f"{runner} {target}")
+        if offered:
+            return
+
+
+def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
+    tools = _table(python, "tool")
+    config = repository.text("setup.cfg")
+    tested = [p for p in repository.files if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)]
+    prefix = next((f"{name} run " for name in ("uv", "poetry", "pdm") if repository.has(f"{name}.lock")), "")
+
+    def uses(tool: str, *files: str) -> bool:
+        section = f"[{tool}]" in config or f"[tool:{tool}]" in config
+        return tool in tools or tool in wanted or section or any(map(repository.has, files))
+
+    if uses("pre-commit", ".pre-commit-config.yaml"):
+        yield Step("lint", f"{prefix}pre-commit run --all-files", "python")
+    elif uses("ruff", "ruff.toml", ".ruff.toml"):
+        if "format" in _table(tools, "ruff"):
+            yield Step("format", f"{prefix}ruff format --check .", "python")
+        yield Step("lint", f"{prefix}ruff check .", "python")
+    elif uses("flake8", ".flake8"):
+        yield Step("lint", f"{prefix}flake8", "python")
+    if uses("black"):
+        yield Step("format", f"{prefix}black --check .", "python")
+    if uses("mypy", "mypy.ini"):
+        named = "files" in _table(tools, "mypy") or "packages" in _table(tools, "mypy")
+        yield Step("types", f"{prefix}mypy" if named else f"{prefix}mypy .", "python")
+    elif uses("pyright", "pyrightconfig.json"):
+        yield Step("types", f"{prefix}pyright", "python")
+    if repository.has("manage.py") and not uses("pytest", "pytest.ini"):
+        yield Step("test", f"{prefix}python manage.py test", "python")
+    elif uses("pytest", "pytest.ini", "conftest.py") or tested:
+        yield Step("one test", f"{prefix}pytest -q PATH::NAME", "python")
+        yield Step("test", f"{prefix}pytest -q", "python")
+    elif repository.has("tox.ini"):
+        yield Step("test", f"{prefix}tox", "python")
+    if uses("mkdocs", "mkdocs.yml"):
+        yield Step("docs", f"{prefix}mkdocs build --strict", "python")
+    elif repository.has("docs/conf.py"):
+        yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
+
+
+def _package_steps(repository: _Repository, package: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
+    if not package:
+        return
+    scripts = _table(package, "scripts")
+    language = "typescript" if repository.has("tsconfig.json") else "javascript"
+    locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
+    runner = next((name for lock, name in locks if repository.has(lock)), "npm")
+    found: set[str] = set()
+    for purpose, names in _SCRIPTS.items():
+        name = next((name for name in names if isinstance(scripts.get(name), str)), None)
+        # The placeholder `npm init` writes fails by design.
+        if name is not None and "no test specified" not in scripts[name]:
+            found.add(purpose)
+            short = name == "test" and runner != "bun"
+            yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
+    if "lint" not in found and "eslint" in wanted:
+        yield Step("lint", "npx eslint .", language)
+    if "types" not in found and language == "typescript":
+        yield Step("types", "npx tsc --noEmit", language)
+    for name, line, one in (
+        ("vitest", "npx vitest run", "npx vitest run PATH -t NAME"),
+        ("jest", "npx jest", "npx jest PATH -t NAME"),
+    ):
+        if name in wanted:
+            yield Step("one test", one, language)
+            if "test" not in found:
+                yield Step("test", line, language)
+            break
+
+
+def _ci(repository: _Repository) -> tuple[str, ...]:
+    """The files that say what runs on every push."""
+    found = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
+    folder = ".github/workflows"
+    try:
+        names = sorted(os.listdir(f"{repository.root}/{folder}"))
+    except OSError:
+        names = []
+    paths = [f"{folder}/{name}" for name in names if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)]
+    return tuple(found + [path for path in paths if repository.has(path)])[:6]
+
+
+# --- data
+
+
+def _data(repository: _Repository, wanted: set[str]) -> Data | None:
+    folders = sorted(set(_migration_folders(repository)))
+    holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql")}
+    tool = _migration_tool(repository, wanted)
+    if not folders and not holding and not tool:
+        return None
+    dialect = next((name for name, drivers in _DIALECTS if wanted.intersection(drivers)), "") or _composed(repository)
+    names = [name for folder in folders for name in repository.names(folder)]
+    within = {holder for holder in holding if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)}
+    return Data(
+        folders=tuple(folders[:4]),
+        scripts=tuple(folder for folder in sorted(holding - within) if _PLAIN.match(folder))[:4],
+        tool=tool,
+        dialect=dialect,
+        naming=_naming(names),
+        ways_back="" if tool in _UNDOING_TOOLS else _ways_back(names),
+    )
+
+
+def _composed(repository: _Repository) -> str:
+    """The database a compose file starts."""
+    paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
+    found = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
+    return "" if found is None else "PostgreSQL" if found.group(1) == "postg" else "MySQL"
+
+
+def _ways_back(names: Iterable[str]) -> str:
+    scripts = {name.removesuffix(".sql").replace("_", ".") for name in names if name.endswith(".sql")}
+    forward = [name for name in scripts if not name.endswith(".down")]
+    paired = bool(forward) and all(f"{name.removesuffix('.up')}.down" in scripts for name in forward)
+    return "paired" if paired else "none" if scripts else ""
+
+
+def _migration_folders(repository: _Repository) -> Iterator[str]:
+    for path in repository.files:
+        folder, _, name = path.rpartition("/")
+        parts = folder.split("/")
+        versions = parts[-1] == "versions" and "alembic" in "/".join(parts)
+        if (parts[-1] in _MIGRATION_FOLDERS or versions) and _PLAIN.match(folder):
+            if name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py":
+                yield folder
+        elif name == "migration.sql" and len(parts) > 1 and parts[-2] == "migrations" and _PLAIN.match(folder):
+            yield "/".join(parts[:-1])
+
+
+def _migration_tool(repository: _Repository, wanted: set[str]) -> str:
+    if repository.has("alembic.ini") or "alembic" in wanted:
+        return "alembic"
+    if repository.has("manage.py") and "django" in wanted:
+        return "django"
+    if repository.has("prisma/schema.prisma"):
+        return "prisma"
+    if repository.has("Gemfile") and any(path.startswith("db/migrate/") for path in repository.files):
+        return "rails"
+    return "knex" if "knex" in wanted else ""
+
+
+def _naming(names: Iterable[str]) -> str:
+    """How migrations are numbered, where all of them agree."""
+    digits = {len(found.group(1)) if (found := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
+    digits.discard(0)
+    if len(digits) != 1:
+        return ""
+    width = digits.pop()
+    return "named by timestamp" if width >= 12 else f"numbered with {width} digits" if width > 1 else "numbered"
+
+
+# --- manifests
+
+
+def _toml(repository: _Repository, path: str) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(repository.text(path))
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _package(repository: _Repository) -> Mapping[str, Any]:
+    try:
+        document = json.loads(repository.text("package.json") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = document.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def _python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
+    """The names of what a Python project depends on, groups and extras included."""
+    project, poetry = _table(python, "project"), _table(_table(python, "tool"), "poetry")
+    listed: list[Any] = [project.get("dependencies")]
+    listed += _table(project, "optional-dependencies").values()
+    listed += _table(python, "dependency-groups").values()
+    lines = [item for items in listed if isinstance(items, list) for item in items if isinstance(item, str)]
+    for name in repository.names(""):
+        if re.fullmatch(r"requirements[\w.-]*\.txt", name):
+            lines += repository.text(name).split("\n")
+    names = {found.group(1) for line in lines if (found := _REQUIREMENT.match(line))}
+    for table in (poetry, *(group for group in _table(poetry, "group").values() if isinstance(group, dict))):
+        names |= set(_table(table, "dependencies")) | set(_table(table, "dev-dependencies"))
+    return {name.lower().replace("_", "-") for name in names}
+
+
+def _package_needs(package: Mapping[str, Any]) -> set[str]:
+    names = set(_table(package, "dependencies")) | set(_table(package, "devDependencies"))
+    return {name.lower() for name in names}

@@ -1,0 +1,442 @@
+"""A first charter from a short interview: what a repository says of itself, and what its people answer.  [pure]
+
+`proposals` turns a survey into answers a person can take with Enter, `synthesize` turns survey and answers into
+files.  Nothing is read or written here; who calls shows the files, asks, and writes them.  The same survey and
+answers give the same bytes: no time, no name of a machine or folder.  Whatever is answered, the files can be
+read back without a finding; a test holds this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from charter.survey import Data, Step, Survey
+
+CHARTER = ".kittify/charter/charter.md"
+POLICY = ".kittify/charter/policy.yaml"
+PROFILE_ID = "project-implementer"
+PROFILE = f".kittify/profiles/{PROFILE_ID}.agent.yaml"
+BUILD_GUIDE = ".kittify/doctrine/toolguides/build-and-test.yaml"
+SCHEMA_GUIDE = ".kittify/doctrine/toolguides/schema-changes.yaml"
+GRAPH = ".kittify/doctrine/graph.yaml"
+MAX_ANSWER = 600
+NOTHING = "-"
+_SHOWN = {"cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP"}
+_SPELT = {"c++": "cpp", "c#": "csharp", "js": "javascript", "ts": "typescript", "py": "python", "golang": "go"}
+_LANGUAGE = re.compile(r"[a-z][a-z0-9+#. -]{0,29}\Z")
+
+
+class Answers(NamedTuple):
+    """What the interview found out; an empty one means there is no such rule."""
+
+    languages: tuple[str, ...] = ()
+    test_command: str = ""
+    test_rule: str = ""
+    review_rule: str = ""
+    approver: str = ""
+    forbidden: tuple[str, ...] = ()
+
+
+class Question(NamedTuple):
+    """One question of the interview; with a separator its answer is a list."""
+
+    field: str
+    text: str
+    separator: str = ""
+
+
+class PlannedFile(NamedTuple):
+    """One file to write, by its path below the project's root."""
+
+    path: str
+    data: bytes
+
+
+QUESTIONS = (
+    Question("languages", "Which languages is this project written in, the main one first?", ","),
+    Question("test_command", "Which command runs the tests?"),
+    Question("test_rule", "What must every change bring in the way of tests?"),
+    Question("review_rule", "What must a review establish?"),
+    Question("approver", "Who approves a change?"),
+    Question("forbidden", "What is forbidden until a person says yes to it? A semicolon separates several.", ";"),
+)
+
+
+def proposals(survey: Survey) -> Answers:
+    """The answers a repository suggests."""
+    tested = next((step.line for step in survey.steps if step.purpose == "test"), "")
+    forbidden = [
+        "put secrets or personal data into code, fixtures, logs or reports",
+        "force-push to a shared branch or rewrite its history",
+        "skip, delete or loosen a test to get to green",
+        "add or upgrade a dependency",
+    ]
+    if survey.data is not None:
+        forbidden += [
+            "run a statement that changes data or schema anywhere but in a scratch database",
+            "edit a migration that has been merged",
+        ]
+    return Answers(
+        languages=survey.languages,
+        test_command=tested,
+        test_rule="Every change of behaviour comes with a test that fails without it",
+        review_rule=_review_rule(tested),
+        approver=f"an owner named in `{survey.owners}`" if survey.owners else "a maintainer other than the author",
+        forbidden=tuple(forbidden),
+    )
+
+
+def _review_rule(command: str) -> str:
+    run = f", runs {_code(command)} on the branch itself" if command else ""
+    return f"The reviewer reads the request before the diff{run}, and names file and line for every finding"
+
+
+def take_answer(answers: Answers, question: Question, text: str) -> Answers:
+    """The answers with one typed in: nothing keeps the proposal, `-` alone means there is none."""
+    text = plain(text)
+    if not text:
+        return answers
+    if text == NOTHING:
+        return _with(answers, question, () if question.separator else "")
+    if not question.separator:
+        return _with(answers, question, text)
+    items = [item.strip() for item in text.split(question.separator)]
+    if question.field == "languages":
+        items = [_SPELT.get(item.lower(), item.lower()) for item in items]
+        items = [item for item in items if _LANGUAGE.match(item)]
+    return _with(answers, question, tuple(dict.fromkeys(item for item in items if item)))
+
+
+def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) -> Answers:
+    given: dict[str, Any] = {question.field: value}
+    if question.field == "test_command" and answers.review_rule == _review_rule(answers.test_command):
+        # The proposal for a later question names the command.
+        given["review_rule"] = _review_rule(str(value))
+    return answers._replace(**given)
+
+
+def shown_answer(answers: Answers, question: Question) -> str:
+    """An answer as it would be typed."""
+    value: str | tuple[str, ...] = getattr(answers, question.field)
+    return value if isinstance(value, str) else f"{question.separator} ".join(value)
+
+
+def plain(text: str) -> str:
+    """A text as one line that breaks neither the structure of Markdown nor that of YAML."""
+    line = " ".join(unicodedata.normalize("NFC", text).split())
+    return "".join(character for character in line if character.isprintable())[:MAX_ANSWER].strip()
+
+
+def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tuple[PlannedFile, ...]:
+    """The files in the order in which they are to be written: the charter last, because it puts the rest to use.
+
+    Without `profile` the project gets no profile of its own.
+    """
+    spoken = {"", *answers.languages}
+    steps = tuple(s for s in survey.steps if s.language in spoken and s.line != answers.test_command)
+    main = next((language for language in answers.languages if language != "sql"), "")
+    texts = [
+        (POLICY, _POLICY),
+        (BUILD_GUIDE, _build_guide(survey, answers, steps)),
+        (SCHEMA_GUIDE, _schema_guide(survey, survey.data) if survey.data else ""),
+        (GRAPH, _GRAPH),
+        (PROFILE, _profile(survey, answers, steps, main) if profile and main else ""),
+        (CHARTER, _charter(answers, steps)),
+    ]
+    return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
+
+
+# --- the charter: what holds for every change; short, because an agent is shown all of it every time
+
+
+def _charter(answers: Answers, steps: Sequence[Step]) -> str:
+    command = _code(answers.test_command)
+    summary = [_sentence(answers.test_rule)] if answers.test_rule else []
+    if command:
+        summary.append(f"A change is handed over when {command} has passed after its last edit; the report quotes it.")
+    if answers.approver:
+        summary.append(f"Changes are approved by {answers.approver}. An agent's review is advice to them.")
+    if answers.forbidden:
+        summary.append("What *Forbidden* lists waits for a person's yes to that exact step. Silence is a no.")
+    summary.append(
+        "What was not checked stands first in the report: a gap that is named is work left, a hidden one is a defect."
+    )
+
+    testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
+    narrow = [step.line for step in steps if step.purpose == "one test"]
+    if narrow:
+        testing[0] += f" While working, the narrowest: {_joined(map(_code, narrow))}."
+    before = [step.line for step in steps if step.purpose in ("format", "lint", "types")]
+    if before:
+        testing.append(f"Before handing over also {_joined(map(_code, before))}.")
+    testing.append(
+        "A test that fails for another reason than the change is reported with its output and left as it is."
+    )
+
+    review = [_sentence(answers.review_rule)] if answers.review_rule else []
+    review.append("It ends in one of three: merge; merge once these findings are settled; do not merge, because.")
+
+    sections = [("Policy Summary", "", summary), ("Testing", "", testing), ("Review", "", review)]
+    if answers.forbidden:
+        sections.append(("Forbidden", f"{_ASK_FIRST}\n", list(answers.forbidden)))
+    return "# Charter\n" + "".join(f"\n## {title}\n{lead}{_list(items)}\n" for title, lead, items in sections)
+
+
+_ASK_FIRST = "Stop and ask before any of these; only a person's yes to that exact step lifts it:"
+_NO_TEST_COMMAND = (
+    "No command that runs the tests is known yet. The report says how the change was checked, so that someone else"
+    " can do it again; whoever adds the first test writes its command here."
+)
+
+
+# --- policy and graph
+
+
+_POLICY = """\
+# What of the charter and the doctrine an agent may be shown. The first rule that matches decides.
+# match: uri, kind, tag; all that are named must fit, * stands for any characters. action: allow, deny, redact.
+# `spec-kitty charter lint` says which rules never decide anything.
+rules:
+  # Tag an artifact `confidential`: agents learn that there is a rule and whom to ask, not what it says.
+  - id: confidential-is-withheld
+    match: {tag: confidential}
+    action: redact
+    reason: confidential; ask a maintainer before going on with what it bears on
+"""
+_GRAPH = """\
+# Which of this project's doctrine bears on which work, in addition to what ships: from an action, a role or a
+# profile (action:review, role:REVIEWER, profile:<id>) to artifacts. A request finds the rest by its words.
+edges:
+  - from: action:implement
+    to: [doctrine://toolguide/build-and-test]
+  - from: action:review
+    to: [doctrine://toolguide/build-and-test]
+"""
+
+
+# --- doctrine: what holds for some work; long enough to be of use, because only a request that needs it brings it in
+
+
+def _build_guide(survey: Survey, answers: Answers, steps: Sequence[Step]) -> str:
+    places = [("Code", survey.sources), ("Tests", survey.tests)]
+    parts = [" ".join(f"{kind} is in {_folders(folders)}." for kind, folders in places if folders)]
+    parts[0] = parts[0].replace("Tests is", "Tests are")
+    commands = [f"{step.purpose.capitalize()}: {_code(step.line)}" for step in steps]
+    if answers.test_command:
+        commands.append(f"All tests: {_code(answers.test_command)}")
+    parts += [_list(commands), _IN_ORDER, _RED_BEFORE] if commands else [_LOOK_FOR_COMMANDS]
+    if survey.ci:
+        named = _joined(f"`{path}`" for path in survey.ci)
+        parts.append(f"What runs on every push is in {named}. Where that differs from this page, it is right.")
+    if survey.changelog:
+        parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
+    said = " ".join([*(step.line for step in steps), answers.test_command])
+    tools = [word for word in re.findall(r"[a-z]{3,}", said) if word in _TOOLS]
+    keywords = ["test", "tests", "lint", "build", "ci", *tools]
+    title = "How this project is built, checked and tested"
+    return _artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
+
+
+_IN_ORDER = (
+    "Run them in this order, the cheap ones first, and all of them after the last edit. A command that is missing on"
+    " this machine is reported as not run; another one does not stand in for it."
+)
+_RED_BEFORE = "Run them once before the first edit: what is red already is named in the report, and not yours."
+_LOOK_FOR_COMMANDS = (
+    "No build or test command was found here. Before the first change look for one (README, scripts, CI), run it"
+    " once on the untouched checkout, and write it into this file with what it printed."
+)
+_PYTHON_TOOLS = ("pytest", "ruff", "mypy", "pyright", "black", "tox", "mkdocs", "django")
+_SCRIPT_TOOLS = ("npm", "pnpm", "yarn", "bun", "eslint", "tsc", "vitest", "jest")
+_OTHER_TOOLS = ("make", "just", "cargo", "clippy", "gofmt", "gradlew", "mvn", "mix", "rspec")
+_TOOLS = frozenset((*_PYTHON_TOOLS, *_SCRIPT_TOOLS, *_OTHER_TOOLS))
+
+
+def _schema_guide(survey: Survey, data: Data) -> str:
+    rules = ["A merged migration is history. What it got wrong is the next migration."]
+    rules += [*_BY_TOOL.get(data.tool, ()), *_WAYS_BACK.get(data.ways_back, ()), *_BY_DIALECT.get(data.dialect, ())]
+    code = _folders(survey.sources) or "the code"
+    parts = [_where_data_lives(data), _list(rules), _MIGRATION_REVIEW.format(code=code)]
+    keywords = ["sql", "migration", "schema", "table", "column", "index", "database", "rollback", "backfill"]
+    keywords += [word.lower() for word in (data.tool, data.dialect) if word]
+    title = "Schema and migrations of this project"
+    return _artifact("schema-changes", title, ("data", "migration", "database"), keywords, parts)
+
+
+def _where_data_lives(data: Data) -> str:
+    tool = f"{data.tool} " if data.tool else ""
+    said: list[str] = []
+    if data.folders:
+        named = f", {data.naming}" if data.naming else ""
+        said.append(f"The {tool}migrations are in {_folders(data.folders)}{named}.")
+    elif data.tool:
+        said.append(f"The schema is changed with {data.tool}.")
+    if data.scripts:
+        said.append(f"There is SQL in {_folders(data.scripts)}{' too' if said else ''}.")
+    if data.dialect:
+        said.append(f"The database is {data.dialect}.")
+    return " ".join(said) or "The SQL of this project is in its root folder."
+
+
+_MIGRATION_REVIEW = """\
+A migration can be merged when these are answered, each with a line, a query or a command as its evidence:
+1. Which tables does it touch, how many rows do they hold in production, what does each statement lock, and for how \
+long? Without the numbers: ask for them, do not guess.
+2. Does the program that runs now work on the new schema, and the new program on the old one?
+3. Which rows break the new constraint or type? The query that counts them, and its answer.
+4. Who uses what is renamed or dropped? Search {code}, fixtures, reports and jobs for the name; an ORM hides half of \
+the uses.
+5. After a day of writes, what is lost by going back?
+6. Was it run on data shaped like production, and how long did it take?"""
+_WAYS_BACK = {
+    "paired": (
+        "Every migration has its `down` script. Up, down and up again on a scratch database end in one schema.",
+    ),
+    "none": (
+        "No script undoes these migrations. Each says at its top, as a comment, how it is undone and what that loses;"
+        " the statement was tried once on a scratch database.",
+    ),
+}
+_BY_TOOL = {
+    "alembic": (
+        "`alembic upgrade head --sql` prints what would run: read that, not the Python. Autogenerate misses renames,"
+        " server defaults and most constraints.",
+        "On a scratch database `alembic upgrade head`, `alembic downgrade -1`, `alembic upgrade head`, then"
+        " `alembic check`; `alembic heads` names one head.",
+    ),
+    "django": (
+        "`python manage.py sqlmigrate APP NAME` prints what would run: read that, not the Python.",
+        "`python manage.py makemigrations --check --dry-run` finds nothing left over. A `RunPython` has its reverse and"
+        " uses `apps.get_model`, never the models of today.",
+    ),
+    "prisma": (
+        "Read `migration.sql`, not the schema file: Prisma drops and adds where a rename was meant.",
+        "Prisma has no way back of its own: the SQL that undoes the migration stands beside it and was tried once.",
+    ),
+    "rails": (
+        "On a scratch database `db:migrate`, `db:rollback` and `db:migrate` leave the schema file as it was.",
+        "`change` only for what Rails can reverse, `up` and `down` for the rest. A migration does not use the models"
+        " of today.",
+    ),
+    "knex": (
+        "On a scratch database `migrate:latest`, `migrate:rollback` and `migrate:latest` end in the same schema.",
+    ),
+}
+_BY_DIALECT = {
+    "PostgreSQL": (
+        "`SET lock_timeout` before any `ALTER TABLE`: while it waits for its lock, every query behind it waits too.",
+        "`CREATE INDEX CONCURRENTLY` runs outside a transaction, so it is a migration of its own; where it fails it"
+        " leaves an invalid index to drop.",
+    ),
+    "MySQL": (
+        "Each DDL statement commits on its own: one to a migration, or a failure half-way leaves half a schema.",
+        "State `ALGORITHM` and `LOCK`: MySQL then refuses where it would copy or lock the table without a word.",
+    ),
+    "SQLite": (
+        "Most alterations rebuild the table: new table, copy, drop, rename in one transaction, foreign keys off, then"
+        " `PRAGMA foreign_key_check`. Indexes, triggers and views have to be made again.",
+    ),
+}
+
+
+# --- the profile
+
+
+def _profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str) -> str:
+    shown = _SHOWN.get(main, main.capitalize())
+    checks = [step.line for step in steps if step.purpose in ("lint", "types")]
+    passed = f"{_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
+    quiet = f" and {_joined(map(_code, checks))} found nothing" if checks else ""
+    folders = (*survey.sources, *survey.tests)
+    where = f" in {_folders(folders)}" if folders else ""
+    purpose = "Change this project the way it already works, and show that the change does what was asked."
+    focus = f"{shown}{where}: the change, its tests, and the lines of documentation it makes untrue."
+    boundary = "Does not approve its own change, widen the request, or do unasked what the charter forbids."
+    success = (
+        f"After the last edit {passed}{quiet}; the report quotes what they printed; every hunk serves the request."
+    )
+    # The router holds a language it cannot see in the root against a profile; a keyword it does not.
+    visible = not survey.root_languages or main in survey.root_languages
+    fields = [
+        f"profile-id: {PROFILE_ID}",
+        f"name: {_quoted('Implementer of ' + (survey.name or 'this project'))}",
+        f"description: {_quoted(f'Changes the {shown} code of this project and hands it over checked.')}",
+        'schema-version: "2"',
+        "roles: [IMPLEMENTER]",
+        "capabilities: [read, write, edit, search, shell, test]",
+        "routing-priority: 60",
+        f"purpose: {_quoted(purpose)}",
+        "specialization:",
+        f"  primary-focus: {_quoted(focus)}",
+        f"  avoidance-boundary: {_quoted(boundary)}",
+        f"  success-definition: {_quoted(success)}",
+        "collaboration:",
+        "  handoff-to: [critic-cato]",
+        "  output-artifacts: [diff, tests, report]",
+        "specialization-context:",
+        f"  languages: {_flow((main,) if visible else ())}",
+        f"  frameworks: {_flow(survey.frameworks)}",
+        f"  domain-keywords: {_flow(() if visible else (main,))}",
+        "directive-references: [smallest-sufficient-change, tests-prove-behaviour, read-before-writing]",
+        "tactic-references: [red-green-refactor]",
+        "tags: [project]",
+    ]
+    return "\n".join(line for line in fields if not line.endswith(": []")) + "\n"
+
+
+# --- forms
+
+
+def _artifact(identifier: str, title: str, tags: Iterable[str], keywords: Iterable[str], parts: Iterable[str]) -> str:
+    body = "\n\n".join(parts)
+    indented = "\n".join(f"  {line}" if line else "" for line in body.split("\n"))
+    head = [f"id: {identifier}", f"title: {_quoted(title)}", f"tags: {_flow(tags)}", f"keywords: {_flow(keywords)}"]
+    return "\n".join([*head, "body: |", indented]) + "\n"
+
+
+def _flow(items: Iterable[str]) -> str:
+    return f"[{', '.join(_word(item) for item in dict.fromkeys(items))}]"
+
+
+def _word(text: str) -> str:
+    """A word as YAML takes it unquoted, else quoted."""
+    return text if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null") else _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """A YAML double-quoted scalar; for printable text JSON's form is one."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _code(text: str) -> str:
+    """A command as Markdown shows it, whatever it holds."""
+    if "`" not in text:
+        return f"`{text}`" if text else ""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text))))
+    return f"{fence} {text} {fence}"
+
+
+def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "!", "?", ":")) else f"{text}."
+
+
+def _list(items: Iterable[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _folders(folders: Iterable[str]) -> str:
+    return _joined(f"`{folder}/`" for folder in folders)
+
+
+def _joined(items: Iterable[str]) -> str:
+    listed = list(items)
+    return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)

@@ -1,0 +1,394 @@
+"""`charter synthesize` and `charter lint` as a user's shell and terminal run them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from charter.lint import CODES
+from specify_cli.cli.main import main
+from specify_cli.cli.shapes import schemas
+from specify_cli.invocation import durable
+from specify_cli.invocation.facts import detect_facts
+from specify_cli.invocation.registry import ProfileRegistry, shipped_table
+from specify_cli.invocation.router import RouterDecision, route
+from support import Cli, Ran, environment, git
+
+DOCS = Path(__file__).parents[3] / "docs"
+CHARTER = ".kittify/charter/charter.md"
+POLICY = ".kittify/charter/policy.yaml"
+PROFILE = ".kittify/profiles/project-implementer.agent.yaml"
+SHOP = {
+    "pyproject.toml": "[project]\nname = 'shop'\ndependencies = ['psycopg']\n[tool.pytest.ini_options]\n",
+    "src/shop/cart.py": "",
+    "tests/test_cart.py": "",
+    "migrations/001_orders.sql": "CREATE TABLE orders (id int);\n",
+}
+DEFAULTS = ("charter", "synthesize", "--defaults")
+
+
+def _valid(value: Any, shape: str) -> None:
+    jsonschema.validate(value, schemas()[shape])
+
+
+def plant(root: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    files = [path for path in (root / ".kittify").rglob("*") if path.is_file()]
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt: bool = False) -> Ran:
+    """Run the command with its stdin, stdout and stderr on a terminal, type, and end the input."""
+    main, other = pty.openpty()
+    with subprocess.Popen(
+        [str(Path(sys.executable).parent / "spec-kitty"), *argv],
+        cwd=project,
+        env=environment(home),
+        stdin=other,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        os.close(other)
+        assert process.stderr is not None
+        asked = b""
+        # Typed only once it is asked for: what lies in a terminal before somebody reads may be thrown away.
+        while not asked.endswith(b"> ") and select.select([process.stderr], [], [], 20)[0]:
+            asked += os.read(process.stderr.fileno(), 4096)
+        if interrupt:
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(main, typed + b"\x04")
+        out, err = process.communicate(timeout=30)
+    os.close(main)
+    return Ran(process.returncode, out.decode(), (asked + err).decode())
+
+
+# --- without questions
+
+
+def test_three_commands_lead_from_nothing_to_a_context(cli: Cli, project: Path) -> None:
+    plant(project, SHOP)
+    for argv in (("init",), DEFAULTS):
+        assert 0 == cli(*argv).code
+    answer = cli("do", "review the SQL migration", "--json").json()
+    text = answer["governance_context_text"]
+
+    assert ("data-dara", "review", []) == (answer["profile_id"], answer["action"], answer["warnings"])
+    for words in ("pytest -q", "a person's yes", "The migrations are in `migrations/`", "PostgreSQL", "lock_timeout"):
+        assert words in text
+    assert text.index("Schema and migrations of this project") < text.index("A finding points at its evidence")
+    assert "## Left out" not in text
+    assert len(text) <= 16_000
+    assert str(project) not in text
+
+
+@pytest.mark.parametrize("files", [SHOP, {}], ids=["shop", "nothing"])
+def test_two_checkouts_give_the_same_context(cli: Cli, tmp_path: Path, files: dict[str, str]) -> None:
+    found: list[tuple[object, ...]] = []
+    for name, order in (("one", 1), ("somewhere else", -1)):
+        root = tmp_path / name
+        root.mkdir()
+        git(root, "init", "-q")
+        plant(root, dict(list(files.items())[::order]))
+        cli("init", cwd=root)
+        cli(*DEFAULTS, cwd=root, env={"PYTHONHASHSEED": str(2 + order)})
+        answer = cli("do", "review the SQL migration", "--json", cwd=root).json()
+        made = {path: data for path, data in tree(root).items() if "/events/" not in path and "config" not in path}
+        found.append((answer["governance_context_hash"], sorted(made.items())))
+
+    assert found[0] == found[1]
+
+
+def test_what_is_written_is_shown_first_and_has_no_finding(cli: Cli, project: Path) -> None:
+    plant(project, SHOP)
+    shown, written = cli(*DEFAULTS, "--dry-run"), cli(*DEFAULTS, "--json")
+    _valid(written.json(), "charter-synthesis")
+    linted = cli("charter", "lint", "--json")
+    _valid(linted.json(), "charter-lint")
+
+    assert {item["path"]: item["content"].encode() for item in written.json()["files"]} == tree(project)
+    assert all(
+        item["written"] and item["state"] == "new" and item["content"] in shown.out for item in written.json()["files"]
+    )
+    assert (0, {"ok": True, "errors": 0, "advice": 0, "findings": []}) == (linted.code, linted.json())
+
+
+def test_a_dry_run_writes_nothing(cli: Cli, project: Path) -> None:
+    ran = cli(*DEFAULTS, "--dry-run", "--json")
+
+    assert (0, True) == (ran.code, ran.json()["dry_run"])
+    assert not any(item["written"] for item in ran.json()["files"])
+    assert not (project / ".kittify").exists()
+
+
+def test_a_second_run_changes_nothing(cli: Cli, project: Path) -> None:
+    plant(project, SHOP)
+    cli(*DEFAULTS)
+    before = tree(project)
+    again = cli(*DEFAULTS, "--force", "--json").json()
+
+    assert before == tree(project)
+    assert {"unchanged", "kept"} == {item["state"] for item in again["files"]}
+
+
+def test_defaults_never_replace_a_file_and_force_does(cli: Cli, project: Path) -> None:
+    plant(project, {**SHOP, POLICY: "rules: []\n"})
+    kept = cli(*DEFAULTS)
+    untouched = (project / POLICY).read_text()
+    forced = cli(*DEFAULTS, "--force", "--json").json()
+
+    assert "-rules: []" in kept.out
+    assert f"kept, it differs: {POLICY}" in kept.out
+    assert "rules: []\n" == untouched
+    assert [POLICY] == [item["path"] for item in forced["files"] if item["written"]]
+    assert "confidential" in (project / POLICY).read_text()
+
+
+@pytest.mark.parametrize("path", [CHARTER, ".kittify/charter/charter.yaml"])
+@pytest.mark.parametrize("option", ["--json", "--force"])
+def test_a_charter_that_is_there_is_never_rewritten(cli: Cli, project: Path, path: str, option: str) -> None:
+    mine = (
+        "directives: [{id: a, title: Mine, description: Mine alone.}]\n"
+        if path.endswith("yaml")
+        else "## Mine\nAlone.\n"
+    )
+    plant(project, {**SHOP, path: mine})
+    ran = cli(*DEFAULTS, *{"--json", option})
+    (charter,) = [item for item in ran.json()["files"] if item["path"] == CHARTER]
+
+    assert mine == (project / path).read_text()
+    assert ("kept", False) == (charter["state"], charter["written"])
+    assert [Path(path).name] == sorted(p.name for p in (project / ".kittify/charter").glob("charter.*"))
+    assert any("never rewritten" in note for note in ran.json()["notes"])
+    assert (project / PROFILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "code"), [(POLICY, "NOT_A_REGULAR_FILE"), (".kittify/charter", "UNSAFE_PATH"), (".kittify", "UNSAFE_PATH")]
+)
+@pytest.mark.parametrize("kind", ["link", "other"])
+def test_where_no_plain_file_can_be_nothing_is_written(
+    cli: Cli, project: Path, tmp_path: Path, path: str, code: str, kind: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (project / path).parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        (project / path).symlink_to(outside)
+    elif path == POLICY:
+        (project / path).mkdir()
+    else:
+        (project / path).write_text("a file\n")
+    ran = cli(*DEFAULTS, "--force", "--json")
+
+    assert (1, code) == (ran.code, ran.error()["error_code"])
+    assert ran.error()["suggestion"]
+    assert [] == [*outside.iterdir(), *(found for found in project.rglob(".kittify/**/*.md"))]
+
+
+def test_a_folder_that_cannot_be_written_is_one_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(durable, "create_exclusive", refuse)
+    code = main([*DEFAULTS, "--json"])
+    error = json.loads(capfd.readouterr().err)
+
+    assert (1, "WRITE_FAILED") == (code, error["error_code"])
+    assert "Permission denied; 0 files were written before it" in error["message"]
+
+
+def test_without_a_terminal_there_is_nobody_to_ask(cli: Cli, project: Path) -> None:
+    ran = cli("charter", "synthesize", "--json", stdin=b"python\n")
+
+    assert (1, "INVALID_VALUE") == (ran.code, ran.error()["error_code"])
+    assert "--defaults" in ran.error()["suggestion"]
+    assert not (project / ".kittify").exists()
+
+
+SHAPES: dict[str, dict[str, str]] = {
+    "python": SHOP,
+    "nothing": {},
+    "web": {"package.json": '{"devDependencies": {"react": "18", "jest": "29"}}', "tsconfig.json": "{}"},
+    "go and sql": {"go.mod": "module x\n", "db/migrations/1_a.up.sql": ""},
+    "monorepo": {"package.json": "{}", **{f"api/{n}.py": "" for n in range(4)}},
+}
+TRIED = [
+    "fix the login test",
+    "review the change",
+    "review the SQL migration",
+    "fix the Python script",
+    "fix the form.tsx",
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_routing_stays_unambiguous(cli: Cli, project: Path, shape: str) -> None:
+    plant(project, SHAPES[shape])
+    cli(*DEFAULTS)
+    profiles = ProfileRegistry(str(project)).all()
+    routed = [route(text, profiles, shipped_table(), detect_facts(str(project))) for text in TRIED]
+    chosen = [found.profile_id if isinstance(found, RouterDecision) else found for found in routed]
+
+    assert ["critic-cato", "data-dara"] == chosen[1:3]
+    assert all(isinstance(found, str) for found in chosen)
+    if (project / PROFILE).exists():
+        assert "project-implementer" == chosen[0]
+
+
+def test_a_project_with_an_implementer_of_its_own_gets_no_other(cli: Cli, project: Path) -> None:
+    mine = "profile-id: mine\nname: Mine\nroles: [IMPLEMENTER]\nrouting-priority: 60\n"
+    plant(project, {**SHOP, ".kittify/profiles/mine.agent.yaml": mine})
+    ran = cli(*DEFAULTS)
+
+    assert not (project / PROFILE).exists()
+    assert "mine" in ran.err
+
+
+# --- with questions
+
+
+def test_enter_takes_every_proposal(cli: Cli, project: Path, home: Path, tmp_path: Path) -> None:
+    plant(project, SHOP)
+    other = tmp_path / "other"
+    shutil.copytree(project, other)
+    cli(*DEFAULTS, cwd=other)
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 7)
+
+    assert 0 == ran.code
+    assert "[python, sql]" in ran.err
+    assert "Write 6 new files? [Y/n]" in ran.err
+    assert tree(other) == tree(project)
+
+
+def test_the_end_of_the_input_takes_the_rest(project: Path, home: Path) -> None:
+    plant(project, SHOP)
+    ran = at_a_terminal(project, home, "charter", "synthesize", "--json", typed=b"\nmake check\n")
+
+    assert "`make check`" in (project / CHARTER).read_text()
+    assert '"test_command": "make check"' in ran.out
+    assert "runs `make check` on the branch itself" in (project / CHARTER).read_text()
+
+
+def test_answers_are_taken_and_control_characters_are_not(project: Path, home: Path) -> None:
+    typed = "go\n-\nProve it \u202eback\nRun it\nAda\ndeploy on Friday; guess\n\n".encode()
+    at_a_terminal(project, home, "charter", "synthesize", typed=typed)
+    text = (project / CHARTER).read_text()
+
+    assert "- Prove it back." in text
+    assert "Changes are approved by Ada." in text
+    assert "- deploy on Friday\n- guess\n" in text
+    assert "No command that runs the tests is known yet." in text
+
+
+def test_a_no_writes_nothing(project: Path, home: Path) -> None:
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 6 + b"n\n")
+
+    assert "nothing was written" in ran.out
+    assert not (project / ".kittify").exists()
+
+
+@pytest.mark.parametrize(("answer", "replaced"), [(b"\n", False), (b"y\n", True)])
+def test_each_file_that_differs_is_asked_for(project: Path, home: Path, answer: bytes, replaced: bool) -> None:
+    plant(project, {**SHOP, POLICY: "rules: []\n"})
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 7 + answer)
+
+    assert f"Replace {POLICY} as shown above? [y/N]" in ran.err
+    assert "-rules: []" in ran.out
+    assert replaced == ("confidential" in (project / POLICY).read_text())
+    assert (project / CHARTER).exists()
+
+
+def test_an_interrupt_writes_nothing(project: Path, home: Path) -> None:
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=b"", interrupt=True)
+
+    assert 130 == ran.code
+    assert not (project / ".kittify").exists()
+
+
+# --- lint
+
+
+def test_lint_names_file_line_problem_and_repair(cli: Cli, chartered: Path) -> None:
+    plant(
+        chartered,
+        {POLICY: "rules:\n- id: a\n  match: {tag: x}\n  action: permit\n", ".kittify/config.yaml": "trail: both\n"},
+    )
+    ran, plain = cli("charter", "lint", "--json"), cli("charter", "lint")
+    _valid(ran.json(), "charter-lint")
+
+    assert (1, 1) == (ran.code, plain.code)
+    assert [("CONFIG_BROKEN", ".kittify/config.yaml", 1), ("POLICY_BROKEN", POLICY, 4)] == sorted(
+        (item["code"], item["file"], item["line"]) for item in ran.json()["findings"]
+    )
+    assert f"error: {POLICY}:4: the action 'permit' of rule a is not known (POLICY_BROKEN)\n  use allow" in plain.out
+
+
+def test_advice_alone_is_no_failure(cli: Cli) -> None:
+    ran = cli("charter", "lint")
+
+    assert 0 == ran.code
+    assert "spec-kitty charter synthesize" in ran.out
+    assert "sound: 0 errors, 1 advice" in ran.out
+
+
+def test_lint_writes_nothing(cli: Cli, chartered: Path) -> None:
+    before = tree(chartered)
+    cli("charter", "lint")
+
+    assert before == tree(chartered)
+
+
+def test_hostile_names_do_not_reach_the_terminal(cli: Cli, chartered: Path) -> None:
+    plant(chartered, {".kittify/doctrine/directives/\x1b[31m.yaml": "id: [\n"})
+
+    assert "\x1b" not in cli("charter", "lint").out
+
+
+def test_the_findings_of_the_docs_are_the_codes() -> None:
+    text = (DOCS / "charter.md").read_text(encoding="utf-8")
+
+    assert [f"| `{code}` | {severity} | {meaning} |" for code, (severity, meaning) in CODES.items()] == [
+        line for line in text.splitlines() if line.startswith("| `") and line.count("|") == 4 and line[3].isupper()
+    ]
+
+
+def test_the_examples_of_the_docs_are_sound(cli: Cli, project: Path) -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / "charter.md").read_text(encoding="utf-8"), flags=re.S)
+    payroll = "title: Pay\ntags: [payroll]\nbody: Salaries are rounded up.\n"
+    plant(
+        project,
+        {
+            CHARTER: "## Policy Summary\n- Test it.\n",
+            ".kittify/charter/charter.yaml": blocks[0],
+            POLICY: blocks[1],
+            ".kittify/doctrine/directives/payroll-rounding.yaml": payroll,
+        },
+    )
+    answer = cli("charter", "context", "--action", "implement", "--request", "round the pay", "--json").json()
+
+    assert [] == cli("charter", "lint", "--json").json()["findings"]
+    assert "No silent retries" in answer["text"]
+    assert "withheld by policy: ask the people team" in answer["text"]
+    assert "Salaries" not in answer["text"]
