@@ -35,6 +35,7 @@ printf 'ALTER TABLE orders ADD COLUMN note text;\n' > migrations/004_orders.sql
 git add . && git commit --quiet -m start
 
 step spec-kitty init
+step spec-kitty charter lint
 step spec-kitty profiles list
 step spec-kitty route "review the SQL migration" --explain
 

@@ -21,7 +21,7 @@ from charter.context import (
     ContextInputs,
     load_inputs,
 )
-from charter.parse import _headings
+from charter.parse import headings_of
 from charter.retrieval import matches
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
@@ -202,7 +202,7 @@ def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Find
 def _prose(text: str) -> Iterator[Finding]:
     """Headings that say nothing or the same twice, and the one an agent is shown first."""
     lines = text.replace("\r\n", "\n").split("\n")
-    headings = _headings(lines)
+    headings = headings_of(lines)
     level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
     sections = [(line, title) for line, depth, title in headings if depth == level]
     if not any(_folded(title).startswith("policy summary") for _, title in sections):

@@ -41,7 +41,7 @@ _NOT_PROSE = (
 def parse_charter_markdown(text: str, *, digest: str) -> Charter:
     """The sections of a charter written as prose."""
     lines = text.replace("\r\n", "\n").split("\n")
-    headings = _headings(lines)
+    headings = headings_of(lines)
     # A charter that uses only top-level headings means them as its sections.
     level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
     starts = [(line, title) for line, depth, title in headings if depth == level]
@@ -154,7 +154,8 @@ class _Slugs:
         return slug
 
 
-def _headings(lines: list[str]) -> list[tuple[int, int, str]]:
+def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
+    """(line index, level, text) of every heading of one or two `#`, fenced code passed over."""
     found: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):

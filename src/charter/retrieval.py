@@ -35,7 +35,7 @@ _FILLER = (
     " would could should may might must can please kindly and or but if then else of to in on at by"
     " for from with without into onto it its as not no so we i you he she they me my our your their"
     " us them there here what which who how why when where all any some each let lets need want up"
-    " out about over under again just only also very new make add build create use using"
+    " out about over under again just only also very new make add build create use using change changes changed code"
 )
 _STOP_WORDS = frozenset(_FILLER.split())
 
