@@ -59,7 +59,7 @@ def _modules_and_fsyncs(root: Path, home: Path) -> tuple[int, int]:
         "    real(fd)\n"
         "os.fsync = fsync\n"
         "from specify_cli.cli.main import main\n"
-        "main(['do', 'review WP04', '--json'])\n"
+        "main(['do', 'implement WP03', '--json'])\n"
         "print(len(sys.modules), count, file=sys.stderr)\n"
     )
     done = subprocess.run(
