@@ -104,7 +104,7 @@ def retrieve(
     scored: list[Hit] = []
     for artifact, lexical_score in zip(collection, lexical, strict=True):
         named = _named(artifact, wanted)
-        graph_score = _graph_score(artifact, seeds, config.depth)
+        graph_score = _graph_score(artifact, seeds, config.depth, spoken_of=bool(named or lexical_score))
         # 3. A candidate is the charter's, the project's, near in the graph, or what the request is about.
         if not graph_score and not named and lexical_score < config.entry:
             continue
@@ -318,15 +318,17 @@ def _tag_score(named: int) -> int:
     return UNIT * named // (named + 2)
 
 
-def _graph_score(artifact: Artifact, seeds: Seeds, depth: int) -> int:
+def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, spoken_of: bool) -> int:
     if artifact.origin == "charter":
         return UNIT
     near = _nearness(seeds.action.get(artifact.uri), depth)
     own = _nearness(seeds.profile.get(artifact.uri), depth)
     score = (2 * near + own) // 3
     if artifact.origin == "project":
-        # The project's own rules are in force without an edge: a directive as if tied to the action.
-        score = max(score, 2 * UNIT // 3 if artifact.kind == "directive" else UNIT // 3)
+        # The project's own rules are in force without an edge: a directive the request speaks of counts as if
+        # tied to the action; one it does not speak of gives way to what the action is tied to.
+        tied = artifact.kind == "directive" and spoken_of
+        score = max(score, 2 * UNIT // 3 if tied else UNIT // 3)
     return score
 
 

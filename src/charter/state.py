@@ -33,6 +33,19 @@ def loaded_actions(root: str) -> dict[str, object]:
     return actions if isinstance(actions, dict) else {}
 
 
+def _lock_path(root: str) -> str:
+    """The lock beside the machine-local state, where git does not see it."""
+    folder = os.path.join(root, ".kittify", "local")
+    if os.path.islink(folder):
+        raise OSError(".kittify/local is a symbolic link; it is not followed")
+    os.makedirs(folder, exist_ok=True)
+    ignore = os.path.join(folder, ".gitignore")
+    if not os.path.lexists(ignore):
+        with open(ignore, "w", encoding="ascii") as file:
+            file.write("*\n")
+    return os.path.join(folder, "context-state.lock")
+
+
 def mark_loaded(root: str, action: str, *, at: str) -> None:
     """Note the first load of an action; a second mark keeps the first time.
 
@@ -46,7 +59,7 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
         if os.path.islink(part):
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
     path = os.path.join(root, STATE_PATH)
-    with FileLock(f"{path}.lock", timeout=_LOCK_SECONDS):
+    with FileLock(_lock_path(root), timeout=_LOCK_SECONDS):
         actions = loaded_actions(root)
         if action in actions:
             return

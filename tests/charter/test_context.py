@@ -426,7 +426,7 @@ def _long(sections: int, words: int) -> bytes:
     return b"".join(b"## Part %d\n\n" % number + b"word " * words + b"\n" for number in range(sections))
 
 
-@pytest.mark.parametrize("budget", [2_000, 5_000, 16_000])
+@pytest.mark.parametrize("budget", [4_000, 5_000, 16_000])
 @pytest.mark.parametrize("charter", [CHARTER, _long(1, 9_000), _long(60, 100), _long(400, 3)])
 def test_the_text_keeps_its_budget_and_says_what_is_left_out(budget: int, charter: bytes) -> None:
     result = _assemble(

@@ -156,12 +156,13 @@ def test_candidates_are_near_named_or_the_projects_own() -> None:
         _artifact("named", keywords=("sql migration",)),
         _artifact("half-named", keywords=("sql server",)),
         _artifact("section", origin="charter"),
-        _artifact("own", origin="project"),
+        _artifact("own", origin="project", keywords=("migration",)),
+        _artifact("aside", origin="project"),
     ]
     seeds = _seeds({"near": 1, "far": 3})
 
     assert ["section", "near", "own", "named"] == [
-        name for name in ("section", "near", "own", "named", "half-named", "far")
+        name for name in ("section", "near", "own", "named", "half-named", "far", "aside")
         if name in _retrieve(collection, "migration for sql", seeds)
     ]  # fmt: skip
     assert {"section", "near", "own", "named"} == set(_retrieve(collection, "migration for sql", seeds))

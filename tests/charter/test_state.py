@@ -85,4 +85,5 @@ def test_a_failed_replacement_leaves_the_old_state_and_no_scratch(root: Path, mo
         mark_loaded(str(root), "review", at=AT)
 
     assert before == (root / STATE_PATH).read_bytes()
-    assert ["context-state.json", "context-state.json.lock"] == sorted(os.listdir(root / ".kittify" / "charter"))
+    assert ["context-state.json"] == os.listdir(root / ".kittify" / "charter")
+    assert "*\n" == (root / ".kittify/local/.gitignore").read_text()

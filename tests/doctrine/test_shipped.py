@@ -49,8 +49,15 @@ def test_every_reference_of_a_profile_resolves() -> None:
     assert [] == [uri for uri in wanted if uri not in uris]
 
 
-@pytest.mark.parametrize("role", sorted(DEFAULT_ROLE_CAPABILITIES))
-def test_each_role_has_one_generalist(role: str) -> None:
+def test_the_designer_has_a_field_because_the_architect_has_the_rest_of_its_action() -> None:
+    designers = [profile for profile in PROFILES if "DESIGNER" in profile.roles]
+
+    assert ["sketcher-suri"] == [profile.profile_id for profile in designers]
+    assert "wireframe" in designers[0].domain_keywords
+
+
+@pytest.mark.parametrize("role", sorted(set(DEFAULT_ROLE_CAPABILITIES) - {"DESIGNER"}))
+def test_each_role_that_stands_alone_for_its_action_has_one_generalist(role: str) -> None:
     generalists = [
         profile.profile_id
         for profile in PROFILES

@@ -6,8 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 
+from doctrine.load import ParseCache
+from specify_cli.cli.output import write_note
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.project import Project, load_project
 
 _STDIN_LIMIT = 8 * 1024 * 1024
 # harness → the variables by which it can be told, the session's own id first.
@@ -33,6 +36,14 @@ def home() -> str | None:
     """The user's home folder, which is never taken for a project by its `.kittify/` alone."""
     found = os.path.expanduser("~")
     return found if os.path.isabs(found) else None
+
+
+def reading_project() -> tuple[Project, ParseCache]:
+    """The project for a command that only reads; a config that cannot be used is a warning."""
+    project, cache = load_project(here(), home(), lenient=True)
+    if project.config.error is not None:
+        write_note(f"warning: CONFIG_INVALID: {project.config.error.message}; {project.config.error.suggestion}")
+    return project, cache
 
 
 def request_text(words: object) -> str:

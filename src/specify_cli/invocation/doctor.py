@@ -1,4 +1,4 @@
-"""What is wrong in a project, each with the command that mends it. Reads everything, changes nothing.
+"""What is wrong in a project, each with the command that mends it. Changes nothing but the derived index.
 
 Records are walked once, one at a time; what is kept of them is the set of objects they lead to.
 """
@@ -50,6 +50,9 @@ def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time
 
 
 def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
+    if project.config.error is not None:
+        error = project.config.error
+        yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
     for problem in ProfileRegistry(project.root, cache).problems:
         yield _from_problem("BROKEN_PROFILE", problem)
     inputs = load_inputs(project.root, cache)
@@ -97,7 +100,7 @@ def _index(project: Project) -> Iterator[Ailment]:
         yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
         return
     if before != rows:
-        what = f"it held {before} rows for {rows} records; it was made right by looking"
+        what = f"it held {before} rows for {rows} records; looking at it made it right"
         yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
 
 

@@ -34,6 +34,7 @@ class Config(NamedTuple):
     capture: dict[str, str]
     data: bytes | None
     document: Mapping[str, object]
+    error: StoredDataError | None = None
 
 
 class Project(NamedTuple):
@@ -91,12 +92,21 @@ def _small_text(path: str) -> str | None:
         os.close(fd)
 
 
-def load_project(start: str, home: str | None = None) -> tuple[Project, ParseCache]:
-    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH."""
+def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
+    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
+
+    What only reads does not depend on the config: `lenient` gives the defaults with the `error` beside them.
+    """
     root, git_dir = find_root(start, home)
-    bare = Project(root, git_dir, Config(None, "private", {}, None, {}))
+    plain = parse_config({}, None)
+    bare = Project(root, git_dir, plain)
     cache = ParseCache(bare.parse_cache_path)
-    return bare._replace(config=_load_config(root, cache)), cache
+    try:
+        return bare._replace(config=_load_config(root, cache)), cache
+    except StoredDataError as error:
+        if not lenient or error.code != "CONFIG_INVALID":
+            raise
+        return bare._replace(config=plain._replace(error=error)), cache
 
 
 def _load_config(root: str, cache: ParseCache) -> Config:

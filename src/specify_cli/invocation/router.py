@@ -543,17 +543,25 @@ class _Router:
         return tuple(dict.fromkeys(actions))
 
     def choose(self, action: str, pool: Sequence[AgentProfile] | None = None, lemma: str = "") -> _Choice:
-        """The profile for an action: the roles of its row in order, then profiles that name it as a verb."""
+        """The profile for an action: the roles of its row in order, then profiles that name it as a verb.
+
+        A later role of the row comes first only where the request speaks of one of its profiles and of none
+        before it.
+        """
         candidates = self.allowed if pool is None else pool
-        for role in self.table.action_roles[action]:
-            serving = [p for p in candidates if role in p.roles]
-            if serving:
-                return _choose(serving, self.evidence, self.facts, self.table, role, lemma)
+        rows = [(role, [p for p in candidates if role in p.roles]) for role in self.table.action_roles[action]]
+        serving = [(role, found) for role, found in rows if found]
+        if serving:
+            role, found = next((row for row in serving if self._speaks_of(row[1])), serving[0])
+            return _choose(found, self.evidence, self.facts, self.table, role, lemma)
         names = {action, *(self.table.aliases[action])}
         speaking = [p for p in candidates if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}]
         if speaking:
             return _choose(speaking, self.evidence, self.facts, self.table, "")
         return _Choice((), "", ())
+
+    def _speaks_of(self, pool: Sequence[AgentProfile]) -> bool:
+        return any(_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool)
 
     def picked_action(self, profile: AgentProfile, readings: Sequence[Reading]) -> str:
         """The action the request has for this profile when it is named outright, or the empty text."""

@@ -282,12 +282,20 @@ def test_enter_takes_every_proposal(cli: Cli, project: Path, home: Path, tmp_pat
     assert tree(other) == tree(project)
 
 
-def test_the_end_of_the_input_takes_the_rest(project: Path, home: Path) -> None:
+def test_the_end_of_the_input_takes_the_rest_and_agrees_to_nothing(project: Path, home: Path) -> None:
     plant(project, SHOP)
+    before = tree(project)
     ran = at_a_terminal(project, home, "charter", "synthesize", "--json", typed=b"\nmake check\n")
 
-    assert "`make check`" in (project / CHARTER).read_text()
     assert '"test_command": "make check"' in ran.out
+    assert tree(project) == before
+
+
+def test_an_answer_enters_every_file_it_bears_on(project: Path, home: Path) -> None:
+    plant(project, SHOP)
+    at_a_terminal(project, home, "charter", "synthesize", typed=b"\nmake check\n" + b"\n" * 5)
+
+    assert "`make check`" in (project / CHARTER).read_text()
     assert "runs `make check` on the branch itself" in (project / CHARTER).read_text()
 
 

@@ -319,6 +319,23 @@ def test_the_second_role_of_a_row_serves_when_the_first_is_missing() -> None:
     assert (chosen("specify WP03", [designer]), chosen("specify WP03", [designer, architect])) == ("a", "b")
 
 
+@pytest.mark.parametrize(
+    ("request_text", "expected"),
+    [
+        ("design the wireframe", "drawer"),
+        ("design the API", "builder"),
+        ("design the wireframe of the event bus", "builder"),
+    ],
+)
+def test_a_later_role_comes_first_only_where_the_request_speaks_of_it_alone(request_text: str, expected: str) -> None:
+    builder = profile("builder", "ARCHITECT", domain_keywords=("event bus",))
+    drawer = profile("drawer", "DESIGNER", domain_keywords=("wireframe",))
+    decision = route(request_text, [builder, drawer], TABLE, ProjectFacts())
+
+    assert isinstance(decision, RouterDecision)
+    assert (decision.action, decision.profile_id) == ("specify", expected)
+
+
 def test_a_profile_that_names_the_verb_serves_when_no_role_does() -> None:
     odd = profile("odd", "ORACLE", canonical_verbs=("Audit",))
     able = profile("able", "SEER", capabilities=("curate",))

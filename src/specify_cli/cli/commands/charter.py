@@ -32,10 +32,15 @@ _ANSWER_BYTES = 65_536
 
 def context(values: Values) -> int:
     """Assemble a context without recording anything."""
-    project, cache = load_project(shell.here(), shell.home())
+    project, cache = shell.reading_project()
     profile = values["profile"]
     found = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
-    request = redact(str(values["request"] or ""), NO_RULES).text
+    if not str(values["action"]).strip():
+        raise CallerError(
+            "INVALID_VALUE", "--action: expected an action, found none", "spec-kitty charter context --action review"
+        )
+    asked = "" if values["request"] is None else shell.request_text([str(values["request"])])
+    request = redact(asked, NO_RULES).text
     result = build_charter_context(
         project.root,
         profile=found,
@@ -154,7 +159,10 @@ class _Person:
     def agrees(self, question: str, *, default: bool) -> bool:
         """A yes or a no."""
         _say(f"{question} [{'Y/n' if default else 'y/N'}] ")
-        answer = (self.line() or "").strip().lower()
+        line = self.line()
+        if line is None:
+            return False  # the end of the input agrees to nothing
+        answer = line.strip().lower()
         return default if not answer else answer in ("y", "yes")
 
 

@@ -14,7 +14,7 @@ _LISTED = 20
 
 def doctor(values: Values) -> int:
     """Name every ailment; 1 if one is an error."""
-    project, cache = load_project(shell.here(), shell.home())
+    project, cache = load_project(shell.here(), shell.home(), lenient=True)
     found = list(examine(project, cache))
     errors = sum(item.severity == ERROR for item in found)
     if values["json"]:

@@ -12,7 +12,7 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import NO_RULES, redact
 from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.project import load_project, valid_request
+from specify_cli.invocation.project import valid_request
 from specify_cli.invocation.ulid import new_ulid
 
 
@@ -21,7 +21,7 @@ def intake(values: Values) -> int:
     source = str(values["brief"])
     text = valid_request(shell.request_text("-") if source == "-" else _read(source))
     data = redact(text, NO_RULES).text.encode("utf-8")
-    project, _ = load_project(shell.here(), shell.home())
+    project, _ = shell.reading_project()
     name = f"{new_ulid(time.time_ns() // 1_000_000, os.urandom(10))}.md"
     try:
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:

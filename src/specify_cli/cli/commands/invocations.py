@@ -12,7 +12,7 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation import invocations, layout
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.index import Index
-from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.project import Project
 from specify_cli.invocation.store import Place
 from specify_cli.invocation.verify import ERROR, INFO, WARNING, Finding, RecordReport
 
@@ -199,6 +199,6 @@ def _text(values: Values, key: str) -> str | None:
 
 
 def _project() -> Project:
-    project, cache = load_project(shell.here(), shell.home())
+    project, cache = shell.reading_project()
     cache.save()
     return project

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.project import load_project
 from specify_cli.invocation.registry import ProfileRegistry
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def list_profiles(values: Values) -> int:
 
 def show_profile(values: Values) -> int:
     """One profile whole, as its file has it."""
-    profile = _registry().get(str(values["profile"]))
+    profile = _registry(quiet=bool(values["json"])).get(str(values["profile"]))
     value = {**_row(profile), "digest": profile.digest, "document": dict(profile.document)}
     if values["json"]:
         write_json(value)
@@ -50,10 +49,11 @@ def show_profile(values: Values) -> int:
     return 0
 
 
-def _registry() -> ProfileRegistry:
-    project, cache = load_project(shell.here(), shell.home())
+def _registry(*, quiet: bool = False) -> ProfileRegistry:
+    """The project's profiles; files that cannot be used are named on stderr unless an error may follow as JSON."""
+    project, cache = shell.reading_project()
     registry = ProfileRegistry(project.root, cache)
-    for problem in registry.problems:
+    for problem in () if quiet else registry.problems:
         line = f":{problem.line}" if problem.line else ""
         write_note(f"warning: PROFILE_INVALID: {problem.path}{line}: {problem.reason}; {problem.repair}")
     cache.save()
