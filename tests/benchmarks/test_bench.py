@@ -20,7 +20,7 @@ from specify_cli.invocation.record import chain, genesis_tip, split_lines
 from specify_cli.invocation.store import Body, FileRecordStore, Place
 from specify_cli.invocation.ulid import new_ulid
 from specify_cli.invocation.verify import verify_record
-from support import cpu_of, environment, paired
+from support import cpu_of, environment, git, paired
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
@@ -75,31 +75,45 @@ def test_the_answer_in_process(benchmark: Any, chartered: Path, say: Say) -> Non
     say(f"invoke in process: {1000 * benchmark.stats.stats.median:.1f} ms wall, durable")
 
 
-def test_a_context_with_200_project_artifacts(benchmark: Any, chartered: Path, say: Say) -> None:
-    folder = chartered / ".kittify/doctrine/directives"
-    folder.mkdir(parents=True)
+SUBJECTS = (
+    "retry",
+    "timeout",
+    "ledger",
+    "invoice",
+    "parser",
+    "cache",
+    "queue",
+    "token",
+    "session",
+    "upload",
+    "report",
+    "export",
+    "search",
+)
+
+
+def test_a_context_with_200_project_artifacts(
+    benchmark: Any, chartered: Path, home: Path, spec_kitty: str, say: Say
+) -> None:
+    plain = chartered.parent / "plain"
+    plain.mkdir()
+    git(plain, "init", "-q")
     for number in range(200):
-        body = f"Rule {number}: " + "check the thing that changed and say what was seen. " * 12
+        one, two = SUBJECTS[number % len(SUBJECTS)], SUBJECTS[number * 5 % len(SUBJECTS)]
+        folder = chartered / ".kittify/doctrine" / ("directives" if number % 2 else "tactics")
+        folder.mkdir(parents=True, exist_ok=True)
+        body = " ".join(f"Rule {number}.{line}: look at the {one} before the {two}, and say why." for line in range(15))
         (folder / f"house-{number:03d}.yaml").write_text(
-            f"id: house-{number:03d}\ntitle: House rule {number}\ntags: [house]\n"
-            f"keywords: [rule{number}]\nbody: {body!r}\n"
+            f"id: house-{number:03d}\ntitle: The {one} and the {two}, {number}\ntags: [{one}]\n"
+            f"keywords: [{two}, rule{number}]\nbody: {body!r}\n"
         )
-    opened = ProfileInvocationExecutor(chartered)
-    plain_root = chartered.parent / "plain"
-    (plain_root / ".kittify").mkdir(parents=True)
-    (plain_root / ".git").mkdir()
-    plain = ProfileInvocationExecutor(plain_root)
-    opened.invoke("review the SQL migration"), plain.invoke("review the SQL migration")
-
-    def cost(executor: ProfileInvocationExecutor) -> float:
-        began = time.process_time()
-        executor.invoke("review the SQL migration")
-        return 1000 * (time.process_time() - began)
-
-    measured = benchmark.pedantic(lambda: paired(lambda: cost(opened), lambda: cost(plain), 21), rounds=1)
+    argv = [spec_kitty, "do", "review the SQL migration", "--json"]
+    measured = benchmark.pedantic(
+        lambda: paired(lambda: cpu_of(argv, chartered, home), lambda: cpu_of(argv, plain, home), 15), rounds=1
+    )
     say(
-        f"invoke with 200 project artifacts: {measured.ours:.1f} ms CPU, {measured.ours - measured.reference:.1f} ms "
-        f"(at most 15) beyond a project without a charter"
+        f"do with a charter and 200 project artifacts: {measured.ours:.1f} ms CPU, "
+        f"{measured.ours - measured.reference:.1f} ms (at most 15) beyond a project without a charter"
     )
 
 
