@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 STALE_OPEN_HOURS = 24
 
+# What verify mentions and nobody has to mend.
+_NO_AILMENT = {"UNSEALED_RECORD", "RECOVERED"}
+
 
 class Ailment(NamedTuple):
     """One thing that is wrong: a code, how bad, where, what, and the command that mends it."""
@@ -107,11 +110,16 @@ def _index(project: Project) -> Iterator[Ailment]:
 def _records(project: Project, now: int) -> Iterator[Ailment]:
     objects = FileObjectStore(project.root)
     reached: set[str] = set()
+    told: set[str] = set()
     try:
         for report in verify_all(project):
             for found in report.findings:
-                if found.severity != INFO and found.code != "UNSEALED_RECORD" and found.code != "RECOVERED":
-                    yield Ailment(found.code, found.severity, found.file, found.message, found.repair)
+                # One harmed object is one ailment, however many records lead to it.
+                if found.severity == INFO or found.code in _NO_AILMENT or found.message in told:
+                    continue
+                if found.code.startswith("OBJECT_"):
+                    told.add(found.message)
+                yield Ailment(found.code, found.severity, found.file, found.message, found.repair)
             reached.update(item.digest for item in reached_objects(objects, report.objects))
             if report.sealed and report.status == "open" and report.invocation_id is not None:
                 hours = (now - millis_of(report.invocation_id)) // 3_600_000

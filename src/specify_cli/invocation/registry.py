@@ -40,10 +40,12 @@ class ProfileRegistry:
         """One profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
         found = self._repository.get(profile_id)
         if found is None:
+            broken = [problem.path for problem in self.problems]
+            beside = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
             raise CallerError(
                 "PROFILE_NOT_FOUND",
-                f"no profile has the id {profile_id!r}",
-                "spec-kitty profiles list",
+                f"no profile has the id {profile_id!r}{beside}",
+                "spec-kitty doctor" if broken else "spec-kitty profiles list",
                 candidates=[
                     {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}
                     for profile in self.all()

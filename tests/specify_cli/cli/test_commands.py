@@ -324,6 +324,26 @@ def test_project_profiles_shadow_and_broken_ones_are_named(cli: Cli, project: Pa
     assert any("broken.agent.yaml" in warning for warning in answer["warnings"])
 
 
+def test_a_sentinel_is_listed_and_a_broken_profile_is_named_when_it_is_asked_for(cli: Cli, project: Path) -> None:
+    folder = project / ".kittify/profiles"
+    folder.mkdir(parents=True)
+    (folder / "human.agent.yaml").write_text("profile-id: human\nname: A person\nsentinel: true\n")
+    (folder / "odd.agent.yaml").write_text("profile-id: odd\nname: [\n")
+    refused = cli("profiles", "show", "odd", "--json")
+
+    assert "never routed to" in cli("profiles", "list").out
+    assert "odd.agent.yaml" in refused.error()["message"]
+    assert refused.error()["suggestion"] == "spec-kitty doctor"
+
+
+def test_a_context_is_ranked_against_stdin_and_needs_an_action(cli: Cli, chartered: Path) -> None:
+    given = ("charter", "context", "--action", "review", "--json", "--request")
+    by_stdin = cli(*given, "-", stdin=b"the SQL migration", cwd=chartered)
+
+    assert by_stdin.json()["hits"] == cli(*given, "the SQL migration", cwd=chartered).json()["hits"]
+    assert cli("charter", "context", "--action", " ", "--json").error()["error_code"] == "INVALID_VALUE"
+
+
 def test_a_context_can_be_looked_at_without_recording(cli: Cli, chartered: Path) -> None:
     ran = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--json")
     explained = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--explain")

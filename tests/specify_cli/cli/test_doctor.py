@@ -87,6 +87,31 @@ def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(c
     assert [item.code for item in examine(project, cache) if item.code == "LONG_OPEN"] == []
 
 
+def test_one_harmed_object_is_one_ailment_however_many_records_lead_to_it(cli: Cli, chartered: Path) -> None:
+    name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
+    cli("do", "implement WP03")
+    (chartered / ".kittify/events/objects" / name[:2] / name[2:]).write_bytes(b"other")
+
+    assert [code for code in _codes(cli) if code.startswith("OBJECT_")] == ["OBJECT_ALTERED"]
+
+
+def test_a_config_that_cannot_be_used_is_an_ailment_and_stops_no_reader(cli: Cli, chartered: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    (chartered / ".kittify/config.yaml").write_text("memory_backend: capsule\n")
+
+    assert "CONFIG_INVALID" in _codes(cli)
+    for argv in (
+        ["invocations", "list"],
+        ["invocations", "show", one],
+        ["invocations", "verify"],
+        ["profiles", "list"],
+        ["charter", "context", "--action", "review"],
+    ):
+        ran = cli(*argv)
+        assert (ran.code, "memory_backend" in ran.err) == (0, True), argv
+    assert cli("do", "implement WP03").code == 1
+
+
 def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> None:
     folder = chartered / ".kittify/profiles"
     folder.mkdir()

@@ -28,7 +28,7 @@ def list_profiles(values: Values) -> int:
                 str(row["name"]),
                 _listed(row, "roles").lower(),
                 _listed(row, "languages"),
-                str(row["origin"]),
+                str(row["origin"]) + (" · never routed to" if row["sentinel"] else ""),
             ]
             for row in rows
         ]
