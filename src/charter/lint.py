@@ -45,7 +45,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CHARTER_BROKEN": (ERROR, "A charter file cannot be read."),
     "POLICY_BROKEN": (ERROR, "The policy cannot be read, so agents are shown nothing."),
     "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
-    "PROFILE_BROKEN": (ERROR, "A profile cannot be used, or its id is taken."),
+    "PROFILE_INVALID": (ERROR, "A profile cannot be used, or its id is taken."),
     "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
     "SECRET": (ERROR, "Something that looks like a key or token; agents are shown it, records keep it."),
     "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
@@ -148,7 +148,7 @@ def _code_of(path: str) -> str:
     if path == CONFIG_PATH:
         return "CONFIG_BROKEN"
     if path.endswith(SUFFIXES) or path.startswith((".kittify/profiles", f"{DOCTRINE_FOLDER}/agent_profiles")):
-        return "PROFILE_BROKEN"
+        return "PROFILE_INVALID"
     return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
 
 

@@ -57,7 +57,7 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
         error = project.config.error
         yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
     for problem in ProfileRegistry(project.root, cache).problems:
-        yield _from_problem("BROKEN_PROFILE", problem)
+        yield _from_problem("PROFILE_INVALID", problem)
     inputs = load_inputs(project.root, cache)
     for problem in inputs.problems:
         yield _from_problem("BROKEN_SOURCE", problem)

@@ -342,6 +342,8 @@ def test_a_context_is_ranked_against_stdin_and_needs_an_action(cli: Cli, charter
 
     assert by_stdin.json()["hits"] == cli(*given, "the SQL migration", cwd=chartered).json()["hits"]
     assert cli("charter", "context", "--action", " ", "--json").error()["error_code"] == "INVALID_VALUE"
+    assert "did you mean review?" in cli("charter", "context", "--action", "revew").err
+    assert "did you mean" not in cli("charter", "context", "--action", "review").err
 
 
 def test_a_context_can_be_looked_at_without_recording(cli: Cli, chartered: Path) -> None:

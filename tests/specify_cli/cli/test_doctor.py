@@ -59,7 +59,7 @@ def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> No
 
     found = {item["code"] for item in ran["ailments"]}
     assert found >= {
-        "BROKEN_PROFILE",
+        "PROFILE_INVALID",
         "BROKEN_SOURCE",
         "GITATTRIBUTES",
         "TORN_TAIL",
@@ -118,7 +118,7 @@ def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> Non
     for number in range(30):
         (folder / f"p{number}.agent.yaml").write_text("x: [\n")
 
-    assert "and 10 more BROKEN_PROFILE" in cli("doctor").out
+    assert "and 10 more PROFILE_INVALID" in cli("doctor").out
 
 
 def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from charter.context import CHARTER_BYTES, build_charter_context
+from charter.context import CHARTER_BYTES, CharterContextResult, build_charter_context
 from doctrine.load import SourceError, read_source
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_json, write_note, write_text
@@ -17,6 +17,7 @@ from specify_cli.invocation.capture import NO_RULES, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.invocation.project import find_root, load_project
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
+from specify_cli.invocation.router import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,7 @@ def context(values: Values) -> int:
         cache=cache,
     )
     cache.save()
+    warnings = [*result.warnings, *_unknown_action(result)]
     value: dict[str, object] = {
         "action": result.action,
         "mode": result.mode,
@@ -63,12 +65,12 @@ def context(values: Values) -> int:
         "omitted": list(result.omitted),
         "config": result.config,
         "error": result.error,
-        "warnings": list(result.warnings),
+        "warnings": warnings,
     }
     if values["json"]:
         write_json(value)
         return 0
-    parts = [escape(result.text.rstrip("\n"))] if result.text else []
+    parts = [result.text.rstrip("\n")] if result.text else []
     if values["explain"]:
         parts.append("")
         for hit in result.hits:
@@ -80,9 +82,20 @@ def context(values: Values) -> int:
         for left in result.omitted:
             parts.append(f"     left out: {one_line(str(left['uri']))}")
     write_text("\n".join(parts) if parts else "(no governance context)")
-    for warning in result.warnings:
+    for warning in warnings:
         write_note(f"warning: {warning}")
     return 0
+
+
+def _unknown_action(result: CharterContextResult) -> list[str]:
+    """A warning where neither the router nor a graph knows the action, so no doctrine is tied to it."""
+    tied = {edge.source.removeprefix("action:") for edge in result.inputs.edges if edge.source.startswith("action:")}
+    known = sorted({*ACTIONS, *tied})
+    if result.action in known:
+        return []
+    near = difflib.get_close_matches(result.action, known, 1)
+    meant = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    return [f"no doctrine is tied to the action {result.action!r}{meant}"]
 
 
 # --- synthesize
