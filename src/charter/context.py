@@ -315,7 +315,7 @@ def _policy(
     except CharterError as error:
         problem = _document_problem(source, error.path, error.reason, error.repair, 262_144)
     problems.append(problem)
-    return Policy(), "unreadable", None, f"policy lookup failed: {_where(problem)}: {problem.reason}"
+    return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
 
 
 def _doctrine(
@@ -371,10 +371,6 @@ def _document_problem(source: SourceFile, path: tuple[str | int, ...], reason: s
 
 def _mend(path: str) -> str:
     return f"mend {path}; `spec-kitty charter lint` checks it"
-
-
-def _where(problem: Problem) -> str:
-    return f"{problem.path}:{problem.line}" if problem.line else problem.path
 
 
 # --- settings and config
@@ -485,7 +481,7 @@ def assemble_context(
     full = dict(config) if config is not None else _complete_config(inputs, depth)
     depth = full["depth"]
     query = request[:MAX_QUERY]
-    warnings = [_warning(problem) for problem in inputs.problems]
+    warnings = [problem.told() for problem in inputs.problems]
 
     def result(text: str, **given: Any) -> CharterContextResult:
         values: dict[str, Any] = {
@@ -741,7 +737,3 @@ def _recorded(rank: int, hit: Hit) -> dict[str, Any]:
         "score": decimal(hit.score),
         "explain": {"lexical": decimal(hit.lexical), "graph": decimal(hit.graph), "tag": decimal(hit.tag)},
     }
-
-
-def _warning(problem: Problem) -> str:
-    return f"{_where(problem)}: {problem.reason}; {problem.repair}"

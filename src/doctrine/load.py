@@ -44,6 +44,15 @@ class Problem(NamedTuple):
     reason: str
     repair: str
 
+    @property
+    def place(self) -> str:
+        """`path:line`, or the path where no line can be told."""
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+    def told(self) -> str:
+        """The problem on one line: place, reason, repair."""
+        return f"{self.place}: {self.reason}; {self.repair}"
+
 
 class SourceFile(NamedTuple):
     """A project file as it was read, once: its name below the project root, its bytes, their SHA-256."""

@@ -72,8 +72,7 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
 
 
 def _from_problem(code: str, problem: Problem) -> Ailment:
-    place = problem.path if problem.line is None else f"{problem.path}:{problem.line}"
-    return Ailment(code, ERROR, place, problem.reason, problem.repair)
+    return Ailment(code, ERROR, problem.place, problem.reason, problem.repair)
 
 
 def _shields(project: Project) -> Iterator[Ailment]:

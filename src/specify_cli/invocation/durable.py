@@ -120,6 +120,20 @@ def read_all(fd: int) -> bytes:
     return b"".join(out)
 
 
+def read_below(root: str, relative: str) -> bytes:
+    """Every byte of a plain file below the root, no link followed on the way.
+
+    Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
+    """
+    head, _, name = relative.rpartition("/")
+    with folder(root, head) as folder_fd:
+        fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
+        try:
+            return read_all(fd)
+        finally:
+            os.close(fd)
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write every byte, continuing after short writes."""
     view = memoryview(data)

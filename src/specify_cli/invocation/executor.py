@@ -25,7 +25,7 @@ from specify_cli.invocation.errors import CallerError, EnvironmentFault, Invocat
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.project import Project, load_project, valid_request
-from specify_cli.invocation.record import OUTCOMES, chain, fold, genesis_tip
+from specify_cli.invocation.record import OUTCOMES, Record, chain, fold, genesis_tip
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, RouterTable, route
 from specify_cli.invocation.seal import digest_of
@@ -276,7 +276,7 @@ class ProfileInvocationExecutor:
         place = Index(project.root).resolve(invocation_id)
         before = fold(records.read(place))
         if before is not None and before.completed is not None:
-            return _already(project, records, objects, place)
+            return _closed(project, records, objects, place, before, already=True)
         # 2. Check everything the close names before anything is written.
         mode = None if before is None else before.started.get("mode_of_work")
         if evidence is not None and not tiers.evidence_allowed(None if mode is None else str(mode)):
@@ -319,10 +319,10 @@ class ProfileInvocationExecutor:
             return [*links, closing]
 
         records.append(place, close, now)
-        if not won:
-            return _already(project, records, objects, place)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
-        return _projected(_completion(place, records, already=False), project, records, objects, place)
+        closed = fold(records.read(place))
+        assert closed is not None
+        return _closed(project, records, objects, place, closed, already=not won)
 
     def _millis(self) -> int:
         return self._clock() // 1_000_000
@@ -491,11 +491,7 @@ def _payload(
 ) -> InvocationPayload:
     decision = routed.decision
     mode = tiers.MODE_OF_VERB[verb]
-    problems = tuple(
-        f"PROFILE_INVALID: {problem.path}{f':{problem.line}' if problem.line else ''}: {problem.reason}; "
-        f"{problem.repair}"
-        for problem in routed.registry.problems
-    )
+    problems = tuple(f"PROFILE_INVALID: {problem.told()}" for problem in routed.registry.problems)
     return InvocationPayload(
         invocation_id=invocation_id,
         profile_id=decision.profile_id,
@@ -525,24 +521,26 @@ def _bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
     )
 
 
-def _already(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> Completion:
-    return _projected(_completion(place, records, already=True), project, records, objects, place)
-
-
-def _projected(
-    done: Completion, project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
+def _closed(
+    project: Project,
+    records: FileRecordStore,
+    objects: FileObjectStore,
+    place: Place,
+    record: Record,
+    *,
+    already: bool,
 ) -> Completion:
-    """The completion with its projections made; one that fails is a warning, for the record is closed."""
+    """What is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
+    done = _completion(place, record, already=already)
     try:
-        return done._replace(published=_project(project, records, objects, place))
+        return done._replace(published=_project(project, records, objects, place, record))
     except (InvocationError, OSError) as error:
         warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
         return done._replace(warnings=(*done.warnings, warning))
 
 
-def _completion(place: Place, records: FileRecordStore, *, already: bool) -> Completion:
-    record = fold(records.read(place))
-    assert record is not None and record.completed is not None
+def _completion(place: Place, record: Record, *, already: bool) -> Completion:
+    assert record.completed is not None
     completed = record.completed
     warnings = (
         f"ALREADY_COMPLETED: {place.invocation_id} was closed at {completed.get('completed_at')} as "
@@ -566,10 +564,11 @@ def _completion(place: Place, records: FileRecordStore, *, already: bool) -> Com
     )
 
 
-def _project(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> str | None:
+def _project(
+    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
+) -> str | None:
     """Tier 2 and the trail copy of a closed record; both can be made again from what is durable."""
-    record = fold(records.read(place))
-    if record is not None and record.completed is not None and record.sealed:
+    if record.completed is not None and record.sealed:
         evidence = record.completed.get("evidence_ref")
         if evidence is not None and not _has_evidence(project.root, place.invocation_id):
             name = str(record.completed.get("evidence_name", "evidence"))

@@ -280,12 +280,7 @@ class Index:
     def _read_stamp(self) -> dict[str, object]:
         """The stamp, or nothing where there is none that can be used."""
         try:
-            with durable.folder(self.root, layout.EVENTS) as folder_fd:
-                fd = durable.open_regular(folder_fd, "invocation-index.stamp", os.O_RDONLY, layout.INDEX_STAMP)
-                try:
-                    stamp = json.loads(durable.read_all(fd))
-                finally:
-                    os.close(fd)
+            stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP))
         except (OSError, ValueError, RecursionError, InvocationError):
             return {"folders": ()}
         return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
@@ -306,12 +301,7 @@ class Index:
         durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
     def _read(self) -> bytes:
-        with durable.folder(self.root, layout.EVENTS) as folder_fd:
-            fd = durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX)
-            try:
-                return durable.read_all(fd)
-            finally:
-                os.close(fd)
+        return durable.read_below(self.root, layout.INDEX)
 
     def _rewrite(self, folder_fd: int, data: bytes) -> None:
         """Replace the index unless it holds these bytes already; under the lock."""

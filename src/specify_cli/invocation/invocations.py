@@ -129,42 +129,25 @@ def read_row(root: str, place: Place) -> Row | None:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
             size = os.fstat(fd).st_size
+            head = os.pread(fd, min(size, 2 * _HEAD), 0)
             if size <= 2 * _HEAD:
-                return _row(fold_ends(os.pread(fd, size, 0)), place)
-            head = os.pread(fd, _HEAD, 0)
-            tail = os.pread(fd, _HEAD, size - _HEAD)
-            first, rest = head.find(b"\n") + 1, tail.find(b"\n") + 1
-            ends = head[:first] + tail[rest:]
-            if first and b"\n" in tail[rest:] and _is_sealed(head[:first]) and _is_whole_at_its_end(ends):
-                return _row(fold_ends(ends), place)
-            return _row(fold(durable.read_all(fd)), place)
+                return _row(_fold_ends(head, head) or fold(head), place)
+            record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
+            return _row(record or fold(durable.read_all(fd)), place)
         finally:
             os.close(fd)
 
 
-def fold_ends(data: bytes) -> Record | None:
-    """The record as its first and last whole lines tell it; older records are folded whole."""
-    first = data.find(b"\n") + 1
-    if not first:
+def _fold_ends(head: bytes, tail: bytes) -> Record | None:
+    """The record as its first and last whole lines tell it; None where only the whole file can tell."""
+    first, end = head.find(b"\n"), tail.rfind(b"\n")
+    start = tail.rfind(b"\n", 0, max(end, 0)) + 1
+    if first < 0 or end < 0 or (start == 0 and tail is not head):
         return None
-    if not _is_sealed(data[:first]):
-        return fold(data)
-    end = data.rfind(b"\n")
-    last = data.rfind(b"\n", 0, end) + 1
-    pieces = [data[:first]] if last == 0 else [data[:first], data[last : end + 1]]
-    opened = [open_line(piece[:-1]) for piece in pieces]
-    if any(line.problems or line.fields is None for line in opened):
-        return fold(data)
-    return fold_entries(Entry(line.fields or {}, line.seal, 0, line.problems) for line in opened)
-
-
-def _is_whole_at_its_end(data: bytes) -> bool:
-    end = data.rfind(b"\n")
-    return not open_line(data[data.rfind(b"\n", 0, end) + 1 : end]).problems
-
-
-def _is_sealed(line: bytes) -> bool:
-    return line[-73:-67] == b',"~":"'
+    ends = [open_line(head[:first]), open_line(tail[start:end])]
+    if any(line.problems or line.fields is None for line in ends):
+        return None
+    return fold_entries(Entry(line.fields or {}, line.seal, 0, ()) for line in ends)
 
 
 def _row(record: Record | None, place: Place) -> Row | None:

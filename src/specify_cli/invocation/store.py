@@ -173,12 +173,7 @@ class FileRecordStore:
             raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
 
     def read(self, place: Place) -> bytes:
-        with durable.folder(self.root, place.folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-            try:
-                return durable.read_all(fd)
-            finally:
-                os.close(fd)
+        return durable.read_below(self.root, place.path)
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         if place.folder == layout.OLDER_RECORDS:
@@ -381,12 +376,7 @@ class FileObjectStore:
         """Whether these bytes are in the folder under their name, read and compared."""
         shard, rest = layout.object_parts(digest(data))
         try:
-            with durable.folder(self.root, f"{self.folder}/{shard}") as folder_fd:
-                fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, rest)
-                try:
-                    return os.fstat(fd).st_size == len(data) and durable.read_all(fd) == data
-                finally:
-                    os.close(fd)
+            return durable.read_below(self.root, f"{self.folder}/{shard}/{rest}") == data
         except (FileNotFoundError, InvocationError):
             return False
 
@@ -402,12 +392,7 @@ class FileObjectStore:
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             shown = f"{folder}/{shard}/{rest}"
             try:
-                with durable.folder(self.root, f"{folder}/{shard}") as folder_fd:
-                    fd = durable.open_regular(folder_fd, rest, os.O_RDONLY, shown)
-                    try:
-                        return _checked(digest, durable.read_all(fd))
-                    finally:
-                        os.close(fd)
+                return _checked(digest, durable.read_below(self.root, shown))
             except FileNotFoundError:
                 continue
             except OSError as error:

@@ -54,8 +54,7 @@ def _registry(*, quiet: bool = False) -> ProfileRegistry:
     project, cache = shell.reading_project()
     registry = ProfileRegistry(project.root, cache)
     for problem in () if quiet else registry.problems:
-        line = f":{problem.line}" if problem.line else ""
-        write_note(f"warning: PROFILE_INVALID: {problem.path}{line}: {problem.reason}; {problem.repair}")
+        write_note(f"warning: PROFILE_INVALID: {problem.told()}")
     cache.save()
     return registry
 
