@@ -225,9 +225,9 @@ class ProfileInvocationExecutor:
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         records.prepare()
-        text = context.text.encode("utf-8")
-        request_object = _oversize(routed.request.text)
-        objects.put(taken.members, (taken.manifest, text, *([] if request_object is None else [request_object])))
+        text = context.text.encode("utf-8") if context.available or context.text else None
+        roots = (taken.manifest, text, _oversize(routed.request.text))
+        objects.put(taken.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
         for _ in range(_DRAWS):
             bodies = _first_lines(routed, context, taken, invocation_id, millis, verb, profile, caller)

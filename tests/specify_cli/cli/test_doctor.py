@@ -41,6 +41,16 @@ def test_a_fresh_project_is_told_of_the_charter_and_is_left_alone(cli: Cli, proj
     assert not (project / ".kittify").exists()
 
 
+def test_a_record_made_without_a_charter_leaves_no_object_behind(cli: Cli, project: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    cli("invocations", "list")
+
+    assert _codes(cli) == ["NO_CHARTER"]
+    assert cli("invocations", "verify").code == 0
+    assert (project / ".kittify/events/objects").is_dir()
+
+
 def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> None:
     answer = cli("do", "implement WP03", "--json").json()
     (chartered / ".kittify/profiles").mkdir()
