@@ -20,8 +20,11 @@ from charter.retrieval import (
     Hit,
     RetrievalConfig,
     Seeds,
+    deciding,
     decimal,
     from_decimal,
+    is_denied,
+    redacted,
     retrieve,
 )
 from charter.state import BOOTSTRAP_ACTIONS, is_first_load
@@ -32,22 +35,26 @@ from doctrine.load import (
     GRAPH_FILE,
     ParseCache,
     Problem,
+    SecretFinder,
     ShippedBundle,
     SourceError,
     SourceFile,
     parse_bundle,
+    project_cache,
     read_folder,
     read_source,
+    secrets_in,
     shipped_artifacts,
     shipped_bundle,
 )
-from doctrine.yaml_reader import YamlError, decode_utf8, locate_yaml
+from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8, locate_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Literal
 
+    from charter.model import PolicyRule
     from doctrine.agent_profiles.profile import AgentProfile
 
     Mode = Literal["bootstrap", "compact", "missing"]
@@ -61,19 +68,19 @@ DOCTRINE_FOLDER = ".kittify/doctrine"
 GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
 CHARTER_BYTES = 1_048_576
 
+GOVERNANCE_KEYS = ("context_budget", "k", "weights")
+
 SCORER = "bm25-graph-tag"
-SCORER_VERSION = 1
+SCORER_VERSION = 2
 DEFAULT_BUDGET = 16_000
 _BUDGETS = (4_000, 200_000)
 _MAX_K = 200
 _MAX_DEPTH = 8
 BOOTSTRAP_DEPTH = 2
 COMPACT_DEPTH = 1
-_FOOTER_ROOM = 1_500
 _LISTED_OMISSIONS = 8
 _CHARTER_SHARE = 60
 _SMALLEST_PART = 400
-_PROFILE_LINE = 400
 
 NO_CHARTER = "no charter: this project states no rules; write one with `spec-kitty charter synthesize`"
 
@@ -86,6 +93,7 @@ class ContextInputs(NamedTuple):
     corpus: Mapping[str, str]
     charter: Charter
     charter_state: Literal["missing", "present", "unreadable"]
+    charter_error: str | None
     policy: Policy
     policy_state: PolicyState
     policy_bytes: bytes | None
@@ -154,25 +162,51 @@ def build_charter_context(
     depth: int | None = None,
     cache: ParseCache | None = None,
     settings: Mapping[str, Any] | None = None,
+    secrets: SecretFinder | None = None,
+    beside: Iterable[SourceFile] = (),
 ) -> CharterContextResult:
     """The governance context of one action in one project.
 
     `settings` is the parsed config.yaml where the caller has it already; without it the file is read here.
+    With `secrets` the files read, and those `beside` them, are looked through, and what looks secret is a warning.
     `mark_loaded` notes the first load of the action, after which its context is compact.
+
+    Without a cache the project's own is used.
 
     Raises OSError where the mark cannot be written.
     """
     root = os.fspath(repo_root)
-    inputs = load_inputs(root, cache, settings=settings)
+    kept = cache or project_cache(root)
+    inputs = load_inputs(root, kept, settings=settings)
+    exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, kept)
+    if cache is None:
+        kept.save()
     first_load = is_first_load(root, action)
     result = assemble_context(
         inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
     )
+    if exposed:
+        result = result._replace(warnings=(*result.warnings, *(problem.told() for problem in exposed)))
     if mark_loaded and first_load and result.mode != "missing":
         import time
 
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
+
+
+def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
+    """The project's files behind the inputs, as they were read."""
+    return tuple(SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items())
+
+
+def exposures(files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache) -> tuple[Problem, ...]:
+    """Where a file holds what looks secret: agents are shown it, and every record keeps the file."""
+    repair = "remove it and revoke it: records and the repository's history keep it"
+    return tuple(
+        Problem(file.path, line, f"this looks like a secret ({rule})", repair)
+        for file in files
+        for rule, line in secrets_in(file, secrets, cache)
+    )
 
 
 def load_inputs(
@@ -236,7 +270,7 @@ def _inputs(
     unreadable = {problem.path: (problem.reason, problem.repair) for problem in problems}
     problems += amiss
     normal = _settings(settings or {}, problems)
-    charter, charter_state = _charter(by_path, unreadable, problems, cache)
+    charter, charter_state, charter_error = _charter(by_path, unreadable, problems, cache)
     policy, policy_state, policy_document, policy_error = _policy(by_path, unreadable, problems, cache)
     artifacts, edges = _doctrine(by_path, problems, cache)
     corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
@@ -247,6 +281,7 @@ def _inputs(
         corpus=dict(sorted(corpus.items())),
         charter=charter,
         charter_state=charter_state,
+        charter_error=charter_error,
         policy=policy,
         policy_state=policy_state,
         policy_bytes=policy_source.data if policy_source else None,
@@ -266,32 +301,34 @@ def _charter(
     unreadable: Mapping[str, tuple[str, str]],
     problems: list[Problem],
     cache: ParseCache,
-) -> tuple[Charter, Literal["missing", "present", "unreadable"]]:
+) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
+    """The charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
     found: list[Charter] = []
-    broken = any(path in unreadable for path in (CHARTER_MARKDOWN, CHARTER_YAML, ".kittify", ".kittify/charter"))
+    broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
     if prose is not None:
         try:
-            found.append(parse_charter_markdown(decode_utf8(prose.data, prose.path), digest=prose.digest))
+            found.append(parse_charter_markdown(decode_utf8(prose.data, prose.path)))
         except YamlError as error:
             broken = True
             problems.append(Problem(prose.path, error.line, error.reason, "save the file as UTF-8"))
+    lost: Problem | None = None
+    if CHARTER_YAML in unreadable:
+        lost = Problem(CHARTER_YAML, None, *unreadable[CHARTER_YAML])
     listed = by_path.get(CHARTER_YAML)
     if listed is not None:
         try:
-            document = cache.parse(listed, max_bytes=CHARTER_BYTES)
-            found.append(parse_charter_document(document, digest=listed.digest))
+            found.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
         except YamlError as error:
-            broken = True
-            problems.append(Problem(listed.path, error.line, error.reason, _mend(listed.path)))
+            lost = Problem(listed.path, error.line, error.reason, _mend(listed.path))
+            problems.append(lost)
         except CharterError as error:
-            broken = True
-            problems.append(_document_problem(listed, error.path, error.reason, error.repair, CHARTER_BYTES))
-    if len(found) == 2:
-        return join_charters(*found), "present"
-    if found:
-        return found[0], "present"
-    return Charter(), "unreadable" if broken else "missing"
+            lost = _document_problem(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
+            problems.append(lost)
+    why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
+    if not found:
+        return Charter(), "unreadable" if broken or lost else "missing", why
+    return join_charters(*found) if len(found) == 2 else found[0], "present", why
 
 
 def _policy(
@@ -313,7 +350,7 @@ def _policy(
     except YamlError as error:
         problem = Problem(source.path, error.line, error.reason, _mend(source.path))
     except CharterError as error:
-        problem = _document_problem(source, error.path, error.reason, error.repair, 262_144)
+        problem = _document_problem(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
     problems.append(problem)
     return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
 
@@ -342,31 +379,38 @@ def _doctrine(
             continue
         except ArtifactError as error:
             where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
-            problems.append(_document_problem(source, where, str(error), "give it id, title and body", 262_144))
+            problems.append(_document_problem(source, cache, where, str(error), error.repair, MAX_BYTES))
             continue
         except GraphError as error:
             repair = "write each edge as {from: action:review, to: [uri, ...]}"
-            problems.append(_document_problem(source, error.path, error.reason, repair, 262_144))
+            problems.append(_document_problem(source, cache, error.path, error.reason, repair, MAX_BYTES))
             continue
         first = origins.setdefault(artifact.uri, path)
         if first != path:
             reason = f"{artifact.uri} is already defined in {first}"
-            problems.append(Problem(path, None, reason, "give one of the two another id"))
+            repair = "give one of the two another id"
+            problems.append(_document_problem(source, cache, ("id",), reason, repair, MAX_BYTES))
             continue
         artifacts[artifact.uri] = artifact
     return tuple(artifacts[uri] for uri in sorted(artifacts)), tuple(edges)
 
 
-def _document_problem(source: SourceFile, path: tuple[str | int, ...], reason: str, repair: str, limit: int) -> Problem:
+def _document_problem(
+    source: SourceFile, cache: ParseCache, path: tuple[str | int, ...], reason: str, repair: str, limit: int
+) -> Problem:
     """A problem at the line of the nearest node there is on the way to the one at fault."""
-    line: int | None = None
-    if not source.path.endswith(".md"):
+
+    def nearest() -> int:
         try:
             lines = locate_yaml(source.data, name=source.path, max_bytes=limit)
         except YamlError:
-            lines = {}
-        line = next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1)
-    return Problem(source.path, line, reason, repair)
+            return 1
+        return next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), 1)
+
+    if source.path.endswith(".md"):
+        return Problem(source.path, 1, reason, repair)
+    line = cache.remember(source, f"line {path}", nearest)
+    return Problem(source.path, line if isinstance(line, int) else 1, reason, repair)
 
 
 def _mend(path: str) -> str:
@@ -507,7 +551,7 @@ def assemble_context(
     if inputs.charter_state != "present":
         if inputs.charter_state == "missing":
             warnings.insert(0, NO_CHARTER)
-        return result("", mode="missing", error=inputs.policy_error)
+        return result("", mode="missing", error=inputs.policy_error or inputs.charter_error)
     # 2. Without a policy decision nothing is shown.
     if inputs.policy_state == "unreadable":
         return result(_withheld_notice(action, inputs), available=False, error=inputs.policy_error)
@@ -523,11 +567,15 @@ def assemble_context(
         policy=inputs.policy,
     )
     # 4. What fits the budget becomes the text.
-    page = _Page(full["budget"] - _FOOTER_ROOM)
-    page.add(_opening(inputs, profile, action))
-    shown, omitted = _lay_out(page, found.hits)
+    budget = full["budget"]
+    page = _Page(budget - _footer_room(budget))
+    page.add(_opening(inputs, profile, action, budget))
+    denied = _denied(inputs, collection)
+    if denied:
+        page.add(denied)
+    shown, omitted = _lay_out(page, found.hits, charter_room(budget))
     omitted += [_omission(hit.artifact, "k") for hit in found.cut]
-    page.parts.append(_left_out(omitted, action))
+    page.parts.append(_left_out(omitted, action, _footer_room(budget)))
     hits = tuple(_recorded(rank, hit) for rank, hit in enumerate(shown, start=1))
     return result(
         page.text(),
@@ -535,11 +583,67 @@ def assemble_context(
         hits=hits,
         filters_applied=found.filters_applied,
         omitted=tuple(omitted),
+        error=inputs.charter_error,
     )
 
 
+class Fetched(NamedTuple):
+    """One artifact or charter section whole, as policy shows it, or the reason why there is none to show."""
+
+    uri: str
+    artifact: Artifact | None
+    rule: PolicyRule | None
+    refusal: str = ""
+
+
+def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
+    """What a uri names, under the same policy as a context. `refusal` says why nothing is shown.
+
+    An artifact the policy denies is there and has a `rule`; one that is not in force or not there has none.
+    """
+    if inputs.policy_state == "unreadable":
+        return Fetched(uri, None, None, str(inputs.policy_error))
+    found = next((artifact for artifact in _collection(inputs) if artifact.uri == uri), None)
+    if found is None:
+        of_all = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
+        known = any(artifact.uri == uri for artifact in of_all)
+        if known and inputs.charter_error:
+            return Fetched(uri, None, None, inputs.charter_error)
+        return Fetched(uri, None, None, "the charter does not put it in force" if known else "")
+    rule = deciding(inputs.policy, found)
+    if rule is not None and rule.action == "deny":
+        because = f": {rule.reason}" if rule.reason else ""
+        return Fetched(uri, None, rule, f"denied by rule {rule.id}{because}")
+    return Fetched(uri, redacted(found, rule) if rule is not None and rule.action == "redact" else found, rule)
+
+
+def in_force(inputs: ContextInputs) -> tuple[str, ...]:
+    """The uris of all that can be shown: charter sections and artifacts in force that policy does not deny."""
+    return tuple(artifact.uri for artifact in _collection(inputs) if not is_denied(inputs.policy, artifact))
+
+
+def charter_room(budget: int) -> int:
+    """How many characters of charter sections a context of this budget surely has room for."""
+    return (budget - _footer_room(budget)) * _CHARTER_SHARE // 100
+
+
+def charter_size(inputs: ContextInputs) -> int:
+    """How many characters the charter's sections take in a context, as policy shows them."""
+    shown = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    return sum(len(_part(artifact)) + 2 for artifact in shown if artifact is not None)
+
+
+def _footer_room(budget: int) -> int:
+    return min(1_500, budget // 8)
+
+
 def _collection(inputs: ContextInputs) -> list[Artifact]:
-    """Every artifact in force: the project's shadow shipped ones, and the charter may activate only some."""
+    """Every artifact in force: the project's shadow shipped ones, and the charter may activate only some.
+
+    Where the file that says which are in force cannot be read, none is: one it put out of force must not come back.
+    """
+    if inputs.charter_error:
+        return list(inputs.charter.sections)
     artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
     artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
     activated = inputs.charter.activated
@@ -591,10 +695,13 @@ class _Page:
         return "\n\n".join(part for part in self.parts if part) + "\n"
 
 
-def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -> str:
+def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
+    """What this is and for whom; a small budget leaves less of it, so that the charter has its room."""
+    action, size = _clip(action, 60), min(400, budget // 40)
     lines = [f"# Governance context: {action}", ""]
     if profile is not None:
-        lines.append(f"You act as {profile.name} (profile `{profile.profile_id}`); the action is `{action}`.")
+        name = _clip(profile.name, 80)
+        lines.append(f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`.")
         document = profile.document
         specialization = document.get("specialization")
         part = specialization if isinstance(specialization, dict) else {}
@@ -605,7 +712,7 @@ def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -
             ("Done when", part.get("success-definition")),
         ):
             if isinstance(value, str) and value.strip():
-                lines.append(f"- {label}: {_clip(' '.join(value.split()), _PROFILE_LINE)}")
+                lines.append(f"- {label}: {_clip(' '.join(value.split()), size)}")
         lines.append("")
     lines.append(
         "The charter is what this project demands: it binds, and wins where anything below it disagrees."
@@ -613,6 +720,8 @@ def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str) -
     )
     if any(problem.path in (CHARTER_MARKDOWN, CHARTER_YAML) for problem in inputs.problems):
         lines.append("One of the charter's files could not be read: rules may be missing here. Say so when you report.")
+    if inputs.charter_error:
+        lines.append("It is the one that says which doctrine is in force, so none is shown.")
     return "\n".join(lines)
 
 
@@ -627,45 +736,56 @@ def _withheld_notice(action: str, inputs: ContextInputs) -> str:
     )
 
 
-def _lay_out(page: _Page, hits: tuple[Hit, ...]) -> tuple[list[Hit], list[dict[str, Any]]]:
+def _denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
+    """What is said where the policy leaves nothing of the charter or of the doctrine."""
+    if not inputs.policy.rules:
+        return ""
+    gone: list[str] = []
+    for what, ours in (("the charter", True), ("the doctrine", False)):
+        of_it = [artifact for artifact in collection if (artifact.origin == "charter") is ours]
+        if of_it and all(is_denied(inputs.policy, artifact) for artifact in of_it):
+            gone.append(what)
+    if not gone:
+        return ""
+    return f"The policy denies all of {' and '.join(gone)}. This does not mean that there are no rules: ask for them."
+
+
+def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit], list[dict[str, Any]]]:
     """Fill the page; give the hits shown, in rank order, and what had no room."""
     sections = [hit for hit in hits if hit.artifact.origin == "charter"]
     others = [hit for hit in hits if hit.artifact.origin != "charter"]
     # The summary of the policy outranks any score: it is what an agent must not miss.
     sections.sort(key=lambda hit: not _is_summary(hit.artifact))
-    share = page.room * _CHARTER_SHARE // 100 if others else page.room
     texts: dict[str, str] = {}
     omitted: list[dict[str, Any]] = []
     headings = ["## Charter", "## Doctrine"]
     page.room -= sum(len(heading) + 2 for heading in headings)
-    waiting: list[Hit] = []
-    for hit in sections:
+    share = min(share, page.room) if others else page.room
+
+    def place(hit: Hit, room: int, *, opened: bool = False) -> bool:
         part = _part(hit.artifact)
-        if page.fits(part, share):
-            texts[hit.artifact.uri] = part
-            page.room -= len(part) + 2
-            share -= len(part) + 2
-        else:
-            waiting.append(hit)
-    # A section that is too long on its own still opens: an agent with half a rule knows that there is one.
-    if waiting and share >= _SMALLEST_PART:
-        hit = waiting.pop(0)
-        part, left = _opened(hit.artifact, min(share, page.room))
+        if not page.fits(part, room):
+            if not opened or min(room, page.room) < _SMALLEST_PART:
+                return False
+            # What is too long on its own still opens: an agent with half a rule knows that there is one.
+            part, left = _opened(hit.artifact, min(room, page.room))
+            omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
         texts[hit.artifact.uri] = part
         page.room -= len(part) + 2
-        omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
+        return True
+
+    waiting: list[Hit] = []
+    for hit in sections:
+        before = page.room
+        # The summary takes whatever room there is, the others their share of it.
+        if not place(hit, page.room if _is_summary(hit.artifact) else share, opened=_is_summary(hit.artifact)):
+            waiting.append(hit)
+        share -= before - page.room
+    if waiting and place(waiting[0], share, opened=True):
+        waiting.pop(0)
     for position, hit in enumerate((*others, *waiting)):
-        part = _part(hit.artifact)
-        if page.fits(part, page.room):
-            texts[hit.artifact.uri] = part
-            page.room -= len(part) + 2
-        elif position == 0 and others and page.room >= _SMALLEST_PART:
-            # What bears most on the request is opened rather than left out, however long it is.
-            part, left = _opened(hit.artifact, page.room)
-            texts[hit.artifact.uri] = part
-            page.room -= len(part) + 2
-            omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
-        else:
+        # What bears most on the request is opened rather than left out, however long it is.
+        if not place(hit, page.room, opened=position == 0 and bool(others)):
             omitted.append(_omission(hit.artifact, "budget"))
     shown = [hit for hit in hits if hit.artifact.uri in texts]
     charter_texts = [texts[hit.artifact.uri] for hit in _reading_order(shown)]
@@ -693,9 +813,10 @@ def _part(artifact: Artifact) -> str:
 
 
 def _opened(artifact: Artifact, room: int) -> tuple[str, int]:
-    """As many whole paragraphs, lines or words of a section as fit, and how many characters are left."""
+    """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how long that is."""
     head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
-    size = max(0, room - len(head) - 60)
+    tail = f"more characters are left out: `{_fetching(artifact.uri)}`]"
+    size = max(0, room - len(head) - len(tail) - 14)
     body = artifact.body[:size]
     for gap in ("\n\n", "\n", " "):
         end = body.rfind(gap)
@@ -703,22 +824,39 @@ def _opened(artifact: Artifact, room: int) -> tuple[str, int]:
             body = body[:end]
             break
     left = len(artifact.body) - len(body)
-    return f"{head}{body.rstrip()}\n\n[{left} more characters are left out]", left
+    return f"{head}{body.rstrip()}\n\n[{left} {tail}", left
 
 
-def _left_out(omitted: list[dict[str, Any]], action: str) -> str:
+def _fetching(uri: str) -> str:
+    return f"spec-kitty charter context --uri {uri}"
+
+
+def _left_out(omitted: list[dict[str, Any]], action: str, room: int) -> str:
+    """What is not shown, as much of the list as has room, and the command that shows it."""
     if not omitted:
         return ""
-    named = omitted[:_LISTED_OMISSIONS]
-    lines = ["## Left out", "", "To keep this readable, the following is not shown:"]
-    lines += [
-        f"- {_clip(entry['title'], 60)} (`{_clip(entry['uri'], 70)}`, {entry['chars']} characters)" for entry in named
+    lines = [
+        "## Left out",
+        "",
+        f"To keep this readable, the following is not shown; `{_fetching(omitted[0]['uri'])}` prints it whole:",
     ]
-    if len(omitted) > len(named):
-        lines.append(f"- and {len(omitted) - len(named)} more")
-    command = f'spec-kitty charter context --action {_clip(action, 40)} --request "<its title>"'
-    lines.append(f"Fetch what you need: `{command}` brings it in.")
+    more = f"- and {len(omitted)} more: `spec-kitty charter context --action {_word(action)} --explain` lists them"
+    room -= len("\n".join(lines)) + len(more) + 3
+    named = 0
+    for entry in omitted[:_LISTED_OMISSIONS]:
+        line = f"- `{entry['uri']}`: {_clip(entry['title'], 60)} ({entry['chars']} characters)"
+        room -= len(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+        named += 1
+    if len(omitted) > named:
+        lines.append(more.replace(f"and {len(omitted)} more", f"and {len(omitted) - named} more"))
     return "\n".join(lines)
+
+
+def _word(text: str) -> str:
+    return text if text.isidentifier() and len(text) <= 40 else "ACTION"
 
 
 def _clip(text: str, size: int) -> str:

@@ -8,6 +8,7 @@ repair.  A finding never repeats a value that looks secret.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from typing import NamedTuple
 
@@ -16,25 +17,31 @@ from charter.context import (
     CHARTER_YAML,
     CONFIG_PATH,
     DOCTRINE_FOLDER,
+    GOVERNANCE_KEYS,
     GRAPH_PATHS,
     POLICY_PATH,
     ContextInputs,
+    charter_room,
+    charter_size,
+    exposures,
+    files_of,
     load_inputs,
 )
 from charter.parse import headings_of
-from charter.retrieval import matches
+from charter.retrieval import deciding, matches
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
 from doctrine.artifact import KINDS, Artifact
-from doctrine.load import ParseCache, SourceError, SourceFile, read_folder, read_source, shipped_artifacts
-from doctrine.yaml_reader import YamlError, locate_yaml
+from doctrine.graph import parse_edges
+from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
+from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from charter.model import PolicyRule
-    from doctrine.load import Problem
+    from doctrine.load import Problem, SecretFinder
 
     Lines = Mapping[tuple[str | int, ...], int]
 
@@ -53,23 +60,25 @@ CODES: Mapping[str, tuple[str, str]] = {
     "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
     "SECTION_TWICE": (ADVICE, "Two charter sections have the same heading."),
     "CHARTER_TOO_LONG": (ADVICE, "The charter is longer than its share of the context; sections will be left out."),
+    "SAID_TWICE": (ADVICE, "A directive id or a list stands in charter.yaml twice; both are used."),
+    "POLICY_EMPTY": (ADVICE, "policy.yaml is there and has no rules, so it withholds nothing."),
+    "ALL_DENIED": (ADVICE, "The policy denies all of the charter, or all doctrine: agents are told that, and no more."),
     "RULE_MATCHES_NOTHING": (ADVICE, "A policy rule fits nothing there is."),
     "RULE_SHADOWED": (ADVICE, "An earlier policy rule decides on everything this one fits."),
     "UNKNOWN_DOCTRINE": (ADVICE, "A name for a doctrine artifact that nobody defines."),
     "UNKNOWN_PROFILE": (ADVICE, "The graph names a profile that nobody defines."),
+    "UNKNOWN_ACTION": (ADVICE, "The graph names an action no request is routed to."),
+    "UNKNOWN_KIND": (ADVICE, "An artifact is of a kind of its own; it is used, and may be a misspelling."),
+    "UNKNOWN_SETTING": (ADVICE, "config.yaml has a key that nothing reads."),
+    "UNREAD_FILE": (ADVICE, "A file lies among charter, profiles or doctrine and nothing reads it."),
     "UNKNOWN_NODE": (ADVICE, "The graph names something that is neither action, role, profile nor artifact."),
     "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
 }
 _COMMENT = re.compile(r"<!--.*?-->", re.S)
-_CHARTER_SHARE = 60
-_SECRETS = (
-    ("a private key", re.compile(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")),
-    ("an AWS access key id", re.compile(rb"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b")),
-    ("a GitHub token", re.compile(rb"\b(?:gh[opsur]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{22,})")),
-    ("a GitLab token", re.compile(rb"\bglpat-[A-Za-z0-9_-]{20,}")),
-    ("a Slack token", re.compile(rb"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    ("an API key", re.compile(rb"\b(?:sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{35})")),
-)
+_CHARTER_FOLDER = ".kittify/charter"
+_READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
+_NOT_FOR_US = ("README.md", "README")
+_MAX_UNREAD = 20
 
 
 class Finding(NamedTuple):
@@ -91,32 +100,50 @@ class ProfileFiles(NamedTuple):
     problems: tuple[Problem, ...]
 
 
-def lint_project(root: str, *, profile_folders: Sequence[str]) -> tuple[Finding, ...]:
-    """Every finding in a project. Of several profile folders a later one wins."""
+def lint_project(
+    root: str, *, profile_folders: Sequence[str], secrets: SecretFinder | None = None
+) -> tuple[Finding, ...]:
+    """Every finding in a project. Of several profile folders a later one wins; `secrets` says what looks secret."""
     cache = ParseCache(None)
     inputs = load_inputs(root, cache)
     repository = AgentProfileRepository(project_dir=profile_folders, cache=cache, root=root)
-    files = [file for folder in profile_folders for file in read_folder(root, folder, SUFFIXES)[0]]
+    files = repository.files
     try:
         config = read_source(root, CONFIG_PATH)
     except SourceError:
         config = None
-    return lint(inputs, ProfileFiles(tuple(files), repository.all(), repository.problems), config)
+    unread = _unread(root, profile_folders)
+    found = lint(inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread)
+    if secrets is None:
+        return found
+    sources = (*files_of(inputs), *files, *([config] if config else []))
+    exposed = [
+        _finding("SECRET", problem.path, problem.line, problem.reason, problem.repair)
+        for problem in exposures(sources, secrets, cache)
+    ]
+    return _sorted((*found, *exposed))
 
 
-def lint(inputs: ContextInputs, profiles: ProfileFiles, config: SourceFile | None) -> tuple[Finding, ...]:
-    """Every finding, sorted by file and line."""
+def lint(
+    inputs: ContextInputs, profiles: ProfileFiles, config: SourceFile | None, unread: Sequence[str] = ()
+) -> tuple[Finding, ...]:
+    """Every finding, sorted by file and line. `unread` are the files beside those read."""
     files = {path: inputs.blobs[digest] for path, digest in inputs.files.items()}
     files.update((file.path, file.data) for file in profiles.files)
     if config is not None:
         files[config.path] = config.data
     found = [
         *_broken((*inputs.problems, *profiles.problems), files),
-        *_secrets(files),
         *_charter(inputs, files),
         *_policy(inputs, files),
         *_references(inputs, profiles, files),
+        *_settings(config),
+        *(_unread_file(path) for path in unread),
     ]
+    return _sorted(found)
+
+
+def _sorted(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.problem)))
 
 
@@ -167,15 +194,6 @@ def _repair_of(problem: Problem) -> str:
     return "correct this line" if "charter lint" in problem.repair else problem.repair
 
 
-def _secrets(files: Mapping[str, bytes]) -> Iterator[Finding]:
-    for path, data in files.items():
-        for what, pattern in _SECRETS:
-            for match in pattern.finditer(data):
-                line = data.count(b"\n", 0, match.start()) + 1
-                repair = "remove it and revoke it: whoever has the repository's history has it"
-                yield _finding("SECRET", path, line, f"this looks like {what}", repair)
-
-
 # --- the charter
 
 
@@ -190,11 +208,15 @@ def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Find
             text = None
         if text is not None:
             yield from _prose(text)
-    room = inputs.settings["context_budget"] * _CHARTER_SHARE // 100
-    size = sum(len(section.title) + len(section.uri) + len(section.body) + 14 for section in inputs.charter.sections)
+    for remark in inputs.charter.remarks:
+        lines = _lines(files, CHARTER_YAML)
+        yield _finding("SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair)
+    room, size = charter_room(inputs.settings["context_budget"]), charter_size(inputs)
     if size > room:
         path = CHARTER_MARKDOWN if CHARTER_MARKDOWN in files else CHARTER_YAML
-        problem = f"the charter has {size} characters and {room} of the context: what bears least on a request is cut"
+        problem = (
+            f"the charter takes {size} characters and has {room} of a context: what bears least on a request is cut"
+        )
         repair = "move what holds for some work only into .kittify/doctrine/, or raise governance.context_budget"
         yield _finding("CHARTER_TOO_LONG", path, 1, problem, repair)
 
@@ -231,9 +253,13 @@ def _folded(title: str) -> str:
 def _policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
     rules = inputs.policy.rules
     if not rules:
+        if inputs.policy_state == "present":
+            repair = "write a rule, or remove the file; docs/charter.md shows the form"
+            yield _finding("POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair)
         return
     artifacts = [*inputs.charter.sections, *_known(inputs).values()]
     lines = _lines(files, POLICY_PATH)
+    yield from _all_denied(inputs, artifacts, lines)
     decided: set[str] = set()
     for position, rule in enumerate(rules):
         line = lines.get(("rules", position), 1)
@@ -246,6 +272,17 @@ def _policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Findi
         elif not fitting:
             yield from _idle(rule, line, artifacts)
         decided |= fitting
+
+
+def _all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines) -> Iterator[Finding]:
+    rules = inputs.policy.rules
+    for what, ours in (("the charter", True), ("the doctrine", False)):
+        deciders = [deciding(inputs.policy, item) for item in artifacts if (item.origin == "charter") is ours]
+        denying = [rules.index(rule) for rule in deciders if rule is not None and rule.action == "deny"]
+        if deciders and len(denying) == len(deciders):
+            line = lines.get(("rules", min(denying)), 1)
+            repair = "narrow the rule, or put a rule with `action: allow` before it; `redact` leaves the titles"
+            yield _finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
 def _idle(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
@@ -315,6 +352,14 @@ def _references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[st
             yield from _of_profile(file, profile, known, files)
         elif file.path not in taken:
             yield _finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
+    ours = {artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS}
+    for path, digest in inputs.files.items():
+        if digest in ours:
+            kind = ours[digest].kind
+            near = difflib.get_close_matches(kind, KINDS, 1)
+            repair = f"did you mean {near[0]}?" if near else f"write one of {', '.join(KINDS)}, if one of them fits"
+            line = next((n for key, n in _lines(files, path).items() if key in (("kind",), ("type",))), 1)
+            yield _finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
     for path in GRAPH_PATHS:
         if path in files:
             yield from _of_graph(inputs, path, files, known, profile_ids)
@@ -348,9 +393,70 @@ def _of_graph(
             near = difflib.get_close_matches(rest, sorted(profile_ids), 1)
             repair = f"did you mean profile:{near[0]}?" if near else "`spec-kitty profiles list` shows those there are"
             yield _finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
+        elif prefix == "action" and rest not in (actions := _actions(inputs)):
+            near = difflib.get_close_matches(rest, actions, 1)
+            repair = f"did you mean action:{near[0]}?" if near else f"write one of {', '.join(actions)}"
+            yield _finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
         elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
             repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
             yield _finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
+
+
+def _actions(inputs: ContextInputs) -> list[str]:
+    """The actions there are: those the shipped graph ties doctrine to."""
+    edges = parse_edges(inputs.bundle.files[GRAPH_FILE].document)
+    return sorted({edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")})
+
+
+# --- what nothing reads
+
+
+def _settings(config: SourceFile | None) -> Iterator[Finding]:
+    if config is None:
+        return
+    try:
+        document = read_yaml(config.data, name=config.path)
+        lines = locate_yaml(config.data, name=config.path)
+    except YamlError:
+        return
+    governance = document.get("governance") if isinstance(document, dict) else None
+    for key in governance if isinstance(governance, dict) else ():
+        if key not in GOVERNANCE_KEYS:
+            near = difflib.get_close_matches(str(key), GOVERNANCE_KEYS, 1)
+            repair = f"did you mean {near[0]}?" if near else f"known are {', '.join(GOVERNANCE_KEYS)}"
+            line = lines.get(("governance", key), 1)
+            yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
+
+
+def _unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
+    """Files beside those that are read, by name; hidden ones, a README and what lies behind a link are passed over."""
+    found: set[str] = set()
+    for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
+        for parent, folders, names in os.walk(os.path.join(root, folder)):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            relative = os.path.relpath(parent, root).replace(os.sep, "/")
+            below = any(f"{relative}/".startswith(f"{inner}/") for inner in profile_folders)
+            suffixes = SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
+            for name in names:
+                known = name.endswith(suffixes) or (relative == _CHARTER_FOLDER and name in _READ_HERE)
+                if not known and not name.startswith(".") and name not in _NOT_FOR_US:
+                    found.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
+    return tuple(sorted(found)[:_MAX_UNREAD])
+
+
+def _unread_file(path: str) -> Finding:
+    folder, _, name = path.rpartition("/")
+    stem = name.partition(".")[0]
+    if folder == _CHARTER_FOLDER:
+        near = difflib.get_close_matches(name.lower(), _READ_HERE[:3], 1)
+        repair = (
+            f"rename it to {near[0]}" if near else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
+        )
+    elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(f"{DOCTRINE_FOLDER}/agent_profiles"):
+        repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
+    else:
+        repair = f"rename it to {stem}.agent.yaml, or move it away"
+    return _finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
 
 
 def _unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:

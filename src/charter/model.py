@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 SECTION_KIND = "charter"
 
 
+class Remark(NamedTuple):
+    """Something in a charter.yaml that is used and looks like a mistake: the node, what, and what mends it."""
+
+    path: tuple[str | int, ...]
+    what: str
+    repair: str
+
+
 class Charter(NamedTuple):
     """The sections of a charter, and its say over doctrine.
 
@@ -31,6 +39,7 @@ class Charter(NamedTuple):
     sections: tuple[Artifact, ...] = ()
     activated: Mapping[str, tuple[str, ...]] = {}
     selected: Mapping[str, tuple[str, ...]] = {}
+    remarks: tuple[Remark, ...] = ()
 
 
 class PolicyRule(NamedTuple):

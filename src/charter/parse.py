@@ -7,10 +7,11 @@ activated.  Neither is ever rewritten here.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 
-from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule
+from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule, Remark
 from doctrine.artifact import Artifact
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ _NOT_PROSE = (
 )
 
 
-def parse_charter_markdown(text: str, *, digest: str) -> Charter:
+def parse_charter_markdown(text: str) -> Charter:
     """The sections of a charter written as prose."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
@@ -54,16 +55,16 @@ def parse_charter_markdown(text: str, *, digest: str) -> Charter:
             title, preamble = heading or title, preamble[line + 1 :]
             break
     if "".join(preamble).strip():
-        sections.append(_section(names.take(PREAMBLE), title, "\n".join(preamble), digest))
+        sections.append(_section(names.take(PREAMBLE), title, "\n".join(preamble)))
     for position, (line, heading) in enumerate(starts):
         end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
         body = "\n".join(lines[line + 1 : end])
         if body.strip():
-            sections.append(_section(names.take(heading), heading or "Untitled", body, digest))
+            sections.append(_section(names.take(heading), heading or "Untitled", body))
     return Charter(tuple(sections))
 
 
-def parse_charter_document(document: object, *, digest: str) -> Charter:
+def parse_charter_document(document: object) -> Charter:
     """The same model from a parsed charter.yaml.
 
     Raises CharterError.
@@ -79,8 +80,9 @@ def parse_charter_document(document: object, *, digest: str) -> Charter:
     for key, value in document.items():
         if isinstance(value, str) and key not in _NOT_PROSE and not key.startswith(_LISTS) and value.strip():
             title = key.replace("_", " ").replace("-", " ").capitalize()
-            sections.append(_section(names.take(title), title, value, digest))
-    sections += _directives(document, names, digest)
+            sections.append(_section(names.take(title), title, value))
+    remarks: list[Remark] = []
+    sections += _directives(document, names, remarks)
     activated: dict[str, tuple[str, ...]] = {}
     selected: dict[str, tuple[str, ...]] = {}
     for path, block in _blocks(document):
@@ -88,12 +90,16 @@ def parse_charter_document(document: object, *, digest: str) -> Charter:
             for prefix, kinds in (("activated_", activated), ("selected_", selected)):
                 # An absent list (or a null one) restricts nothing; an empty one leaves nothing in force.
                 if key.startswith(prefix) and value is not None:
-                    kinds[_singular(key.removeprefix(prefix))] = _ids(value, (*path, key))
+                    kind = _singular(key.removeprefix(prefix))
+                    if kind in kinds:
+                        what = f"{key} stands in more than one place; the ids of all of them count"
+                        remarks.append(Remark((*path, key), what, "keep one list"))
+                    kinds[kind] = tuple(dict.fromkeys((*kinds.get(kind, ()), *_ids(value, (*path, key)))))
     if selected:
         lines = [f"- {kind}: {', '.join(ids) or 'none'}" for kind, ids in sorted(selected.items())]
         body = "The charter draws on this doctrine:\n" + "\n".join(lines)
-        sections.append(_section(names.take("selected doctrine"), "Selected doctrine", body, digest))
-    return Charter(tuple(sections), activated, selected)
+        sections.append(_section(names.take("selected doctrine"), "Selected doctrine", body))
+    return Charter(tuple(sections), activated, selected, tuple(remarks))
 
 
 def join_charters(first: Charter, second: Charter) -> Charter:
@@ -104,7 +110,8 @@ def join_charters(first: Charter, second: Charter) -> Charter:
         for section in (*first.sections, *second.sections)
         for slug in (names.take(section.id),)
     )
-    return Charter(sections, {**first.activated, **second.activated}, {**first.selected, **second.selected})
+    activated, selected = {**first.activated, **second.activated}, {**first.selected, **second.selected}
+    return Charter(sections, activated, selected, (*first.remarks, *second.remarks))
 
 
 def parse_policy(document: object) -> Policy:
@@ -177,8 +184,11 @@ def _uri(slug: str) -> str:
     return f"charter://section/{slug}"
 
 
-def _section(slug: str, title: str, body: str, digest: str, tags: tuple[str, ...] = ()) -> Artifact:
-    return Artifact(_uri(slug), SECTION_KIND, slug, title, body.strip(), tags, (), digest, "charter")
+def _section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) -> Artifact:
+    """A section as an artifact; its digest is that of title and body, so a change elsewhere does not touch it."""
+    body = body.strip()
+    digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()
+    return Artifact(_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
 
 
 def _singular(word: str) -> str:
@@ -186,7 +196,7 @@ def _singular(word: str) -> str:
 
 
 def _blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
-    """The places where lists of doctrine may stand, a more specific one last."""
+    """The places where lists of doctrine may stand."""
     yield (), document
     governance = document.get("governance")
     if governance is None:
@@ -215,7 +225,7 @@ def _ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _directives(document: Mapping[str, object], names: _Slugs, digest: str) -> list[Artifact]:
+def _directives(document: Mapping[str, object], names: _Slugs, remarks: list[Remark]) -> list[Artifact]:
     block = document.get("directives")
     path: tuple[str | int, ...] = ("directives",)
     if isinstance(block, dict):
@@ -225,18 +235,23 @@ def _directives(document: Mapping[str, object], names: _Slugs, digest: str) -> l
     if not isinstance(block, list):
         raise CharterError(path, "the directives are not a list", "write each as `- id: ...`")
     sections: list[Artifact] = []
+    seen: set[str] = set()
     for position, entry in enumerate(block):
         if isinstance(entry, str):
             entry = {"id": entry}
         if not isinstance(entry, dict) or not isinstance(entry.get("id"), (str, int)):
             raise CharterError((*path, position), "a directive without an id", "add `id:` to it")
         texts = {key: " ".join(str(value).split()) for key, value in entry.items() if isinstance(value, (str, int))}
+        if texts["id"] in seen:
+            what = f"a directive {texts['id']!r} stands above already; both are shown"
+            remarks.append(Remark((*path, position), what, "join the two, or give one another id"))
+        seen.add(texts["id"])
         title = texts.get("title") or texts["id"]
         lines = [texts.get("description", title)]
         if texts.get("severity"):
             lines.append(f"Severity: {texts['severity']}.")
         name = names.take(f"directive {texts['id']}")
-        sections.append(_section(name, f"{texts['id']}: {title}", "\n".join(lines), digest, ("directive",)))
+        sections.append(_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",)))
     return sections
 
 

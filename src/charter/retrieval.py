@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import accumulate
 from typing import NamedTuple
 
 TYPE_CHECKING = False
@@ -36,6 +37,7 @@ _FILLER = (
     " for from with without into onto it its as not no so we i you he she they me my our your their"
     " us them there here what which who how why when where all any some each let lets need want up"
     " out about over under again just only also very new make add build create use using change changes changed code"
+    " write one two three four five six seven eight nine ten"
 )
 _STOP_WORDS = frozenset(_FILLER.split())
 
@@ -48,7 +50,7 @@ class RetrievalConfig(NamedTuple):
     tag: int = 200_000_000
     k1: int = 1_200_000_000
     b: int = 500_000_000
-    floor: int = 160_000_000
+    floor: int = 180_000_000
     entry: int = 600_000_000
     k: int = 12
     depth: int = 2
@@ -98,21 +100,23 @@ def retrieve(
     terms = query_terms(query)
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
     wanted = frozenset(terms)
-    profile_words = frozenset(stem(word) for text in seeds.words for word in words(text))
-    # 2. Every artifact is scored on three counts.
-    lexical = lexical_scores(collection, terms, config)
+    spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - wanted
+    # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell of a hidden text.
+    seen = [_seen(artifact, policy) for artifact in collection] if policy.rules else collection
+    lexical = lexical_scores(seen, terms, config)
+    by_request, by_profile = _labels_of(seen, wanted), _labels_of(seen, spoken)
     scored: list[Hit] = []
-    for artifact, lexical_score in zip(collection, lexical, strict=True):
-        named = _named(artifact, wanted)
-        graph_score = _graph_score(artifact, seeds, config.depth, spoken_of=bool(named or lexical_score))
+    for original, artifact, lexical_score in zip(collection, seen, lexical, strict=True):
+        named = _named(artifact, by_request)
+        graph_score = _graph_score(artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0)
         # 3. A candidate is the charter's, the project's, near in the graph, or what the request is about.
         if not graph_score and not named and lexical_score < config.entry:
             continue
-        tag_score = _tag_score(2 * named + _named(artifact, profile_words - wanted))
+        tag_score = _tag_score(2 * named + _named(artifact, by_profile))
         total = config.lexical * lexical_score + config.graph * graph_score + config.tag * tag_score
-        scored.append(Hit(artifact, total // UNIT, lexical_score, graph_score, tag_score))
-    # 4. Best first; equal scores by uri.
-    scored.sort(key=lambda hit: (-hit.score, hit.artifact.uri))
+        scored.append(Hit(original, total // UNIT, lexical_score, graph_score, tag_score))
+    # 4. Best first; of equal scores the project's own artifact, then by uri.
+    scored.sort(key=lambda hit: (-hit.score, hit.artifact.origin == "shipped", hit.artifact.uri))
     # 5. Policy decides on each, the first matching rule for good.
     allowed, applied = apply_policy(scored, policy)
     # 6. What hardly bears on the request is left out; the charter's own sections never are.  A request of which
@@ -141,15 +145,40 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
     allowed: list[Hit] = []
     applied: list[dict[str, str]] = []
     for hit in hits:
-        rule = next((rule for rule in policy.rules if matches(rule, hit.artifact)), None)
+        rule = deciding(policy, hit.artifact)
         if rule is not None:
             applied.append({"rule_id": rule.id, "uri": hit.artifact.uri, "action": rule.action})
             if rule.action == "deny":
                 continue
             if rule.action == "redact":
-                hit = hit._replace(artifact=hit.artifact._replace(body=_withheld(rule)))
+                hit = hit._replace(artifact=redacted(hit.artifact, rule))
         allowed.append(hit)
     return allowed, applied
+
+
+def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
+    """The rule that decides on an artifact: the first that matches."""
+    for rule in policy.rules:
+        if matches(rule, artifact):
+            return rule
+    return None
+
+
+def is_denied(policy: Policy, artifact: Artifact) -> bool:
+    """Whether a policy keeps an artifact from being shown at all."""
+    rule = deciding(policy, artifact)
+    return rule is not None and rule.action == "deny"
+
+
+def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
+    """A copy that says there is something, and not what."""
+    because = f": {rule.reason}" if rule.reason else ""
+    return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
+
+
+def _seen(artifact: Artifact, policy: Policy) -> Artifact:
+    rule = deciding(policy, artifact)
+    return artifact if rule is None or rule.action == "allow" else artifact._replace(body="", keywords=())
 
 
 def matches(rule: PolicyRule, artifact: Artifact) -> bool:
@@ -158,31 +187,28 @@ def matches(rule: PolicyRule, artifact: Artifact) -> bool:
         return False
     if rule.kinds and not any(_fits(pattern, artifact.kind) for pattern in rule.kinds):
         return False
-    return not rule.tags or any(_fits(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
+    if not rule.tags:
+        return True
+    return bool(artifact.tags) and any(_fits(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
 
 
-def lexical_scores(collection: Sequence[Artifact], terms: Sequence[str], config: RetrievalConfig) -> list[int]:
+def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig) -> list[int]:
     """How well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
     if not terms or not collection:
         return [0] * len(collection)
-    patterns = {term: re.compile(rf"(?<![^\W_]){re.escape(term)}[^\W_]*") for term in terms}
-    lengths: list[int] = []
-    counts: list[dict[str, int]] = []
-    for artifact in collection:
-        body, title = fold(artifact.body), fold(artifact.title)
-        labels = fold("\n".join((*artifact.keywords, *artifact.tags)))
-        lengths.append(len(body) + len(title))
-        found: dict[str, int] = {}
-        for term in terms:
-            # The plain substring test is what keeps hundreds of texts cheap: most hold few of the terms.
-            count = _count(patterns[term], term, body) if term in body else 0
-            if term in title:
-                count += _TITLE_WEIGHT * _count(patterns[term], term, title)
-            if term in labels:
-                count += _KEYWORD_WEIGHT * min(1, _count(patterns[term], term, labels))
-            if count:
-                found[term] = count
-        counts.append(found)
+    bodies = [fold(artifact.body) for artifact in collection]
+    titles = [fold(artifact.title) for artifact in collection]
+    lengths = [len(body) + len(title) for body, title in zip(bodies, titles, strict=True)]
+    counts: list[dict[str, int]] = [{} for _ in collection]
+    for weight, texts in ((1, bodies), (_TITLE_WEIGHT, titles)):
+        _tally(terms, texts, weight, counts)
+    # Of a phrase all words are asked for: who writes API docs has not named "api key".
+    named = _labels_of(collection, frozenset(terms))
+    for artifact, found in zip(collection, counts, strict=True):
+        if _named(artifact, named):
+            labels = named.intersection((*artifact.keywords, *artifact.tags))
+            for term in {term for label in labels for term in _label_stems(label)}:
+                found[term] = found.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
     rarity: dict[str, int] = {}
     for term in terms:
@@ -195,6 +221,9 @@ def lexical_scores(collection: Sequence[Artifact], terms: Sequence[str], config:
     average = max(1, sum(lengths) // total)
     scores: list[int] = []
     for length, found in zip(lengths, counts, strict=True):
+        if not found:
+            scores.append(0)
+            continue
         spread = config.k1 * (UNIT - config.b + config.b * length // average) // UNIT
         reached = sum(
             rarity[term] * (count * UNIT * (config.k1 + UNIT) // (count * UNIT + spread))
@@ -248,10 +277,10 @@ def _stem(word: str) -> str:
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= _MIN_STEM:
             word = word[: -len(ending)]
+            # "migration" and "migrate", "planning" and "plan", meet in the same stem; "format" and "form" do not.
+            if word.endswith("at") and len(word) - 2 > _MIN_STEM:
+                word = word[:-2]
             break
-    # "migration" and "migrate", "planning" and "plan", meet in the same stem.
-    if word.endswith("at") and len(word) - 2 >= _MIN_STEM + 1:
-        word = word[:-2]
     if len(word) > _MIN_STEM and word[-1] == word[-2] and word[-1] not in "ls":
         word = word[:-1]
     return word
@@ -289,46 +318,80 @@ def from_decimal(value: object) -> int | None:
     return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))
 
 
-def _count(pattern: re.Pattern[str], term: str, text: str) -> int:
-    return sum(stem(word) == term for word in pattern.findall(text))
+def _tally(terms: Sequence[str], texts: Sequence[str], weight: int, counts: list[dict[str, int]]) -> None:
+    """Add to the counts of each folded text how many of its words have each stem.
+
+    A stem begins its word, so only the places where it stands are looked at, in all texts as one: a word never goes
+    over the line feed between two of them.
+    """
+    whole = "\n".join(texts)
+    ends = list(accumulate(len(text) + 1 for text in texts))
+    for term in terms:
+        part, place = 0, whole.find(term)
+        while place >= 0:
+            end = place + len(term)
+            if not place or not whole[place - 1].isalnum():
+                word = _WORD.match(whole, place)
+                if word is not None:
+                    end = word.end()
+                    if stem(word.group()) == term:
+                        while ends[part] <= place:
+                            part += 1
+                        counts[part][term] = counts[part].get(term, 0) + weight
+            place = whole.find(term, end)
 
 
-def _named(artifact: Artifact, wanted: frozenset[str]) -> int:
-    """How many of an artifact's tags and keywords are among the wanted stems; a phrase needs all its words."""
-    if not wanted:
+def _named(artifact: Artifact, labels: frozenset[str]) -> int:
+    """How many of an artifact's tags and keywords are among these labels."""
+    if labels.isdisjoint(artifact.keywords) and labels.isdisjoint(artifact.tags):
         return 0
-    labels = {*artifact.keywords, *artifact.tags}
-    return sum(all(stem(word) in wanted for word in _label_words(label)) for label in labels)
+    return len(labels.intersection((*artifact.keywords, *artifact.tags)))
 
 
-def _label_words(label: str) -> list[str]:
+def _labels_of(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozenset[str]:
+    """The tags and keywords that name something wanted: all their words have one of the stems."""
+    labels: set[str] = set()
+    for artifact in collection:
+        labels.update(artifact.keywords, artifact.tags)
+    starts = tuple(wanted)
+    # The first word of a plain label begins with its stem, so most labels need not be taken apart.
+    return frozenset(
+        label
+        for label in labels
+        if (label.startswith(starts) or not (label.isascii() and label.islower() and label[0].isalnum()))
+        and wanted.issuperset(_label_stems(label))
+    )
+
+
+def _label_stems(label: str) -> tuple[str, ...]:
     found = _labels.get(label)
     if found is None:
         if len(_labels) > 20_000:
             _labels.clear()
         # A label without a word character can never be named: it asks for a stem no request has.
-        found = _labels[label] = words(label) or [""]
+        found = _labels[label] = tuple(stem(word) for word in words(label)) or ("",)
     return found
 
 
-_labels: dict[str, list[str]] = {}
+_labels: dict[str, tuple[str, ...]] = {}
 
 
 def _tag_score(named: int) -> int:
     return UNIT * named // (named + 2)
 
 
-def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, spoken_of: bool) -> int:
+def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool) -> int:
     if artifact.origin == "charter":
         return UNIT
     near = _nearness(seeds.action.get(artifact.uri), depth)
     own = _nearness(seeds.profile.get(artifact.uri), depth)
     score = (2 * near + own) // 3
     if artifact.origin == "project":
-        # The project's own rules are in force without an edge: a directive the request speaks of counts as if
-        # tied to the action; one it does not speak of gives way to what the action is tied to.
-        tied = artifact.kind == "directive" and spoken_of
-        score = max(score, 2 * UNIT // 3 if tied else UNIT // 3)
+        # The project's own are in force without an edge. What the request names outranks what ships on the same matter;
+        # a directive it speaks of counts as if tied to the action; the rest gives way, a guide before a directive.
+        directive = artifact.kind == "directive"
+        tied = 5 if named else 4 if directive and spoken_of else 2 if directive else 1
+        score = max(score, tied * UNIT // 6)
     return score
 
 
@@ -350,8 +413,3 @@ def _fits(pattern: str, text: str) -> bool:
             return False
         position += len(part)
     return True
-
-
-def _withheld(rule: PolicyRule) -> str:
-    because = f": {rule.reason}" if rule.reason else ""
-    return f"\u27e6{rule.id}\u27e7 withheld by policy{because}"

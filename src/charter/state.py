@@ -2,17 +2,20 @@
 
 Flows that mark loads write it; an invocation never does.  It is convenience, not evidence: deleting or
 editing it makes a context longer or shorter, nothing else.  Corrupt or unreadable means nothing was loaded yet.
+It speaks of this checkout, so the folder's own `.gitignore` keeps it out of git.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
-from doctrine.load import SourceError, read_source
+from doctrine.load import Problem, SourceError, read_source
 
 STATE_PATH = ".kittify/charter/context-state.json"
 BOOTSTRAP_ACTIONS = ("implement", "review", "plan", "specify")
+_IGNORE = b"/context-state.json*\n/.gitignore\n"
 _MAX_BYTES = 65_536
 _LOCK_SECONDS = 10
 
@@ -24,13 +27,27 @@ def is_first_load(root: str, action: str) -> bool:
 
 def loaded_actions(root: str) -> dict[str, object]:
     """The actions marked as loaded."""
+    found = _read(root)
+    return {} if isinstance(found, Problem) else found
+
+
+def state_problem(root: str) -> Problem | None:
+    """Why the state cannot be read, where it is there and cannot."""
+    found = _read(root)
+    return found if isinstance(found, Problem) else None
+
+
+def _read(root: str) -> dict[str, object] | Problem:
+    forget = f"rm {STATE_PATH}"
     try:
         source = read_source(root, STATE_PATH, max_bytes=_MAX_BYTES)
-        state = json.loads(source.data) if source else {}
-    except (SourceError, ValueError, RecursionError):
-        return {}
+        state = json.loads(source.data) if source else {"actions": {}}
+    except SourceError as error:
+        return Problem(STATE_PATH, None, error.problem.reason, forget)
+    except (ValueError, RecursionError):
+        return Problem(STATE_PATH, None, "not JSON", forget)
     actions = state.get("actions") if isinstance(state, dict) else None
-    return actions if isinstance(actions, dict) else {}
+    return actions if isinstance(actions, dict) else Problem(STATE_PATH, None, "no mapping `actions` in it", forget)
 
 
 def _lock_path(root: str) -> str:
@@ -59,6 +76,11 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
         if os.path.islink(part):
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
     path = os.path.join(root, STATE_PATH)
+    # A .gitignore that is there is somebody's own and stays as it is.
+    with contextlib.suppress(FileExistsError):
+        ignore = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with open(ignore, "wb") as file:
+            file.write(_IGNORE)
     with FileLock(_lock_path(root), timeout=_LOCK_SECONDS):
         actions = loaded_actions(root)
         if action in actions:
@@ -68,11 +90,11 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
         scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
         descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(state, file, ensure_ascii=False, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
+            with open(descriptor, "w", encoding="utf-8") as text:
+                json.dump(state, text, ensure_ascii=False, indent=2)
+                text.write("\n")
+                text.flush()
+                os.fsync(text.fileno())
             # A crash before this line leaves the old state, after it the new one; never half of either.
             os.replace(scratch, path)
         except BaseException:

@@ -260,9 +260,10 @@ def _languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ..
     found = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
     if not found:
         found = set(counts)
-    if "typescript" in found and counts.get("javascript", 0) <= counts.get("typescript", 0):
-        # package.json speaks of JavaScript in every TypeScript project.
-        found.discard("javascript")
+    if counts.get("typescript") and counts.get("javascript", 0) <= counts["typescript"] and "javascript" in found:
+        # package.json speaks of JavaScript in every TypeScript project, and not every one has a tsconfig.json.
+        found = found - {"javascript"} | {"typescript"}
+        known = (*known, "typescript") if "javascript" in known else known
     return tuple(sorted(found, key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name)))
 
 
@@ -278,7 +279,7 @@ def _steps(
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _targets(repository)}
     found = list(general.values())
-    by_language = [*_python_steps(repository, python, wanted), *_package_steps(repository, package, wanted)]
+    by_language = [*_python_steps(repository, python, wanted), *_package_steps(repository, package, wanted, languages)]
     for name, language, lines in _BY_FILE:
         if repository.has(name) and not any(step.language == language for step in by_language):
             by_language += [Step(purpose, line, language) for purpose, line in lines]
@@ -345,11 +346,14 @@ def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: se
         yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
 
 
-def _package_steps(repository: _Repository, package: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
+def _package_steps(
+    repository: _Repository, package: Mapping[str, Any], wanted: set[str], languages: tuple[str, ...]
+) -> Iterator[Step]:
     if not package:
         return
     scripts = _table(package, "scripts")
-    language = "typescript" if repository.has("tsconfig.json") else "javascript"
+    configured = repository.has("tsconfig.json")
+    language = "typescript" if configured or "typescript" in languages else "javascript"
     locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
     runner = next((name for lock, name in locks if repository.has(lock)), "npm")
     found: set[str] = set()
@@ -362,7 +366,7 @@ def _package_steps(repository: _Repository, package: Mapping[str, Any], wanted: 
             yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
     if "lint" not in found and "eslint" in wanted:
         yield Step("lint", "npx eslint .", language)
-    if "types" not in found and language == "typescript":
+    if "types" not in found and configured:
         yield Step("types", "npx tsc --noEmit", language)
     for name, line, one in (
         ("vitest", "npx vitest run", "npx vitest run PATH -t NAME"),

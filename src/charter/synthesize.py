@@ -131,8 +131,8 @@ def shown_answer(answers: Answers, question: Question) -> str:
 
 def plain(text: str) -> str:
     """A text as one line that breaks neither the structure of Markdown nor that of YAML."""
-    line = " ".join(unicodedata.normalize("NFC", text).split())
-    return "".join(character for character in line if character.isprintable())[:MAX_ANSWER].strip()
+    line = "".join(c for c in unicodedata.normalize("NFC", text) if c.isprintable() or c.isspace())
+    return " ".join(line.split())[:MAX_ANSWER].strip()
 
 
 def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tuple[PlannedFile, ...]:

@@ -37,7 +37,7 @@ _NOT_PROSE = frozenset(
 
 
 class Artifact(NamedTuple):
-    """A candidate for a governance context; `digest` is that of the file it was read from."""
+    """A candidate for a governance context; `digest` is that of its file, for a charter section that of its text."""
 
     uri: str
     kind: str
@@ -51,12 +51,13 @@ class Artifact(NamedTuple):
 
 
 class ArtifactError(ValueError):
-    """A document that is no artifact: which field, and why."""
+    """A document that is no artifact: which field, why, and what mends it."""
 
-    def __init__(self, field: str, reason: str) -> None:
+    def __init__(self, field: str, reason: str, repair: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field = field
         self.reason = reason
+        self.repair = repair
 
 
 def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> Artifact:
@@ -65,18 +66,24 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
     Raises ArtifactError.
     """
     if not isinstance(document, dict):
-        raise ArtifactError("document", "expected a mapping with id, title and body")
+        repair = "begin the file with `title:` and `body: |`, and indent the text below body"
+        raise ArtifactError("document", "expected a mapping with id, title and body", repair)
     identifier = _line(document, "id", "code") or _stem(path)
     kind = _kind(document, path)
     if not _ID.match(identifier):
-        raise ArtifactError("id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}")
+        repair = "write an `id:` of letters, digits, dots, - and _, at most 128"
+        if "id" not in document and "code" not in document:
+            repair += ", or rename the file, which gives the id where there is none"
+        raise ArtifactError("id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}", repair)
     title = _line(document, "title", "name") or identifier
     body = document.get("body")
     if body is not None and not isinstance(body, str):
-        raise ArtifactError("body", "expected text")
+        raise ArtifactError("body", "expected text", "write `body: |` and the text below it, indented")
     body = (body or "").strip() or _compose(document)
     if not body:
-        raise ArtifactError("body", "nothing in it to tell an agent")
+        raise ArtifactError(
+            "body", "nothing in it to tell an agent", "write the rule under `body: |`, or remove the file"
+        )
     tags = _words(document, "tags")
     keywords = _words(document, "keywords")
     uri = f"doctrine://{kind}/{identifier}"
@@ -115,9 +122,11 @@ def _kind(document: Mapping[str, object], path: str) -> str:
         named = [_singular(part) for part in (*name[1:-1], *reversed(folders)) if _singular(part) in KINDS]
         kind = named[0] if named else ""
     if not kind:
-        raise ArtifactError("kind", "unknown; put the file in directives/, tactics/, styleguides/ or toolguides/")
+        repair = "move the file to directives/, tactics/, styleguides/ or toolguides/, or write `kind:` in it"
+        raise ArtifactError("kind", "neither the file nor its folder says which", repair)
     if not _KIND.match(kind):
-        raise ArtifactError("kind", f"expected one lower-case word, found {kind[:60]!r}")
+        repair = f"write one of {', '.join(KINDS)}"
+        raise ArtifactError("kind", f"expected one lower-case word, found {kind[:60]!r}", repair)
     return kind
 
 
@@ -127,7 +136,9 @@ def _line(document: Mapping[str, object], *keys: str) -> str:
         if isinstance(value, (str, int)) and not isinstance(value, bool):
             return " ".join(str(value).split())
         if value is not None:
-            raise ArtifactError(key, "expected text")
+            raise ArtifactError(
+                key, "expected text", f"write `{key}:` and one line of text; quote it if it is a number"
+            )
     return ""
 
 
@@ -136,7 +147,8 @@ def _words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
     items = value if isinstance(value, list) else [] if value is None else [value]
     for item in items:
         if not isinstance(item, (str, int)):
-            raise ArtifactError(key, "expected a list of texts")
+            repair = f"write `{key}: [one, two]`; quote an item that YAML takes for a value, as in 'null'"
+            raise ArtifactError(key, "expected a list of texts", repair)
     return tuple(dict.fromkeys(" ".join(str(item).lower().split()) for item in items))
 
 

@@ -21,7 +21,7 @@ from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 COMPILED_NAME = "compiled.json"
@@ -75,6 +75,13 @@ class ShippedBundle(NamedTuple):
     data: bytes
     digest: str
     files: Mapping[str, ShippedFile]
+
+
+class SecretFinder(NamedTuple):
+    """What recognises secrets, from outside: the name of its rules, and (rule id, line) of each in a text."""
+
+    name: str
+    places: Callable[[str], Sequence[tuple[str, int]]]
 
 
 class SourceError(Exception):
@@ -271,6 +278,11 @@ def _read_below(
 
 
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
+    data = _bytes_at(folder, name, path, max_bytes)
+    return None if data is None else SourceFile(_shown(path), data, hashlib.sha256(data).hexdigest())
+
+
+def _bytes_at(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:
     try:
         descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -281,21 +293,20 @@ def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | 
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(Problem(_shown(path), None, "not a plain file", "replace it with a plain file"))
-        chunks: list[bytes] = []
-        size = 0
-        # Read past the limit by one: the size reported at opening may be outdated by the time it is read.
-        while size <= max_bytes and (chunk := os.read(descriptor, max_bytes + 1 - size)):
-            chunks.append(chunk)
-            size += len(chunk)
+        # One byte more than there should be: a read that comes back short has met the end, so most files take one.
+        # The size may be outdated by the time it is read; then reading goes on, to one byte past the limit.
+        data = os.read(descriptor, min(status.st_size, max_bytes) + 1)
+        if len(data) != status.st_size:
+            while len(data) <= max_bytes and (chunk := os.read(descriptor, max_bytes + 1 - len(data))):
+                data += chunk
     except OSError as error:
         raise _unreadable(path, error) from error
     finally:
         os.close(descriptor)
-    if size > max_bytes:
+    if len(data) > max_bytes:
         reason = f"larger than {max_bytes} bytes"
         raise SourceError(Problem(_shown(path), None, reason, "split it into smaller files"))
-    data = b"".join(chunks)
-    return SourceFile(_shown(path), data, hashlib.sha256(data).hexdigest())
+    return data
 
 
 def _shown(path: str) -> str:
@@ -312,6 +323,14 @@ def _unreadable(path: str, error: OSError) -> SourceError:
     return SourceError(Problem(shown, None, reason, f"make it readable: chmod u+r {shown}"))
 
 
+def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> list[tuple[str, int]]:
+    """Each thing in a file that looks secret: the rule that says so, and the line. Looked for once per content."""
+    found = cache.remember(
+        file, f"secrets {finder.name}", lambda: [list(p) for p in finder.places(file.data.decode("utf-8", "replace"))]
+    )
+    return [(str(rule), int(line)) for rule, line in found]
+
+
 # --- the parse cache
 
 
@@ -326,6 +345,7 @@ class ParseCache:
         self._path = path
         self._known: dict[str, Any] | None = None
         self._errors: dict[str, Any] = {}
+        self._notes: dict[str, Any] = {}
         self._used: set[str] = set()
         self._fresh = False
 
@@ -351,16 +371,25 @@ class ParseCache:
         known[digest] = value
         return value
 
+    def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
+        """A plain value that follows from the bytes of a file, made once and kept beside their parse."""
+        self._load()
+        key = f"{source.digest} {what}"
+        self._used.add(key)
+        if key not in self._notes:
+            self._fresh = True
+            self._notes[key] = make()
+        return self._notes[key]
+
     def save(self) -> None:
         """Write what was parsed anew; a place that cannot be written is left alone."""
         if self._path is None or not self._fresh or self._known is None:
             return
         self._fresh = False
-        entries, errors = self._known, self._errors
-        if len(entries) + len(errors) > _CACHE_ENTRIES:
-            entries = {digest: entries[digest] for digest in entries if digest in self._used}
-            errors = {digest: errors[digest] for digest in errors if digest in self._used}
-        pack = {"parser_version": PARSER_VERSION, "entries": entries, "errors": errors}
+        kept = {"entries": self._known, "errors": self._errors, "notes": self._notes}
+        if sum(map(len, kept.values())) > _CACHE_ENTRIES:
+            kept = {name: {key: part[key] for key in part if key in self._used} for name, part in kept.items()}
+        pack = {"parser_version": PARSER_VERSION, **kept}
         data = json.dumps(pack, ensure_ascii=False, separators=(",", ":")).encode()
         scratch = f"{self._path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
@@ -381,26 +410,74 @@ class ParseCache:
             if self._path is not None:
                 try:
                     self._take(self._path)
-                except (OSError, SourceError, ValueError, RecursionError):
-                    self._known, self._errors = {}, {}
+                except (OSError, SourceError, ValueError, TypeError, RecursionError):
+                    self._known, self._errors, self._notes = {}, {}, {}
         return self._known
 
     def _take(self, path: str) -> None:
-        folder, name = os.path.split(path)
-        source = read_source(folder, name, max_bytes=_CACHE_BYTES)
-        if source is None:
+        parent, name = os.path.split(path)
+        folder = _open_folder(parent, "")
+        if folder is None:
             return
-        pack = json.loads(source.data)
+        try:
+            data = _bytes_at(folder, name, path, _CACHE_BYTES)
+        finally:
+            os.close(folder)
+        pack = json.loads(data or b"null")
         if not isinstance(pack, dict) or pack.get("parser_version") != PARSER_VERSION:
             return
-        entries, errors = pack.get("entries"), pack.get("errors")
-        if not isinstance(entries, dict) or not isinstance(errors, dict):
+        entries, errors, notes = pack.get("entries"), pack.get("errors"), pack.get("notes")
+        if not isinstance(entries, dict) or not isinstance(errors, dict) or not isinstance(notes, dict):
             return
         for error in errors.values():
             line, reason = error
             if not isinstance(reason, str) or not (line is None or isinstance(line, int)):
                 return
-        self._known, self._errors = entries, errors
+        self._known, self._errors, self._notes = entries, errors, notes
+
+
+def project_cache(root: str) -> ParseCache:
+    """The cache of the project at a folder: in the git directory of its worktree; without git nothing is kept."""
+    here = os.path.abspath(root)
+    while not os.path.lexists(f"{here}/.git"):
+        parent = os.path.dirname(here)
+        if parent == here:
+            return ParseCache(None)
+        here = parent
+    folder = git_directory(here)
+    return ParseCache(folder and cache_path(folder))
+
+
+def cache_path(git_dir: str) -> str:
+    """Where the cache lies below a git directory."""
+    return f"{git_dir}/kittify/parse-cache.json"
+
+
+def git_directory(top: str) -> str | None:
+    """The git directory of a worktree, shared by all of one repository; found by reading, git is not started."""
+    path = f"{top}/.git"
+    if not os.path.isdir(path):
+        pointer = _small_text(path)
+        if pointer is None or not pointer.startswith("gitdir: "):
+            return None
+        path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
+    common = _small_text(f"{path}/commondir")
+    if common is not None:
+        path = os.path.normpath(os.path.join(path, common.strip()))
+    return path if os.path.isdir(path) else None
+
+
+def _small_text(path: str) -> str | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, 4096).decode("utf-8", "surrogateescape")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 if __name__ == "__main__":

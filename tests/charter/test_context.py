@@ -25,6 +25,9 @@ from charter.context import (
     ContextInputs,
     assemble_context,
     build_charter_context,
+    charter_room,
+    charter_size,
+    fetch_artifact,
     load_inputs,
 )
 from charter.state import STATE_PATH
@@ -267,6 +270,56 @@ def test_one_readable_charter_file_is_used_and_the_gap_is_named() -> None:
     assert [f"{CHARTER_YAML}:1: `governance` is not a mapping; write keys below it, indented"] == list(result.warnings)
 
 
+@pytest.mark.parametrize("broken", [b"governance: []\n", b"a: [\n", b"\xff"])
+def test_doctrine_a_broken_charter_may_have_put_out_of_force_does_not_come_back(broken: bytes) -> None:
+    files = {".kittify/doctrine/directives/d.yaml": b"body: review the lamps\n"}
+    sound = _assemble({**files, CHARTER_YAML: b"activated_directives: []\n"}, request="review the lamps")
+    result = _assemble({**files, CHARTER_YAML: broken}, request="review the lamps")
+
+    assert "doctrine://directive/" not in sound.text
+    assert "doctrine://" not in result.text
+    assert "Use pytest" in result.text
+    assert "which doctrine is in force, so none is shown" in result.text
+    assert f"charter lookup failed: {CHARTER_YAML}:" in str(result.error)
+    assert result.error == fetch_artifact(result.inputs, "doctrine://directive/d").refusal
+
+
+def test_a_broken_charter_file_beside_no_other_is_recorded_as_such() -> None:
+    inputs = ContextInputs.from_bytes({CHARTER_YAML: b"a: [\n"}, bundle=shipped_bundle())
+    result = assemble_context(inputs, action="review")
+
+    assert ("missing", False) == (result.mode, result.available)
+    assert f"charter lookup failed: {CHARTER_YAML}:" in str(result.error)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ("[charter]", "denies all of the charter."),
+        ("'*'", "denies all of the charter and the doctrine."),
+        ("[directive, tactic]", "denies all of the doctrine."),
+    ],
+)
+def test_a_policy_that_denies_everything_says_so(kinds: str, said: str) -> None:
+    policy = f"rules:\n- {{id: r, match: {{kind: {kinds}}}, action: deny}}\n".encode()
+
+    assert said in _assemble({POLICY_PATH: policy}, request="review the SQL migration").text
+    assert "denies all" not in _assemble({POLICY_PATH: DENY}, request="review the SQL migration").text
+
+
+def test_what_policy_withholds_is_fetched_as_it_is_shown() -> None:
+    denied, masked = (_inputs({POLICY_PATH: DENY.replace(b"deny", how)}) for how in (b"deny", b"redact"))
+    uri = "charter://section/internal-contacts"
+    refused, shown = fetch_artifact(denied, uri), fetch_artifact(masked, uri).artifact
+    broken = fetch_artifact(_inputs({POLICY_PATH: b"rules: ["}), uri)
+
+    assert (None, "denied by rule no-contacts: private") == (refused.artifact, refused.refusal)
+    assert shown is not None
+    assert "\u27e6no-contacts\u27e7 withheld by policy: private" == shown.body
+    assert broken.artifact is None
+    assert "policy lookup failed" in broken.refusal
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
@@ -322,7 +375,7 @@ def test_broken_doctrine_is_named_and_the_rest_is_used() -> None:
         f"{folder}/directives/bomb.yaml": 1,
         f"{folder}/tactics/latin.md": 1,
         f"{folder}/lost.yaml": 1,
-        f"{folder}/directives/twin.yaml": None,
+        f"{folder}/directives/twin.yaml": 1,
         f"{folder}/graph.yaml": 3,
     } == {problem.path: problem.line for problem in result.inputs.problems}
     assert all(problem.repair for problem in result.inputs.problems)
@@ -439,15 +492,75 @@ def test_the_text_keeps_its_budget_and_says_what_is_left_out(budget: int, charte
 
     assert len(result.text) <= budget
     assert ("## Left out" in result.text) is bool(result.omitted)
-    assert all(entry["title"] in result.text for entry in result.omitted[:8])
+    assert all(f"`{entry['uri']}`" in result.text for entry in result.omitted[: 8 if budget == 16_000 else 1])
+    assert ("more: `spec-kitty charter context --action review --explain`" in result.text) is (
+        len(result.omitted) > len(re.findall(r"^- `.*characters\)$", result.text, re.M))
+    )
+
+
+@pytest.mark.parametrize("budget", [4_000, 6_000, 16_000])
+def test_the_policy_summary_stands_whole_at_every_budget_a_profile_may_have(budget: int) -> None:
+    summary = b"## Policy Summary\n\n" + b"- Never deploy on Friday, and say so.\n" * 40
+    profile = _profile("data-dara")
+    profile = profile._replace(name="N" * 300, document={**profile.document, "purpose": "p " * 900})
+    result = _assemble(
+        {CHARTER_MARKDOWN: summary + _long(9, 300)},
+        profile=profile,
+        action="a" * 300,
+        request="word",
+        settings={"governance": {"context_budget": budget}},
+    )
+
+    assert summary.decode().removeprefix("## ").strip().split("\n\n")[1] in result.text
+    assert len(result.text) <= budget
+
+
+def test_a_policy_summary_without_room_says_where_the_rest_of_it_is() -> None:
+    summary = b"## Policy Summary\n\n" + b"- Never deploy on Friday.\n" * 400
+    result = _assemble({CHARTER_MARKDOWN: summary}, settings={"governance": {"context_budget": 4_000}})
+    said = re.search(r"\[(\d+) more characters are left out: `spec-kitty charter context --uri (\S+)`\]", result.text)
+
+    assert said is not None
+    assert fetch_artifact(result.inputs, said.group(2)).artifact == result.inputs.charter.sections[0]
+    assert int(said.group(1)) == result.omitted[0]["chars"]
+
+
+def test_everything_left_out_can_be_fetched_by_the_uri_the_text_names() -> None:
+    files = {
+        CHARTER_MARKDOWN: _long(3, 9_000)
+        + "## Ünïcode & a very long heading of many words, indeed of many\n\nx".encode(),
+        ".kittify/doctrine/styleguides/lamps.md": b"# How to draw lamps\n\n" + b"Draw lamps. " * 2_000,
+    }
+    result = _assemble(files, request="draw lamps", settings={"governance": {"context_budget": 6_000}}, depth=2)
+    named = [re.search(r"`(\S+?://\S+)`: ", line) for line in result.text.split("\n") if line.startswith("- `")]
+    fetched = [fetch_artifact(result.inputs, entry["uri"]).artifact for entry in result.omitted]
+
+    assert named
+    assert [entry["title"] for entry in result.omitted] == [item.title if item else None for item in fetched]
+    assert all(fetch_artifact(result.inputs, match.group(1)).artifact for match in named if match)
+
+
+def test_a_charter_that_has_the_room_lint_names_is_shown_whole() -> None:
+    for budget in (4_000, 5_000, 16_000):
+        room = charter_room(budget)
+        size = room // 4
+        sections = [b"## S%d\n" % number + b"w" * (size - 40) + b"\n" for number in range(4)]
+        given: dict[str, Any] = {
+            "request": "review the SQL migration",
+            "profile": _profile("data-dara"),
+            "settings": {"governance": {"context_budget": budget}},
+        }
+        result = _assemble({CHARTER_MARKDOWN: b"".join(sections)}, **given)
+
+        assert charter_size(result.inputs) <= room
+        assert [] == [entry["uri"] for entry in result.omitted if entry["uri"].startswith("charter:")]
 
 
 def test_a_long_charter_leaves_room_for_doctrine() -> None:
     result = _assemble({CHARTER_MARKDOWN: _long(1, 9_000)}, request="review the SQL migration")
 
     assert 0 < result.references_count
-    assert "more characters are left out]" in result.text
-    assert '`spec-kitty charter context --action review --request "<its title>"`' in result.text
+    assert "more characters are left out: `spec-kitty charter context --uri charter://section/part-0`]" in result.text
 
 
 def test_the_policy_summary_is_shown_before_anything_that_ranks_higher() -> None:
@@ -577,11 +690,12 @@ def test_inputs_rebuilt_from_stored_bytes_give_the_same_context(tmp_path: Path) 
     )
 
 
-def test_every_blob_is_named_by_its_digest_and_the_corpus_names_blobs(tmp_path: Path) -> None:
+def test_every_blob_is_named_by_its_digest_and_the_corpus_names_files_or_sections(tmp_path: Path) -> None:
     inputs = load_inputs(_project(tmp_path, {".kittify/doctrine/directives/d.yaml": b"body: keep it\n"}))
+    sections = {hashlib.sha256(f"{s.title}\n{s.body}".encode()).hexdigest() for s in inputs.charter.sections}
 
     assert all(hashlib.sha256(data).hexdigest() == digest for digest, data in inputs.blobs.items())
-    assert set(inputs.corpus.values()) <= set(inputs.blobs)
+    assert set(inputs.corpus.values()) <= set(inputs.blobs) | sections
     assert "doctrine://directive/d" in inputs.corpus
     assert shipped_bundle().digest == inputs.shipped_digest
 
@@ -603,6 +717,34 @@ def test_a_warm_cache_gives_the_same_context(tmp_path: Path) -> None:
 
     assert _account(results[0]) == _account(results[1])
     assert (tmp_path / "c" / "cache.json").exists()
+
+
+def test_the_cache_of_the_git_directory_is_used_without_being_asked_for(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    _project(tmp_path / "below", {".kittify/doctrine/directives/d.yaml": b"body: keep it\n"})
+    first = build_charter_context(tmp_path / "below", action="review", mark_loaded=False)
+    kept = tmp_path / ".git/kittify/parse-cache.json"
+    before = kept.stat().st_ino
+    second = build_charter_context(tmp_path / "below", action="review", mark_loaded=False)
+
+    assert _account(first) == _account(second)
+    assert before == kept.stat().st_ino
+
+
+def test_the_line_of_a_file_that_cannot_be_used_is_remembered(tmp_path: Path) -> None:
+    _project(tmp_path, {".kittify/doctrine/directives/d.yaml": b"title: x\nbody: [1]\n"})
+    path = str(tmp_path / "c" / "cache.json")
+    cold = ParseCache(path)
+    first = load_inputs(tmp_path, cold)
+    cold.save()
+    script = (
+        "import sys; from charter.context import load_inputs; from doctrine.load import ParseCache;"
+        "print(load_inputs(sys.argv[1], ParseCache(sys.argv[2])).problems[0].line, 'ruamel' in sys.modules)"
+    )
+    again = subprocess.run([sys.executable, "-c", script, str(tmp_path), path], capture_output=True, check=True)
+
+    assert [2] == [problem.line for problem in first.problems]
+    assert b"2 False\n" == again.stdout
 
 
 def test_a_profile_that_says_nothing_about_itself_leaves_no_gap() -> None:

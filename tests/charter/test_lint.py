@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charter.lint import ADVICE, CODES, ERROR, Finding, lint_project
+from specify_cli.invocation.project import Project, parse_config
 
 CHARTER = ".kittify/charter/charter.md"
 CHARTER_YAML = ".kittify/charter/charter.yaml"
@@ -26,17 +27,19 @@ SOUND = {CHARTER: "# C\n\n## Policy Summary\n- Test it.\n"}
 A_DIRECTIVE = "id: mine\ntitle: Mine\ntags: [house]\nbody: Do it well.\n"
 A_PROFILE = "profile-id: mine\nname: Mine\nroles: [REVIEWER]\n"
 GITHUB_TOKEN = "ghp_" + "aB3" * 12
+A_KEY = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{'b3BlbnNzaC1r' * 5}\n-----END OPENSSH PRIVATE KEY-----"
+FINDER = Project("", None, parse_config({}, None)).secrets
 
 
 def lint(root: Path, files: Mapping[str, str]) -> tuple[Finding, ...]:
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
-    return lint_project(str(root), profile_folders=FOLDERS)
+    return lint_project(str(root), profile_folders=FOLDERS, secrets=FINDER)
 
 
 def rule(*matches: str) -> str:
-    lines = [f"  - {{id: r{number}, match: {{{match}}}, action: deny}}" for number, match in enumerate(matches, 1)]
+    lines = [f"  - {{id: r{number}, match: {{{match}}}, action: redact}}" for number, match in enumerate(matches, 1)]
     return "\n".join(["rules:", *lines]) + "\n"
 
 
@@ -49,6 +52,21 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
     "section of a comment": ({CHARTER: "## Policy Summary\nx\n## A\n<!-- to\ndo -->\n"}, "EMPTY_SECTION", CHARTER, 3),
     "section twice": ({CHARTER: "## Policy Summary\nx\n## Rules\na\n## rules:\nb\n"}, "SECTION_TWICE", CHARTER, 5),
     "charter too long": ({CHARTER: f"## Policy Summary\n{'x ' * 5_000}\n"}, "CHARTER_TOO_LONG", CHARTER, 1),
+    "a directive id twice": (
+        {CHARTER_YAML: "directives:\n- {id: D-1, title: a}\n- {id: D-1, title: b}\n"},
+        "SAID_TWICE",
+        CHARTER_YAML,
+        3,
+    ),
+    "a list in two places": (
+        {
+            CHARTER_YAML: "governance:\n  doctrine:\n    selected_tactics: [threat-walk]\n"
+            "  charter:\n    selected_tactics: [sort-by-use]\n"
+        },
+        "SAID_TWICE",
+        CHARTER_YAML,
+        5,
+    ),
     "charter.yaml of another version": (
         {CHARTER_YAML: "a: b\nschema_version: 9.0.0\n"},
         "CHARTER_BROKEN",
@@ -79,6 +97,13 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         "POLICY_BROKEN",
         POLICY,
         3,
+    ),
+    "policy without rules": ({POLICY: "# none yet\n"}, "POLICY_EMPTY", POLICY, 1),
+    "policy that denies the charter": (
+        {POLICY: "rules:\n- id: a\n  match: {kind: charter}\n  action: deny\n"},
+        "ALL_DENIED",
+        POLICY,
+        2,
     ),
     "rule fits nothing": ({POLICY: rule("uri: doctrine://directive/nope")}, "RULE_MATCHES_NOTHING", POLICY, 2),
     "rule of a kind there is not": ({POLICY: rule("kind: nope")}, "RULE_MATCHES_NOTHING", POLICY, 2),
@@ -116,6 +141,42 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
         "UNKNOWN_DOCTRINE",
         GRAPH,
         3,
+    ),
+    "graph from an unknown action": (
+        {GRAPH: "edges:\n- from: action:reviw\n  to: doctrine://tactic/review-in-passes\n"},
+        "UNKNOWN_ACTION",
+        GRAPH,
+        2,
+    ),
+    "artifact of a misspelt kind": (
+        {DIRECTIVE: f"{A_DIRECTIVE}kind: directve\n"},
+        "UNKNOWN_KIND",
+        DIRECTIVE,
+        5,
+    ),
+    "governance setting nobody reads": (
+        {CONFIG: "governance:\n  context_buget: 9000\n"},
+        "UNKNOWN_SETTING",
+        CONFIG,
+        2,
+    ),
+    "profile without its suffix": (
+        {".kittify/profiles/plain.yaml": A_PROFILE},
+        "UNREAD_FILE",
+        ".kittify/profiles/plain.yaml",
+        None,
+    ),
+    "doctrine as plain text": (
+        {".kittify/doctrine/directives/mine.txt": "Do it well."},
+        "UNREAD_FILE",
+        ".kittify/doctrine/directives/mine.txt",
+        None,
+    ),
+    "policy of another name": (
+        {".kittify/charter/policy.yml": "rules: []\n"},
+        "UNREAD_FILE",
+        ".kittify/charter/policy.yml",
+        None,
     ),
     "graph from an unknown profile": (
         {GRAPH: "edges:\n- from: profile:data-dora\n  to: doctrine://tactic/review-in-passes\n"},
@@ -165,7 +226,7 @@ CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
     "secret in the charter": ({CHARTER: f"## Policy Summary\n\nUse {GITHUB_TOKEN}.\n"}, "SECRET", CHARTER, 3),
     "secret in a profile": ({PROFILE: f"{A_PROFILE}purpose: AKIA{'A1B2' * 4} opens it\n"}, "SECRET", PROFILE, 4),
     "secret in a broken file": (
-        {DIRECTIVE: "id: [\n-----BEGIN OPENSSH PRIVATE KEY-----\n"},
+        {DIRECTIVE: f"id: [\n{A_KEY}\n"},
         "SECRET",
         DIRECTIVE,
         2,

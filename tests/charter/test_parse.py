@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import pytest
 
 from charter.model import CharterError, Policy, PolicyRule
@@ -37,7 +39,7 @@ again
 
 
 def test_each_second_level_heading_is_a_section() -> None:
-    charter = parse_charter_markdown(PROSE, digest="d")
+    charter = parse_charter_markdown(PROSE)
 
     assert [
         ("charter://section/preamble", "Acme", "We ship."),
@@ -49,7 +51,10 @@ def test_each_second_level_heading_is_a_section() -> None:
         ("charter://section/testing", "Testing", "pytest"),
         ("charter://section/testing-2", "Testing", "again"),
     ] == [(section.uri, section.title, section.body) for section in charter.sections]
-    assert {("charter", "charter", "d")} == {(s.kind, s.origin, s.digest) for s in charter.sections}
+    assert {("charter", "charter")} == {(s.kind, s.origin) for s in charter.sections}
+    assert [hashlib.sha256(f"{s.title}\n{s.body}".encode()).hexdigest() for s in charter.sections] == [
+        s.digest for s in charter.sections
+    ]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +73,11 @@ def test_each_second_level_heading_is_a_section() -> None:
     ],
 )
 def test_prose_is_cut_where_a_reader_would(text: str, slugs: list[str]) -> None:
-    assert slugs == [section.id for section in parse_charter_markdown(text, digest="d").sections]
+    assert slugs == [section.id for section in parse_charter_markdown(text).sections]
 
 
 def test_a_title_in_the_middle_of_the_preamble_stays_in_it() -> None:
-    sections = parse_charter_markdown("before\n# Title\nafter\n## A\nx", digest="d").sections
+    sections = parse_charter_markdown("before\n# Title\nafter\n## A\nx").sections
 
     assert ("Preamble", "before\n# Title\nafter") == (sections[0].title, sections[0].body)
 
@@ -91,7 +96,7 @@ def test_a_charter_document_has_its_directives_for_sections() -> None:
         "activated_directives": [],
         "activated_tactics": None,
     }
-    charter = parse_charter_document(document, digest="d")
+    charter = parse_charter_document(document)
 
     assert [
         ("policy-summary", "Policy summary", "No secrets."),
@@ -111,7 +116,7 @@ def test_a_charter_document_has_its_directives_for_sections() -> None:
 def test_lists_below_governance_are_found(block: str) -> None:
     document: dict[str, object] = {"governance": {block: {"activated_directives": [{"id": "a"}, 7, "a"]}}}
 
-    assert {"directive": ("a", "7")} == parse_charter_document(document, digest="d").activated
+    assert {"directive": ("a", "7")} == parse_charter_document(document).activated
 
 
 @pytest.mark.parametrize(
@@ -130,19 +135,47 @@ def test_lists_below_governance_are_found(block: str) -> None:
 )
 def test_a_charter_document_that_is_not_understood_is_pointed_at(document: object, path: tuple[object, ...]) -> None:
     with pytest.raises(CharterError) as caught:
-        parse_charter_document(document, digest="d")
+        parse_charter_document(document)
 
     assert path == caught.value.path
     assert caught.value.repair
 
 
 def test_two_forms_of_one_charter_keep_their_sections_apart() -> None:
-    prose = parse_charter_markdown("## Testing\na", digest="1")
-    listed = parse_charter_document({"testing": "b"}, digest="2")
+    prose = parse_charter_markdown("## Testing\na")
+    listed = parse_charter_document({"testing": "b"})
 
-    assert [("charter://section/testing", "1"), ("charter://section/testing-2", "2")] == [
-        (section.uri, section.digest) for section in join_charters(prose, listed).sections
+    assert [("charter://section/testing", "a"), ("charter://section/testing-2", "b")] == [
+        (section.uri, section.body) for section in join_charters(prose, listed).sections
     ]
+
+
+def test_a_section_has_a_digest_of_its_own() -> None:
+    before = parse_charter_markdown("## A\nx\n## B\ny").sections
+    after = parse_charter_markdown("## A\nx\n## B\nz").sections
+
+    assert [True, False] == [one.digest == other.digest for one, other in zip(before, after, strict=True)]
+
+
+def test_lists_in_two_places_are_joined_and_remarked_upon() -> None:
+    charter = parse_charter_document(
+        {
+            "governance": {
+                "doctrine": {"selected_tactics": ["a", "b"]},
+                "charter": {"selected_tactics": ["b", "c"], "activated_tactics": ["a"]},
+            }
+        }
+    )
+
+    assert ("a", "b", "c") == charter.selected["tactic"]
+    assert [("governance", "charter", "selected_tactics")] == [remark.path for remark in charter.remarks]
+
+
+def test_a_directive_that_stands_twice_is_shown_twice_and_remarked_upon() -> None:
+    charter = parse_charter_document({"directives": [{"id": "D-1", "title": "One"}, {"id": "D-1", "title": "Two"}]})
+
+    assert ["directive-d-1", "directive-d-1-2"] == [section.id for section in charter.sections]
+    assert [("directives", 1)] == [remark.path for remark in charter.remarks]
 
 
 def test_a_policy_reads_as_written() -> None:

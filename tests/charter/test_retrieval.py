@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -14,8 +15,10 @@ from charter.retrieval import (
     Hit,
     RetrievalConfig,
     Seeds,
+    _tally,
     apply_policy,
     decimal,
+    fold,
     from_decimal,
     lexical_scores,
     log2,
@@ -26,6 +29,10 @@ from charter.retrieval import (
     words,
 )
 from doctrine.artifact import Artifact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from charter.model import PolicyAction
 
 CONFIG = RetrievalConfig()
 
@@ -122,6 +129,42 @@ def test_a_text_with_more_of_the_rare_terms_scores_higher() -> None:
     assert scores["d"] > scores["e"]
 
 
+@given(
+    st.lists(
+        st.text(st.sampled_from("sqlSQL tes_TS-\n\u00df\u01c5\u0308\u2460\uff33"), max_size=30), min_size=1, max_size=5
+    )
+)
+def test_words_are_found_in_place_as_if_each_text_were_taken_apart(texts: list[str]) -> None:
+    terms = ("sql", "test", "ss", "s")
+    counts: list[dict[str, int]] = [{} for _ in texts]
+    folded = [fold(text) for text in texts]
+    _tally(terms, folded, 2, counts)
+    apart = [[stem(word) for word in re.findall(r"[^\W_]+", text)] for text in folded]
+
+    assert [{term: 2 * stems.count(term) for term in terms if term in stems} for stems in apart] == counts
+
+
+def test_a_keyword_of_several_words_counts_when_all_are_asked_for() -> None:
+    collection = [_artifact("a", "x", keywords=("api key",)), _artifact("b", "x", keywords=("api",))]
+
+    assert [True, False] == [score == 0 for score in lexical_scores(collection, query_terms("the API docs"), CONFIG)]
+    assert [False, False] == [score == 0 for score in lexical_scores(collection, query_terms("API key"), CONFIG)]
+
+
+def test_what_the_request_names_of_the_projects_own_outranks_what_ships_on_it() -> None:
+    collection = [
+        _artifact("a", "schema " * 9, keywords=("schema",)),
+        _artifact("b", "schema", keywords=("schema",), origin="project", kind="toolguide"),
+    ]
+
+    assert ["b", "a"] == _retrieve(collection, "the schema", _seeds({"a": 2}))
+
+
+@pytest.mark.parametrize(("one", "other"), [("three", "threat"), ("format", "form"), ("platform", "plat")])
+def test_words_of_two_meanings_keep_two_stems(one: str, other: str) -> None:
+    assert not {*query_terms(one)} & {*query_terms(other)}
+
+
 def test_a_title_counts_for_more_than_a_mention() -> None:
     titled, mentioned = lexical_scores(
         [_artifact("a", "x" * 20, title="sql plan"), _artifact("b", "sql " + "x" * 16, title="the plan")],
@@ -172,6 +215,13 @@ def test_the_nearer_artifact_comes_first() -> None:
     collection = [_artifact("a"), _artifact("b"), _artifact("c")]
 
     assert ["c", "b", "a"] == _retrieve(collection, seeds=_seeds({"a": 2, "b": 1, "c": 1}, {"c": 1}))
+
+
+def test_of_equal_scores_the_projects_own_comes_first() -> None:
+    collection = [_artifact("a"), _artifact("b", origin="project", kind="toolguide")]
+    seeds = Seeds({}, {"doctrine://directive/a": 1, "doctrine://toolguide/b": 1})
+
+    assert ["b", "a"] == _retrieve(collection, seeds=seeds)
 
 
 def test_equal_scores_are_ordered_by_uri() -> None:
@@ -258,16 +308,32 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert ["body"] * 4 == [hit.artifact.body for hit in hits]
 
 
-def test_a_redaction_keeps_the_score() -> None:
-    collection = [_artifact("a", "sql sql"), _artifact("b", "other")]
+@pytest.mark.parametrize("action", ["deny", "redact"])
+def test_what_policy_withholds_is_ranked_by_nothing_that_is_withheld(action: PolicyAction) -> None:
+    policy = Policy((PolicyRule("mask", action, uris=("*/a",)),))
     seeds = _seeds({"a": 1, "b": 1})
-    policy = Policy((PolicyRule("mask", "redact", uris=("*",)),))
-    plain = retrieve(collection, query="sql", seeds=seeds, config=CONFIG, policy=Policy())
-    masked = retrieve(collection, query="sql", seeds=seeds, config=CONFIG, policy=policy)
-
-    assert [(hit.artifact.uri, hit.score) for hit in plain.hits] == [
-        (hit.artifact.uri, hit.score) for hit in masked.hits
+    found = [
+        retrieve([hidden, _artifact("b", "sql")], query="sql login", seeds=seeds, config=CONFIG, policy=policy)
+        for hidden in (
+            _artifact("a", "sql login " * 9, title="A rule", keywords=("sql", "login")),
+            _artifact("a", "", title="A rule"),
+        )
     ]
+
+    assert [(hit.artifact.id, hit.score, hit.lexical, hit.tag) for hit in found[0].hits] == [
+        (hit.artifact.id, hit.score, hit.lexical, hit.tag) for hit in found[1].hits
+    ]
+    assert found[0].filters_applied == found[1].filters_applied
+
+
+def test_a_redacted_artifact_is_still_found_by_its_title_and_tags() -> None:
+    collection = [_artifact("a", "hidden", title="SQL rules"), _artifact("b", "hidden", tags=("sql",)), _artifact("c")]
+    policy = Policy((PolicyRule("mask", "redact", uris=("*",)),))
+    seeds = _seeds({"a": 2})
+    found = retrieve(collection, query="sql", seeds=seeds, config=CONFIG, policy=policy)
+
+    assert {"a", "b"} == {hit.artifact.id for hit in found.hits}
+    assert {"\u27e6mask\u27e7 withheld by policy"} == {hit.artifact.body for hit in found.hits}
 
 
 _word = st.sampled_from(["sql", "login", "review", "index", "token", "plan"])
@@ -302,7 +368,7 @@ def test_every_score_lies_between_none_and_all(collection: list[Artifact], query
     hits = retrieve(collection, query=query, seeds=seeds, config=CONFIG, policy=Policy()).hits
 
     assert all(0 <= part <= UNIT for hit in hits for part in (hit.score, hit.lexical, hit.graph, hit.tag))
-    assert sorted(hits, key=lambda hit: (-hit.score, hit.artifact.uri)) == list(hits)
+    assert sorted(hits, key=lambda hit: (-hit.score, hit.artifact.origin == "shipped", hit.artifact.uri)) == list(hits)
 
 
 @given(_collection, _body, _near, _policy)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from charter.state import STATE_PATH, is_first_load, loaded_actions, mark_loaded
+from charter.state import STATE_PATH, is_first_load, loaded_actions, mark_loaded, state_problem
+from support import git
 
 AT = "2024-01-02T03:04:05Z"
 
@@ -45,7 +46,29 @@ def test_a_second_mark_keeps_the_first_time(root: Path) -> None:
 def test_a_corrupt_state_is_empty(root: Path, text: str) -> None:
     (root / STATE_PATH).write_text(text)
 
+    found = state_problem(str(root))
+
     assert {} == loaded_actions(str(root))
+    assert found is not None
+    assert (STATE_PATH, f"rm {STATE_PATH}") == (found.path, found.repair)
+
+
+def test_a_state_that_can_be_read_or_is_not_there_is_no_problem(root: Path) -> None:
+    before = state_problem(str(root))
+    mark_loaded(str(root), "plan", at=AT)
+
+    assert (None, None) == (before, state_problem(str(root)))
+
+
+def test_git_does_not_see_the_state_and_a_gitignore_that_is_there_stays(root: Path) -> None:
+    git(root, "init", "-q")
+    mark_loaded(str(root), "plan", at=AT)
+    unseen = git(root, "status", "--porcelain", "--untracked-files=all")
+    (root / ".kittify/charter/.gitignore").write_text("mine\n")
+    mark_loaded(str(root), "review", at=AT)
+
+    assert "" == unseen
+    assert "mine\n" == (root / ".kittify/charter/.gitignore").read_text()
 
 
 def test_a_linked_state_is_not_read(root: Path) -> None:
@@ -85,5 +108,5 @@ def test_a_failed_replacement_leaves_the_old_state_and_no_scratch(root: Path, mo
         mark_loaded(str(root), "review", at=AT)
 
     assert before == (root / STATE_PATH).read_bytes()
-    assert ["context-state.json"] == os.listdir(root / ".kittify" / "charter")
+    assert [".gitignore", "context-state.json"] == sorted(os.listdir(root / ".kittify" / "charter"))
     assert "*\n" == (root / ".kittify/local/.gitignore").read_text()

@@ -123,6 +123,24 @@ def test_languages_of_the_root_come_first_then_those_with_most_files(tmp_path: P
     assert ("typescript", "python", "sql") == survey(root).languages
 
 
+@pytest.mark.parametrize(
+    ("files", "languages"),
+    [
+        ({"src/a.ts": ""}, ("typescript",)),
+        ({"src/a.tsx": "", "vite.config.js": ""}, ("typescript",)),
+        ({"src/a.js": "", "src/b.js": "", "types/a.d.ts": ""}, ("javascript",)),
+    ],
+    ids=str,
+)
+def test_typescript_is_told_by_its_sources(tmp_path: Path, files: dict[str, str], languages: tuple[str, ...]) -> None:
+    package = '{"scripts": {"test": "vitest run"}, "devDependencies": {"vitest": "1"}}'
+    found = survey(plant(tmp_path, {**files, "package.json": package}), root_languages=["javascript"])
+
+    assert languages == found.languages
+    assert {languages[0]} == {step.language for step in found.steps}
+    assert "npx tsc --noEmit" not in [step.line for step in found.steps]
+
+
 def test_what_tools_put_into_a_checkout_is_not_looked_at(tmp_path: Path) -> None:
     root = plant(tmp_path, {f"{name}/{n}.py": "" for name in ("node_modules", ".venv", "build") for n in range(5)})
 

@@ -41,6 +41,7 @@ class AgentProfileRepository:
         self._profiles: dict[str, AgentProfile] = {}
         self._problems: list[Problem] = []
         self._sources: dict[str, bytes] = {}
+        self._files: list[SourceFile] = []
         cache = cache or ParseCache(None)
         if shipped_dir is None:
             for name, file in shipped_bundle().files.items():
@@ -73,24 +74,32 @@ class AgentProfileRepository:
         """The bytes of each project profile in use, by their digest."""
         return self._sources
 
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """The project's profile files as they were read, those that cannot be used among them."""
+        return tuple(self._files)
+
     def _take_folder(self, root: str, path: str, prefix: str, origin: str, cache: ParseCache) -> None:
         files, problems = read_folder(root, path, SUFFIXES)
         self._problems += [problem._replace(path=prefix + problem.path) for problem in problems]
         seen: dict[str, str] = {}
         for file in files:
             named = file._replace(path=prefix + file.path)
+            if origin == "project":
+                self._files.append(named)
             try:
                 profile = parse_profile(cache.parse(named), digest=file.digest, origin=origin)
             except YamlError as error:
                 self._problems.append(Problem(named.path, error.line, error.reason, _MEND))
                 continue
             except ProfileError as error:
-                self._problems.append(_profile_problem(named, error))
+                self._problems.append(_profile_problem(named, error, cache))
                 continue
             first = seen.setdefault(profile.profile_id, named.path)
             if first != named.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
-                self._problems.append(Problem(named.path, None, reason, "give one of the two another profile-id"))
+                line = _line_of(named, "profile-id", cache)
+                self._problems.append(Problem(named.path, line, reason, "give one of the two another profile-id"))
                 continue
             self._profiles[profile.profile_id] = profile
             if origin == "project":
@@ -115,12 +124,21 @@ def _split(folder: str | os.PathLike[str], root: str | os.PathLike[str] | None) 
     return parent or ".", name, f"{parent}/" if parent else ""
 
 
-def _profile_problem(file: SourceFile, error: ProfileError) -> Problem:
-    try:
-        lines = locate_yaml(file.data, name=file.path)
-    except YamlError:
-        lines = {}
-    keys = (error.field, error.field.replace("-", "_"))
-    found = [line for path, line in lines.items() if path and path[-1] in keys and len(path) <= 2]
-    repair = f"set {error.field} to {error.expected}"
-    return Problem(file.path, found[0] if found else 1, str(error), repair)
+def _profile_problem(file: SourceFile, error: ProfileError, cache: ParseCache) -> Problem:
+    line = _line_of(file, error.field, cache)
+    return Problem(file.path, line, str(error), f"set {error.field} to {error.expected}")
+
+
+def _line_of(file: SourceFile, field: str, cache: ParseCache) -> int:
+    """The line of a field, however it is spelt; the first where it is not there."""
+    keys = (field, field.replace("-", "_"))
+
+    def place() -> int:
+        try:
+            lines = locate_yaml(file.data, name=file.path)
+        except YamlError:
+            return 1
+        return next((line for path, line in lines.items() if path and path[-1] in keys and len(path) <= 2), 1)
+
+    line = cache.remember(file, f"line {field}", place)
+    return line if isinstance(line, int) else 1

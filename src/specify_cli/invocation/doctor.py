@@ -6,11 +6,13 @@ Records are walked once, one at a time; what is kept of them is the set of objec
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from charter.context import load_inputs
+from charter.context import exposures, files_of, load_inputs
+from charter.state import state_problem
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.index import Index
@@ -23,8 +25,10 @@ from specify_cli.invocation.verify import ERROR, INFO, WARNING
 if TYPE_CHECKING:
     from doctrine.load import ParseCache, Problem
     from specify_cli.invocation.project import Project
+    from specify_cli.invocation.verify import Finding, RecordReport
 
 STALE_OPEN_HOURS = 24
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 # What verify mentions and nobody has to mend.
 _NO_AILMENT = {"UNSEALED_RECORD", "RECOVERED"}
@@ -56,11 +60,18 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
     if project.config.error is not None:
         error = project.config.error
         yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
-    for problem in ProfileRegistry(project.root, cache).problems:
+    registry = ProfileRegistry(project.root, cache)
+    for problem in registry.problems:
         yield _from_problem("PROFILE_INVALID", problem)
     inputs = load_inputs(project.root, cache)
     for problem in inputs.problems:
         yield _from_problem("BROKEN_SOURCE", problem)
+    for problem in exposures((*files_of(inputs), *registry.files), project.secrets, cache):
+        yield _from_problem("SECRET", problem)
+    forgotten = state_problem(project.root)
+    if forgotten is not None:
+        what = f"{forgotten.reason}: every context is a first one until it is gone"
+        yield Ailment("CONTEXT_STATE", WARNING, forgotten.place, what, forgotten.repair)
     if inputs.charter_state == "missing":
         yield Ailment(
             "NO_CHARTER",
@@ -118,7 +129,7 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                     continue
                 if found.code.startswith("OBJECT_"):
                     told.add(found.message)
-                yield Ailment(found.code, found.severity, found.file, found.message, found.repair)
+                yield Ailment(found.code, found.severity, found.file, found.message, _next(project, report, found))
             reached.update(item.digest for item in reached_objects(objects, report.objects))
             if report.sealed and report.status == "open" and report.invocation_id is not None:
                 hours = (now - millis_of(report.invocation_id)) // 3_600_000
@@ -134,6 +145,24 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
     except InvocationError as error:
         yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
     yield from _leftovers(project, reached)
+
+
+def _next(project: Project, report: RecordReport, found: Finding) -> str:
+    """What to do about a finding here, where that is more than it can say of itself."""
+    if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
+        if report.status != "open":
+            return f"truncate -s {found.offset} {found.file}  (the record is closed above it)"
+        close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+        return f"{close}  (or any other line the run still appends: it recovers the tail)"
+    named = _DIGEST.search(found.message)
+    if found.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID") and named is not None:
+        shard, rest = layout.object_parts(named.group())
+        if project.config.trail == "committed" and report.status != "open":
+            path = f"{layout.OBJECTS}/{shard}/{rest}"
+            return f"git checkout -- {path}  (or take it from the clone that wrote it)"
+        path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
+        return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
+    return found.repair
 
 
 def _leftovers(project: Project, reached: set[str]) -> Iterator[Ailment]:

@@ -12,7 +12,7 @@ from specify_cli.invocation.router import RouterTable
 
 if TYPE_CHECKING:
     from doctrine.agent_profiles.profile import AgentProfile
-    from doctrine.load import ParseCache, Problem
+    from doctrine.load import ParseCache, Problem, SourceFile
 
 
 class ProfileRegistry:
@@ -35,6 +35,11 @@ class ProfileRegistry:
     def sources(self) -> dict[str, bytes]:
         """The bytes of every project profile in use, by SHA-256."""
         return dict(self._repository.sources)
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """The project's profile files as they were read."""
+        return self._repository.files
 
     def get(self, profile_id: str) -> AgentProfile:
         """One profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""

@@ -175,10 +175,87 @@ def test_a_charter_that_is_there_is_never_rewritten(cli: Cli, project: Path, pat
     (charter,) = [item for item in ran.json()["files"] if item["path"] == CHARTER]
 
     assert mine == (project / path).read_text()
-    assert ("kept", False) == (charter["state"], charter["written"])
+    assert ("kept" if path == CHARTER else "left_out", False) == (charter["state"], charter["written"])
     assert [Path(path).name] == sorted(p.name for p in (project / ".kittify/charter").glob("charter.*"))
-    assert any("never rewritten" in note for note in ran.json()["notes"])
+    assert any("never rewritten" in note and path in note for note in ran.json()["notes"])
     assert (project / PROFILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [("trail: private\nmemory_backend: capsule\n", 2), ("a: 1\naudit:\n  capture_llm_io: FULL\n", 3)],
+)
+def test_lint_names_the_line_of_any_setting_that_cannot_be_used(
+    cli: Cli, chartered: Path, config: str, line: int
+) -> None:
+    plant(chartered, {".kittify/config.yaml": config})
+    ran = cli("charter", "lint", "--json")
+
+    assert 1 == ran.code
+    assert [("CONFIG_BROKEN", line)] == [
+        (item["code"], item["line"]) for item in ran.json()["findings"] if item["severity"] == "error"
+    ]
+
+
+def test_a_sentinel_is_no_implementer_of_the_projects_own(cli: Cli, project: Path) -> None:
+    sentinel = "profile-id: nobody\nname: Nobody\nroles: [IMPLEMENTER]\nsentinel: true\n"
+    plant(project, {**SHOP, ".kittify/profiles/nobody.agent.yaml": sentinel})
+
+    assert 0 == cli(*DEFAULTS).code
+    assert (project / PROFILE).exists()
+
+
+def test_one_artifact_is_printed_by_its_uri(cli: Cli, project: Path) -> None:
+    plant(project, SHOP)
+    cli(*DEFAULTS)
+    uri = "doctrine://toolguide/schema-changes"
+    shown, told = cli("charter", "context", "--uri", uri), cli("charter", "context", "--uri", uri, "--json")
+    _valid(told.json(), "charter-artifact")
+
+    assert (0, 0) == (shown.code, told.code)
+    assert f"`{uri}`\n\n{told.json()['text']}\n" in shown.out
+    assert (uri, None) == (told.json()["uri"], told.json()["policy"])
+
+
+@pytest.mark.parametrize(
+    ("action", "code"), [("deny", "WITHHELD"), ("redact", None), ("allow", None), ("x", "WITHHELD")]
+)
+def test_a_uri_is_printed_under_the_policy(cli: Cli, chartered: Path, action: str, code: str | None) -> None:
+    plant(chartered, {POLICY: f"rules:\n- {{id: r, match: {{uri: '*/testing'}}, action: {action}, reason: ask Ana}}\n"})
+    ran = cli("charter", "context", "--uri", "charter://section/testing", "--json")
+
+    assert "pytest" in ran.out if action == "allow" else "pytest" not in ran.out + ran.err
+    assert (1 if code else 0) == ran.code
+    if code:
+        assert code == ran.error()["error_code"]
+    else:
+        assert {"rule_id": "r", "action": action, "reason": "ask Ana"} == ran.json()["policy"]
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_uri_that_names_nothing_is_told_what_is_near(cli: Cli) -> None:
+    ran = cli("charter", "context", "--uri", "threat-walk", "--json")
+
+    assert (1, "DOCTRINE_NOT_FOUND") == (ran.code, ran.error()["error_code"])
+    assert "spec-kitty charter context --uri doctrine://tactic/threat-walk" == ran.error()["suggestion"]
+    assert 0 == cli(*ran.error()["suggestion"].split()[1:]).code
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_context_needs_an_action_or_a_uri(cli: Cli) -> None:
+    ran = cli("charter", "context", "--json")
+
+    assert (2, "USAGE") == (ran.code, ran.error()["error_code"])
+
+
+@pytest.mark.usefixtures("chartered")
+@pytest.mark.parametrize(
+    "beside", [["--action", "review"], ["--explain"], ["--request", "x"], ["--profile", "data-dara"]]
+)
+def test_a_uri_stands_alone(cli: Cli, beside: list[str]) -> None:
+    ran = cli("charter", "context", "--uri", "doctrine://tactic/threat-walk", *beside, "--json")
+
+    assert (2, "USAGE") == (ran.code, ran.error()["error_code"])
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,83 @@ def test_a_config_that_cannot_be_used_is_an_ailment_and_stops_no_reader(cli: Cli
     assert cli("do", "implement WP03").code == 1
 
 
+def _repairs(cli: Cli, code: str) -> list[str]:
+    return [item["repair"] for item in cli("doctor", "--json").json()["ailments"] if item["code"] == code]
+
+
+def test_a_torn_tail_is_mended_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    with record.open("ab") as file:
+        file.write(b'{"torn')
+    (repair,) = _repairs(cli, "TORN_TAIL")
+    done = cli(*repair.partition("  (")[0].split()[1:])
+
+    assert 0 == done.code
+    assert [] == _repairs(cli, "TORN_TAIL")
+
+
+def test_a_tail_behind_a_closed_record_is_cut_off_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    cli("profile-invocation", "complete", "--invocation-id", answer["invocation_id"])
+    record = chartered / answer["record_path"]
+    whole = record.read_bytes()
+    with record.open("ab") as file:
+        file.write(b'{"torn')
+    (repair,) = _repairs(cli, "TORN_TAIL")
+    subprocess.run(repair.partition("  (")[0].split(), cwd=chartered, check=True)
+
+    assert whole == record.read_bytes()
+    assert [] == _repairs(cli, "TORN_TAIL")
+
+
+def test_a_harmed_object_is_named_by_its_path(cli: Cli, chartered: Path) -> None:
+    name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
+    path = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+    path.unlink()
+    (lost,) = _repairs(cli, "OBJECT_MISSING")
+    cli("do", "implement WP03")
+
+    assert f"copy .kittify/events/objects/{name[:2]}/{name[2:]} from a backup" in lost
+    assert [] == _repairs(cli, "OBJECT_MISSING")
+
+
+def test_a_state_of_first_loads_that_is_no_state_is_forgotten_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    state = chartered / ".kittify/charter/context-state.json"
+    state.write_text("{")
+    (repair,) = _repairs(cli, "CONTEXT_STATE")
+    subprocess.run(repair.split(), cwd=chartered, check=True)
+
+    assert [] == _repairs(cli, "CONTEXT_STATE")
+
+
+TOKEN = "ghp_" + "aB3" * 12
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".kittify/charter/charter.md", f"## Policy Summary\n\nUse {TOKEN}.\n"),
+        (".kittify/doctrine/directives/d.yaml", f"title: D\n\nbody: Use {TOKEN}.\n"),
+        (".kittify/profiles/p.agent.yaml", f"profile-id: p\nname: {TOKEN}\n\nroles: [REVIEWER]\n"),
+    ],
+)
+def test_a_secret_in_what_agents_are_shown_is_told_and_never_repeated(
+    cli: Cli, chartered: Path, path: str, text: str
+) -> None:
+    (chartered / path).parent.mkdir(parents=True, exist_ok=True)
+    (chartered / path).write_text(text)
+    line = text[: text.index(TOKEN)].count("\n") + 1
+    doctor, lint = cli("doctor", "--json"), cli("charter", "lint", "--json")
+    twice = [cli("do", "implement WP03", "--json") for _ in range(2)]
+
+    assert [f"{path}:{line}"] == [item["path"] for item in doctor.json()["ailments"] if item["code"] == "SECRET"]
+    assert [(path, line)] == [(f["file"], f["line"]) for f in lint.json()["findings"] if f["code"] == "SECRET"]
+    assert (1, 1, 0, 0) == (doctor.code, lint.code, *(ran.code for ran in twice))
+    for ran in twice:
+        assert [True] == [TOKEN not in told for told in ran.json()["warnings"] if f"{path}:{line}" in told]
+    assert TOKEN not in doctor.out + lint.out
+
+
 def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> None:
     folder = chartered / ".kittify/profiles"
     folder.mkdir()

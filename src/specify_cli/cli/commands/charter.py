@@ -7,8 +7,19 @@ import os
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from charter.context import CHARTER_BYTES, CharterContextResult, build_charter_context
+from charter.context import (
+    CHARTER_BYTES,
+    CharterContextResult,
+    ContextInputs,
+    Fetched,
+    build_charter_context,
+    fetch_artifact,
+    in_force,
+    load_inputs,
+)
+from doctrine.artifact import KINDS
 from doctrine.load import SourceError, read_source
+from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
@@ -32,10 +43,15 @@ _ANSWER_BYTES = 65_536
 
 
 def context(values: Values) -> int:
-    """Assemble a context without recording anything."""
+    """Assemble a context without recording anything, or print one artifact."""
+    if values["uri"] is not None:
+        return _artifact(values)
     project, cache = shell.reading_project()
     profile = values["profile"]
     found = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
+    if values["action"] is None:
+        message = "charter context needs --action, or --uri for one artifact"
+        raise CallerError("USAGE", message, "spec-kitty charter context --action review")
     if not str(values["action"]).strip():
         raise CallerError(
             "INVALID_VALUE", "--action: expected an action, found none", "spec-kitty charter context --action review"
@@ -49,6 +65,7 @@ def context(values: Values) -> int:
         request=request,
         mark_loaded=False,
         cache=cache,
+        secrets=project.secrets,
     )
     cache.save()
     warnings = [*result.warnings, *_unknown_action(result)]
@@ -87,6 +104,52 @@ def context(values: Values) -> int:
     return 0
 
 
+def _artifact(values: Values) -> int:
+    """One charter section or artifact whole, under the policy."""
+    beside = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
+    if beside or values["explain"]:
+        other = [*beside, "--explain"][0]
+        message = f"--uri prints one artifact whatever the action; {other} has no place beside it"
+        raise CallerError("USAGE", message, f"spec-kitty charter context --uri {values['uri']}")
+    uri = str(values["uri"]).strip()
+    project, cache = shell.reading_project()
+    inputs = load_inputs(project.root, cache)
+    cache.save()
+    found = fetch_artifact(inputs, uri)
+    artifact, rule = found.artifact, found.rule
+    if artifact is None:
+        raise _not_shown(inputs, found)
+    decided = None if rule is None else {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
+    value = {
+        "uri": artifact.uri,
+        "digest": artifact.digest,
+        "title": artifact.title,
+        "text": artifact.body,
+        "policy": decided,
+    }
+    if values["json"]:
+        write_json(value)
+    else:
+        write_text(f"# {artifact.title}\n`{artifact.uri}`\n\n{artifact.body}")
+    return 0
+
+
+def _not_shown(inputs: ContextInputs, found: Fetched) -> CallerError:
+    if found.rule is not None or inputs.policy_state == "unreadable":
+        return CallerError("WITHHELD", f"{found.uri}: {found.refusal}", "spec-kitty charter lint")
+    uris = list(in_force(inputs))
+    near = [f"charter://section/{found.uri}", *(f"doctrine://{kind}/{found.uri}" for kind in KINDS)]
+    near = [uri for uri in near if uri in uris] or difflib.get_close_matches(found.uri, uris, 3)
+    return CallerError(
+        "DOCTRINE_NOT_FOUND",
+        f"nothing in force has the uri {found.uri!r}{f': {found.refusal}' if found.refusal else ''}",
+        f"spec-kitty charter context --uri {near[0]}"
+        if near
+        else "spec-kitty charter context --action review --explain",
+        candidates=[{"uri": uri} for uri in near],
+    )
+
+
 def _unknown_action(result: CharterContextResult) -> list[str]:
     """A warning where neither the router nor a graph knows the action, so no doctrine is tied to it."""
     tied = {edge.source.removeprefix("action:") for edge in result.inputs.edges if edge.source.startswith("action:")}
@@ -102,7 +165,10 @@ def _unknown_action(result: CharterContextResult) -> list[str]:
 
 
 class _Draft(NamedTuple):
-    """A planned file beside what is there: new, unchanged, different, or kept (never replaced)."""
+    """A planned file beside what is there.
+
+    new, unchanged, different; kept: it is never replaced; left_out: another file is there in its stead.
+    """
 
     path: str
     data: bytes
@@ -143,12 +209,12 @@ def synthesize(values: Values) -> int:
         "dry_run": bool(values["dry_run"]),
         "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
         "files": [_as_value(draft, written) for draft in drafts],
-        "notes": [*notes, *(f"{draft.path}: {draft.note}" for draft in drafts if draft.note)],
+        "notes": [*notes, *(draft.note for draft in drafts if draft.note)],
     }
     if values["json"]:
         write_json(value)
         return 0
-    for note in (*notes, *(f"{draft.path} is kept: {draft.note}" for draft in drafts if draft.note)):
+    for note in (*notes, *(draft.note for draft in drafts if draft.note)):
         write_note(f"note: {note}")
     write_text(_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"]))
     return 0
@@ -218,7 +284,8 @@ def _routable(
     if mine is None:
         return files, []
     others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
-    own = next((p for p in others if p.origin == "project" and "IMPLEMENTER" in p.roles), None)
+    # A sentinel is no agent: nothing is routed to it.
+    own = next((p for p in others if p.origin == "project" and "IMPLEMENTER" in p.roles and not p.sentinel), None)
     rest = tuple(file for file in files if file is not mine)
     if own is not None:
         return rest, [f"no profile is written: the project has an implementer of its own, {own.profile_id}"]
@@ -237,8 +304,11 @@ def _beside(root: str, file: PlannedFile) -> _Draft:
     if file.path in _CHARTERS:
         charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
         if charter is not None:
-            note = f"{charter} is there, and a charter is never rewritten; move it away to begin anew"
-            return _Draft(file.path, file.data, None, "kept", note)
+            if charter == file.path:
+                note = f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
+                return _Draft(file.path, file.data, None, "kept", note)
+            note = f"{file.path} is left out: {charter} is there and stays the charter, which is never rewritten"
+            return _Draft(file.path, file.data, None, "left_out", note)
     try:
         source = read_source(root, file.path, max_bytes=CHARTER_BYTES)
     except SourceError as error:
@@ -254,7 +324,7 @@ def _preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
     """Each file with its contents, or what would change in the one that is there."""
     parts: list[str] = []
     for draft in drafts:
-        parts.append(f"── {draft.path} · {draft.state}")
+        parts.append(f"── {draft.path} · {draft.state.replace('_', ' ')}")
         if draft.state == "different":
             parts.append(escape(_diff(draft)).rstrip("\n"))
         elif draft.state == "new":
@@ -341,17 +411,28 @@ def _outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: b
 # --- lint
 
 
+def _config_line(root: str, message: str) -> int:
+    """The line of the key a message about config.yaml names, as far as it is there."""
+    try:
+        source = read_source(root, layout.CONFIG)
+        lines = {} if source is None else locate_yaml(source.data, name=layout.CONFIG)
+    except (SourceError, YamlError):
+        return 1
+    way = tuple(message.removeprefix(f"{layout.CONFIG}: ").partition(":")[0].split("."))
+    return next((lines[way[:end]] for end in range(len(way), 0, -1) if way[:end] in lines), 1)
+
+
 def lint(values: Values) -> int:
     """Every finding with file, line, problem and repair; 1 where one is an error."""
     from charter.lint import ADVICE, ERROR, Finding, lint_project
 
-    root, _ = find_root(shell.here(), shell.home())
-    found = list(lint_project(root, profile_folders=(layout.OLDER_PROFILES, layout.PROFILES)))
-    if not any(item.code == "CONFIG_BROKEN" for item in found):
-        try:
-            load_project(root, shell.home())
-        except StoredDataError as error:
-            found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, 1, error.message, error.suggestion))
+    project, _ = load_project(shell.here(), shell.home(), lenient=True)
+    folders = (layout.OLDER_PROFILES, layout.PROFILES)
+    found = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
+    broken = project.config.error
+    if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in found):
+        line = _config_line(project.root, broken.message)
+        found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
     errors = sum(item.severity == ERROR for item in found)
     value = {
         "ok": errors == 0,
