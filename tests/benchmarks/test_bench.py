@@ -17,10 +17,11 @@ import pytest
 from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.record import chain, genesis_tip, split_lines
+from specify_cli.invocation.runtime import open_invocation
 from specify_cli.invocation.store import Body, FileRecordStore, Place
 from specify_cli.invocation.ulid import new_ulid
 from specify_cli.invocation.verify import verify_record
-from support import cpu_of, environment, git, paired
+from support import cpu_of, environment, paired
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
@@ -75,48 +76,6 @@ def test_the_answer_in_process(benchmark: Any, chartered: Path, say: Say) -> Non
     say(f"invoke in process: {1000 * benchmark.stats.stats.median:.1f} ms wall, durable")
 
 
-SUBJECTS = (
-    "retry",
-    "timeout",
-    "ledger",
-    "invoice",
-    "parser",
-    "cache",
-    "queue",
-    "token",
-    "session",
-    "upload",
-    "report",
-    "export",
-    "search",
-)
-
-
-def test_a_context_with_200_project_artifacts(
-    benchmark: Any, chartered: Path, home: Path, spec_kitty: str, say: Say
-) -> None:
-    plain = chartered.parent / "plain"
-    plain.mkdir()
-    git(plain, "init", "-q")
-    for number in range(200):
-        one, two = SUBJECTS[number % len(SUBJECTS)], SUBJECTS[number * 5 % len(SUBJECTS)]
-        folder = chartered / ".kittify/doctrine" / ("directives" if number % 2 else "tactics")
-        folder.mkdir(parents=True, exist_ok=True)
-        body = " ".join(f"Rule {number}.{line}: look at the {one} before the {two}, and say why." for line in range(15))
-        (folder / f"house-{number:03d}.yaml").write_text(
-            f"id: house-{number:03d}\ntitle: The {one} and the {two}, {number}\ntags: [{one}]\n"
-            f"keywords: [{two}, rule{number}]\nbody: {body!r}\n"
-        )
-    argv = [spec_kitty, "do", "review the SQL migration", "--json"]
-    measured = benchmark.pedantic(
-        lambda: paired(lambda: cpu_of(argv, chartered, home), lambda: cpu_of(argv, plain, home), 15), rounds=1
-    )
-    say(
-        f"do with a charter and 200 project artifacts: {measured.ours:.1f} ms CPU, "
-        f"{measured.ours - measured.reference:.1f} ms (at most 15) beyond a project without a charter"
-    )
-
-
 def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tmp_path: Path, say: Say) -> None:
     store = FileRecordStore(str(tmp_path))
     started: Body = {"event": "started", "started_at": AT, "profile_id": "implementer"}
@@ -125,8 +84,15 @@ def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tm
     store.create(PLACE.name, data)
     line = chain(genesis_tip(), ID, [note])[0]
     bare = os.open(tmp_path / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    writer = store.writer(PLACE)
 
     def ours() -> float:
+        began = time.perf_counter()
+        for _ in range(20):
+            writer.append(lambda _: [note], AT)
+        return 50 * (time.perf_counter() - began)
+
+    def alone() -> float:
         began = time.perf_counter()
         for _ in range(20):
             store.append(PLACE, lambda _: [note], AT)
@@ -140,10 +106,51 @@ def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tm
         return 50 * (time.perf_counter() - began)
 
     measured = benchmark.pedantic(lambda: paired(ours, reference, 15), rounds=1)
+    one = paired(alone, reference, 15)
     os.close(bare)
+    writer.close()
     say(
         f"durable append / bare write + fdatasync: {measured.ratio:.2f} (at most 1.30) · wall "
-        f"{measured.ours:.3f} ms / {measured.reference:.3f} ms · {len(line)} bytes an event"
+        f"{measured.ours:.3f} ms / {measured.reference:.3f} ms · one append by itself {one.ratio:.2f} · "
+        f"{len(line)} bytes an event"
+    )
+
+
+def test_run_events_beside_a_bare_write_of_the_same_bytes(benchmark: Any, chartered: Path, say: Say) -> None:
+    run = open_invocation(chartered, "implement WP03")
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    bare = os.open(chartered / "bare", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    output = "a line of a tool's output, some words long\n" * 40
+    rounds, events = 20, 3
+
+    def work() -> None:
+        with run.tool("grep", {"pattern": "login", "path": "src/"}, side_effect="none") as call:
+            call.result = output
+        run.model_call("some-model", "what to do", "this and that", tokens={"input": 40, "output": 25})
+
+    def ours() -> float:
+        began = time.perf_counter()
+        for _ in range(rounds):
+            work()
+        return 1e6 * (time.perf_counter() - began) / (rounds * events)
+
+    before = path.read_bytes()
+    ours()
+    written = path.read_bytes()[len(before) :]
+    lines = written.splitlines(keepends=True)
+
+    def reference() -> float:
+        began = time.perf_counter()
+        for line in lines:
+            os.write(bare, line)
+        return 1e6 * (time.perf_counter() - began) / len(lines)
+
+    measured = benchmark.pedantic(lambda: paired(ours, reference, 15), rounds=1)
+    os.close(bare)
+    run.close()
+    say(
+        f"run events through the API: {1e6 / measured.ours:,.0f} a second, {measured.ours:.0f} µs each (bare write of "
+        f"the same bytes {measured.reference:.1f} µs) · {len(written) / len(lines):.0f} bytes an event · none synced"
     )
 
 

@@ -29,6 +29,22 @@ _TOLD: Mapping[str, tuple[str, ...]] = {
     "commit_link": ("sha",),
     "completed": ("outcome", "closed_by", "evidence_ref"),
     "recovered": ("skipped_bytes",),
+    "stage_transition": ("from", "to"),
+    "checkpoint": ("label", "state_hash"),
+    "step_started": ("step", "ordinal"),
+    "step_completed": ("step", "ordinal", "decision"),
+    "step_failed": ("step", "ordinal", "error_code", "message"),
+    "tool_call": ("tool", "side_effect", "args"),
+    "tool_result": ("tool", "status", "output"),
+    "patch_apply": ("kind", "path"),
+    "gate_decision": ("gate", "outcome", "reason_code", "override"),
+    "model_call": ("model", "prompt", "response"),
+    "error": ("severity", "error_code", "message"),
+    "policy_violation": ("rule_id", "message"),
+    "capture_gap": ("reason", "what", "count", "message"),
+    "resumed": ("from_seq",),
+    "exported": ("object",),
+    "replayed": ("match", "object"),
 }
 
 
@@ -58,6 +74,9 @@ def invocation_page(value: Mapping[str, object]) -> str:
     events = value.get("events")
     for event in events if isinstance(events, list) else []:
         lines.append("  " + event_line(event))
+    annexes = value.get("annexes")
+    if isinstance(annexes, list) and annexes:
+        lines += ["", "after it was closed", *("  " + event_line(event) for event in annexes)]
     lines += _evidence(value.get("evidence"))
     findings = value.get("findings")
     if isinstance(findings, list) and findings:
@@ -74,8 +93,13 @@ def event_line(event: Mapping[str, object]) -> str:
         hits, filters = event.get("hits"), event.get("filters_applied")
         told = f"{_size(hits)} hits, {_size(filters)} filtered"
     else:
-        told = " ".join(one_line(str(event[key]), 80) for key in _TOLD.get(name, ()) if event.get(key) is not None)
+        told = " ".join(_short(event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
     return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
+
+
+def _short(value: object) -> str:
+    """A value on the way into one line; of a captured text its beginning."""
+    return one_line(str(value.get("head", "")) if isinstance(value, dict) else str(value), 80)
 
 
 def _context(context: object) -> list[str]:

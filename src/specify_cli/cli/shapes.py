@@ -144,6 +144,7 @@ class Invocation(InvocationRow):
     context: Context
     evidence: Evidence
     events: list[dict[str, Any]]
+    annexes: list[dict[str, Any]]
     findings: list[Finding]
 
 
@@ -212,6 +213,24 @@ class CharterContext(_Shape):
     warnings: list[str]
 
 
+class Deciding(_Shape):
+    """The policy rule that decided on an artifact."""
+
+    rule_id: str
+    action: Literal["allow", "redact"]
+    reason: str
+
+
+class CharterArtifact(_Shape):
+    """Printed by charter context with --uri."""
+
+    uri: str
+    digest: str
+    title: str
+    text: str
+    policy: Deciding | None
+
+
 class InterviewAnswers(_Shape):
     """What a charter was synthesized from."""
 
@@ -227,7 +246,7 @@ class SynthesizedFile(_Shape):
     """One planned file; `diff` is there where another one is in its place."""
 
     path: str
-    state: Literal["new", "unchanged", "different", "kept"]
+    state: Literal["new", "unchanged", "different", "kept", "left_out"]
     written: bool
     content: str
     diff: str | None
@@ -260,6 +279,57 @@ class CharterLint(_Shape):
     errors: int
     advice: int
     findings: list[LintFinding]
+
+
+class Mismatch(_Shape):
+    """One difference between two runs."""
+
+    code: Literal["STEP_COUNT_MISMATCH", "STEP_TYPE_MISMATCH", "DECISION_MISMATCH", "OUTPUT_MISMATCH"]
+    step: int | None
+    field: str
+    expected: str | int | None
+    actual: str | int | None
+
+
+class ComparisonDetails(_Shape):
+    """A comparison in its parts."""
+
+    step_count_match: bool
+    step_types_match: bool
+    decisions_match: bool
+    output_hashes_match: bool
+    timing_match: bool | None
+    steps_compared: int
+    mismatches: list[Mismatch]
+
+
+class Warned(_Shape):
+    """What is no mismatch and should be known."""
+
+    code: Literal["TIMING_DRIFT", "NOTHING_COMPARED", "NOT_COMPARABLE", "INTEGRITY_NOT_CHECKABLE"]
+    step: int | None
+    message: str
+
+
+class Comparison(_Shape):
+    """Printed by invocations compare."""
+
+    match: bool
+    message: str
+    details: ComparisonDetails
+    warnings: list[Warned]
+
+
+class Recorded(_Shape):
+    """Printed by profile-invocation record and commit; each event with its line, or as it would be written."""
+
+    invocation_id: str
+    recorded: int
+    duplicates: int
+    durable: bool
+    events: list[dict[str, Any]]
+    annexes: list[str]
+    warnings: list[str]
 
 
 class Initialised(_Shape):
@@ -326,8 +396,11 @@ SHAPES: dict[str, type[BaseModel]] = {
     "profile-row": ProfileRow,
     "profile": Profile,
     "charter-context": CharterContext,
+    "charter-artifact": CharterArtifact,
     "charter-synthesis": CharterSynthesis,
     "charter-lint": CharterLint,
+    "recorded": Recorded,
+    "comparison": Comparison,
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,

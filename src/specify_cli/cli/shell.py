@@ -64,6 +64,17 @@ def request_text(words: object) -> str:
     return " ".join(map(_as_utf8, given))
 
 
+def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
+    """Everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too much."""
+    data = None if sys.stdin is None else sys.stdin.buffer.read(limit + 1)
+    if data is None or len(data) > limit:
+        found = "a closed stream" if data is None else "more"
+        raise CallerError(
+            "PAYLOAD_INVALID", f"stdin: expected at most {limit} bytes, found {found}", "send it in parts"
+        )
+    return data
+
+
 def _as_utf8(word: str) -> str:
     """An argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
     try:
@@ -83,6 +94,16 @@ def caller() -> Caller:
             return Caller(actor, bound, environment.get("TRACEPARENT"))
     name = environment.get("USER") or environment.get("LOGNAME") or "unknown"
     return Caller(Actor(_printable(name), "human"), None, environment.get("TRACEPARENT"))
+
+
+def trail() -> bool:
+    """Whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value it does not know."""
+    value = os.environ.get("SPEC_KITTY_TRAIL", "on")
+    if value not in ("on", "off"):
+        raise CallerError(
+            "INVALID_VALUE", f"SPEC_KITTY_TRAIL: expected on or off, found {value!r}", "unset it, or set it to off"
+        )
+    return value == "on"
 
 
 def _printable(text: str) -> str:

@@ -45,6 +45,10 @@ _REQUEST = Param(
     "request", "argument", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
 )
 _PROFILE = Param("profile", "option", "Take this profile; the action is still read from the request.", metavar="ID")
+_NO_TRAIL = Param(
+    "no_trail", "flag", "Keep nothing of what this is about: the record says only that it was (SPEC_KITTY_TRAIL=off)."
+)
+_OPEN_ID = Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID")
 _ID = Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
@@ -77,7 +81,7 @@ COMMANDS: tuple[Command, ...] = (
         ("do",),
         f"{_MODULE}.invoke:do",
         "Route a request, record it durably, print the governance context for whoever does the work.",
-        (_REQUEST, _PROFILE, _JSON),
+        (_REQUEST, _PROFILE, _NO_TRAIL, _JSON),
         ('spec-kitty do "fix the failing login test"', 'spec-kitty do "implement WP03" --json'),
         _ANSWER,
     ),
@@ -85,7 +89,12 @@ COMMANDS: tuple[Command, ...] = (
         ("ask",),
         f"{_MODULE}.invoke:ask",
         "As do, with a profile of your choice.",
-        (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"), _REQUEST, _JSON),
+        (
+            Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
+            _REQUEST,
+            _NO_TRAIL,
+            _JSON,
+        ),
         ('spec-kitty ask reviewer "look at the parser change"',),
         _ANSWER,
     ),
@@ -93,7 +102,7 @@ COMMANDS: tuple[Command, ...] = (
         ("advise",),
         f"{_MODULE}.invoke:advise",
         "As do, for advice only: the record is advisory and carries no evidence.",
-        (_REQUEST, _PROFILE, _JSON),
+        (_REQUEST, _PROFILE, _NO_TRAIL, _JSON),
         ('spec-kitty advise "should we split the billing module?"',),
         _ANSWER,
     ),
@@ -124,15 +133,19 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("charter", "context"),
         f"{_MODULE}.charter:context",
-        "The governance context an action would receive, with scores and reasons; records nothing.",
+        "The governance context an action would receive, with scores and reasons, or one artifact; records nothing.",
         (
-            Param("action", "option", "implement, review, plan, specify, analyze, …", required=True, metavar="ACTION"),
+            Param("action", "option", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
+            Param("uri", "option", "Print this charter section or artifact whole instead.", metavar="URI"),
             _PROFILE,
             Param("request", "option", "Rank against this request.", metavar="TEXT"),
             Param("explain", "flag", "Show scores, filters and what was left out."),
             _JSON,
         ),
-        ('spec-kitty charter context --action review --request "the SQL migration" --explain',),
+        (
+            'spec-kitty charter context --action review --request "the SQL migration" --explain',
+            "spec-kitty charter context --uri charter://section/policy-summary",
+        ),
         "0 ok · 1 refused · 2 usage",
     ),
     Command(
@@ -161,7 +174,7 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         (
-            Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID"),
+            _OPEN_ID,
             Param("outcome", "option", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
             Param("evidence", "option", "A file that shows the work; kept as an object.", metavar="PATH"),
             Param("artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
@@ -174,6 +187,37 @@ COMMANDS: tuple[Command, ...] = (
             "spec-kitty profile-invocation complete --invocation-id 01J… --outcome failed --evidence notes.md",
         ),
         "0 closed, or already closed · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("profile-invocation", "record"),
+        f"{_MODULE}.record:record",
+        "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
+        (
+            _OPEN_ID,
+            Param("event", "option", "tool_call, tool_result, step_started, model_call, …", metavar="TYPE"),
+            Param("json_payload", "option", "The event's raw values as JSON; - reads stdin.", metavar="JSON"),
+            Param("dry_run", "flag", "Show the lines with their masks; write nothing."),
+            _JSON,
+        ),
+        (
+            """spec-kitty profile-invocation record --invocation-id 01J… --event error --json-payload '{…}'""",
+            "spec-kitty profile-invocation record --invocation-id 01J… --event tool_call --json-payload - < call.json",
+            "spec-kitty profile-invocation record --invocation-id 01J… < events.jsonl",
+        ),
+        "0 recorded · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("profile-invocation", "commit"),
+        f"{_MODULE}.record:commit",
+        "Write a checkpoint to replay against; a policy that changed is referenced before it.",
+        (
+            _OPEN_ID,
+            Param("label", "option", "A name for the checkpoint.", metavar="NAME"),
+            Param("force", "flag", "Take a label that is taken; it then means the newest."),
+            _JSON,
+        ),
+        ("spec-kitty profile-invocation commit --invocation-id 01J… --label after-review",),
+        "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("invocations", "list"),
@@ -223,6 +267,25 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("spec-kitty invocations verify --all", "spec-kitty invocations verify 01J5"),
         "0 intact · 1 not found · 2 usage · 3 an error was found",
+    ),
+    Command(
+        ("invocations", "compare"),
+        f"{_MODULE}.invocations:compare",
+        "Do two runs match: step types, decisions and output digests of both, every difference listed.",
+        (
+            Param(
+                "targets",
+                "argument",
+                'Two ids or files; or - for {"original_chain": […], "replay_chain": […]} on stdin.',
+                multiple=True,
+                required=True,
+                metavar="A B",
+            ),
+            Param("tolerance_ms", "option", "Warn where durations differ by more.", integer=True, metavar="MS"),
+            _JSON,
+        ),
+        ("spec-kitty invocations compare 01J5 01J6", "spec-kitty invocations compare - --json < chains.json"),
+        "0 match · 1 no match, or refused · 2 usage",
     ),
     Command(
         ("invocations", "reindex"),

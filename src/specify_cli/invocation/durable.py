@@ -110,10 +110,9 @@ def _not_regular(shown: str) -> InvocationError:
     )
 
 
-def read_all(fd: int) -> bytes:
-    """Every byte of an open file from its beginning."""
+def read_all(fd: int, offset: int = 0) -> bytes:
+    """Every byte of an open file from an offset on."""
     out: list[bytes] = []
-    offset = 0
     while chunk := os.pread(fd, 1 << 20, offset):
         out.append(chunk)
         offset += len(chunk)
@@ -250,8 +249,8 @@ def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = T
         os.fsync(folder_fd)
 
 
-def append(fd: int, data: bytes, *, sync: bool) -> None:
-    """Put `data` behind the end of a locked O_APPEND file; with `sync`, on stable storage on return.
+def append(fd: int, data: bytes, *, sync: bool) -> int:
+    """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable storage on return.
 
     A write that the file system refuses half-way is cut off again, so a full disk leaves the file as it
     was. A crash half-way leaves a torn tail, which the next writer adopts or recovers.
@@ -264,6 +263,7 @@ def append(fd: int, data: bytes, *, sync: bool) -> None:
         raise
     if sync:
         getattr(os, "fdatasync", os.fsync)(fd)
+    return before + len(data)
 
 
 def lock(fd: int, shown: str, wait: float = LOCK_WAIT_SECONDS) -> None:
@@ -283,6 +283,11 @@ def lock(fd: int, shown: str, wait: float = LOCK_WAIT_SECONDS) -> None:
                 ) from None
             time.sleep(pause)
             pause = min(pause * 2, 0.02)
+
+
+def unlock(fd: int) -> None:
+    """Let go of the lock and keep the descriptor."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:

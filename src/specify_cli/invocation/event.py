@@ -72,6 +72,39 @@ class FilterApplied(_Value):
     action: Literal["allow", "deny", "redact"]
 
 
+class Summary(_Value):
+    """The beginning and end of a text, its size in bytes of UTF-8."""
+
+    head: str
+    tail: str | None = None
+    size: Count
+
+
+class Blob(_Value):
+    """A text kept as an object; `kept` bytes of it where it was longer than is kept."""
+
+    object: Digest | None = None
+    size: Count
+    media_type: str
+    head: str
+    truncated: bool | None = None
+    kept: Count | None = None
+
+
+Kept = str | Blob | Summary
+Name = Annotated[str, Field(min_length=1)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class Limits(_Value):
+    """What a run may spend."""
+
+    steps: Count | None = None
+    tool_calls: Count | None = None
+    tokens: Count | None = None
+    seconds: Count | None = None
+
+
 class _Event(_Value):
     v: Literal[1]
     seq: Count
@@ -92,23 +125,27 @@ class Started(_Event):
     started_at: Time
     profile_id: ProfileId
     action: str
-    request_text: str
+    request_text: str | None
     request_object: Digest | None = None
-    governance_context_hash: Digest
+    tombstone: Literal[True] | None = None
+    governance_context_hash: Digest | None
     governance_context_available: bool
     actor: Actor
     mode_of_work: Literal["advisory", "task_execution"]
     router_confidence: Literal["exact", "canonical_verb", "domain_keyword"]
-    match_reason: str
+    match_reason: str | None
     trace_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     run_kind: Literal["live", "as_of_replay", "reexecution"]
     verb: Literal["advise", "ask", "do"]
     parent_invocation_id: InvocationId | None = None
     requested_profile: str | None = None
     first_load: bool
-    snapshot: Digest
-    execution_hash: Digest
+    snapshot: Digest | None
+    execution_hash: Digest | None
     capture: Capture
+    limits: Limits | None = None
+    tools: dict[str, Digest] | None = None
+    program: Digest | None = None
     session: dict[str, str] | None = None
     redactions: dict[str, Count] | None = None
 
@@ -147,12 +184,220 @@ class RetrievalResponse(_At):
     error: str | None = None
 
 
+class _Inside(_At):
+    """A run event: it may say in which step and by which agent of several it happened."""
+
+    step: Name | None = None
+    ordinal: Positive | None = None
+    agent: Name | None = None
+    redactions: dict[str, Count] | None = None
+    export_safe: Literal[False] | None = None
+    digest_key: str | None = None
+    truncated: Literal[True] | None = None
+
+
+class StageTransition(_Inside):
+    """The work goes from one stage to the next."""
+
+    event: Literal["stage_transition"]
+    from_: str | None = Field(default=None, alias="from")
+    to: Name
+
+
+class Checkpoint(_At):
+    """A point to replay against."""
+
+    event: Literal["checkpoint"]
+    label: str | None = None
+    manual: bool
+    state_hash: Digest
+    corpus: Digest
+
+
+class _OfStep(_Inside):
+    step: Name
+    ordinal: Positive
+    step_type: Name
+
+
+class StepStarted(_OfStep):
+    """A unit of work begins."""
+
+    event: Literal["step_started"]
+    input_hash: Digest | None = None
+    input: Kept | None = None
+    input_size: Count | None = None
+
+
+class StepCompleted(_OfStep):
+    """A unit of work ended and decided."""
+
+    event: Literal["step_completed"]
+    decision: Literal["PASS", "FAIL", "WARN", "SKIP", "PENDING"]
+    output_hash: Digest | None = None
+    output: Kept | None = None
+    output_size: Count | None = None
+    duration_ms: Count | None = None
+
+
+class StepFailed(_OfStep):
+    """A unit of work ended in an error."""
+
+    event: Literal["step_failed"]
+    error_code: Name
+    message: str | None = None
+    message_hash: Digest | None = None
+    message_size: Count | None = None
+    attempt: Count
+    retryable: bool
+    duration_ms: Count | None = None
+
+
+class ToolCall(_Inside):
+    """A tool is about to run."""
+
+    event: Literal["tool_call"]
+    call_id: Name
+    tool: Name
+    args_hash: Digest | None = None
+    args: Kept | None = None
+    args_size: Count | None = None
+    side_effect: Literal["none", "idempotent", "external"]
+    idempotency_key: Name
+
+
+class ToolResult(_Inside):
+    """What a tool gave."""
+
+    event: Literal["tool_result"]
+    call_id: Name
+    tool: Name | None = None
+    status: Literal["ok", "error", "denied", "replayed"]
+    output_hash: Digest | None = None
+    output: Kept | None = None
+    output_size: Count | None = None
+    duration_ms: Count | None = None
+
+
+class PatchApply(_Inside):
+    """A file was made, changed or deleted."""
+
+    event: Literal["patch_apply"]
+    path: Name
+    kind: Literal["create", "modify", "delete"]
+    before_hash: Digest | None = None
+    before: Kept | None = None
+    before_size: Count | None = None
+    after_hash: Digest | None = None
+    after: Kept | None = None
+    after_size: Count | None = None
+    diff_hash: Digest | None = None
+    diff: Kept | None = None
+    diff_size: Count | None = None
+    ok: bool
+    call_id: Name | None = None
+
+
+class GateDecision(_Inside):
+    """A rule was asked and answered."""
+
+    event: Literal["gate_decision"]
+    gate: Name
+    rule_ref: Name
+    rule_digest: Digest | None = None
+    inputs: Digest | None = None
+    inputs_hash: Digest | None = None
+    inputs_size: Count | None = None
+    outcome: Literal["pass", "fail", "warn", "skip"]
+    blocking: bool
+    reason_code: Name
+    override: str | None = None
+
+
+class ModelCall(_Inside):
+    """The host asked its model."""
+
+    event: Literal["model_call"]
+    call_id: Name
+    model: Name
+    prompt_hash: Digest | None = None
+    prompt: Kept | None = None
+    prompt_size: Count | None = None
+    response_hash: Digest | None = None
+    response: Kept | None = None
+    response_size: Count | None = None
+    tokens: dict[str, Count] | None = None
+    duration_ms: Count | None = None
+    ok: bool
+
+
+class Error(_Inside):
+    """Something went wrong outside any one step."""
+
+    event: Literal["error"]
+    error_code: Name
+    message: str | None = None
+    message_hash: Digest | None = None
+    message_size: Count | None = None
+    severity: Literal["error", "warning", "info"]
+
+
+class PolicyViolation(_Inside):
+    """A rule or limit was broken; for a limit nothing runs after it."""
+
+    event: Literal["policy_violation"]
+    rule_id: Name
+    message: str
+    severity: Literal["error", "warning", "info"]
+    allowed: Count | None = None
+    found: Count | None = None
+
+
+class CaptureGap(_At):
+    """What could not be written, and why."""
+
+    event: Literal["capture_gap"]
+    reason: Name
+    what: Name
+    count: Count
+    message: str
+    redactions: dict[str, Count] | None = None
+
+
+class Resumed(_At):
+    """The seam where a later process went on with an unfinished run."""
+
+    event: Literal["resumed"]
+    from_seq: Count
+    state_hash: Digest
+    program: str | None = None
+    in_doubt: list[str]
+    rerun: list[str]
+
+
+class Exported(_At):
+    """An annex: the record left in a portable file."""
+
+    event: Literal["exported"]
+    object: Digest
+    safe: bool
+
+
+class Replayed(_At):
+    """An annex: the record was replayed, and this report came of it."""
+
+    event: Literal["replayed"]
+    object: Digest
+    match: bool
+
+
 class ArtifactLink(_At):
     """A file the work made or changed."""
 
     event: Literal["artifact_link"]
     ref: str
     digest: Digest
+    redactions: dict[str, Count] | None = None
 
 
 class CommitLink(_At):
@@ -180,6 +425,7 @@ class Completed(_Event):
     evidence_ref: Digest | None
     evidence_name: str | None = None
     evidence_size: Count | None = None
+    redactions: dict[str, Count] | None = None
 
 
 Event = Annotated[
@@ -187,10 +433,26 @@ Event = Annotated[
     | PolicySnapshotRef
     | RetrievalRequest
     | RetrievalResponse
+    | StageTransition
+    | Checkpoint
+    | StepStarted
+    | StepCompleted
+    | StepFailed
+    | ToolCall
+    | ToolResult
+    | PatchApply
+    | GateDecision
+    | ModelCall
+    | Error
+    | PolicyViolation
+    | CaptureGap
+    | Recovered
+    | Resumed
     | ArtifactLink
     | CommitLink
-    | Recovered
-    | Completed,
+    | Completed
+    | Exported
+    | Replayed,
     Field(discriminator="event"),
 ]
 _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)

@@ -6,7 +6,6 @@ is answered before the record is on stable storage, and nothing is written for a
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
@@ -20,17 +19,16 @@ from doctrine.load import GRAPH_FILE
 from specify_cli import VERSION
 from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
-from specify_cli.invocation.capture import NO_RULES, Redacted, redact
+from specify_cli.invocation.capture import Redacted, RuleSet, narrower, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.project import Project, load_project, valid_request
+from specify_cli.invocation.project import CAPTURE_MODES, CAPTURE_SIDES, Project, load_project, valid_request
 from specify_cli.invocation.record import OUTCOMES, Record, chain, fold, genesis_tip
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, RouterTable, route
 from specify_cli.invocation.seal import digest_of
 from specify_cli.invocation.store import (
-    MAX_OBJECT,
     Body,
     FileObjectStore,
     FileRecordStore,
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
     from charter.context import CharterContextResult
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
+    from specify_cli.invocation.recorder import Batch
     from specify_cli.invocation.router import ProjectFacts
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
@@ -51,17 +50,8 @@ INLINE_REQUEST = 1024 * 1024 + 256 * 1024
 
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 _COMMAND_LIMIT = 200
+_TRAIL_OFF = "TRAIL_OFF: the record says that this invocation was, not what it was about; nothing else of it is kept"
 _DRAWS = 100
-# What would point git at another repository than the project's.
-_GIT_POINTERS = {
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-}
 
 
 class CloseContract(NamedTuple):
@@ -123,6 +113,26 @@ class Completion(NamedTuple):
         return {**self._asdict(), "artifacts": list(self.artifacts), "warnings": list(self.warnings)}
 
 
+class Terms(NamedTuple):
+    """What one run asks beyond its request.
+
+    `capture` gives modes by side, or by group (`llm`, `tool`); where the config states a mode it can only narrow
+    that. `limits` are steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone.
+    """
+
+    trail: bool = True
+    capture: Mapping[str, str] | None = None
+    limits: Mapping[str, int] | None = None
+    tools: Mapping[str, str] = {}
+    program: str | None = None
+    run_kind: str = "live"
+    parent: str | None = None
+
+
+PLAIN_TERMS = Terms()
+LIMITS = ("steps", "tool_calls", "tokens", "seconds")
+
+
 class Routed(NamedTuple):
     """A routed request with everything the decision saw."""
 
@@ -145,8 +155,9 @@ def decide(start: str, request: str, profile: str | None, *, verb: str, home: st
 
     Raises CallerError with the router's refusal, each candidate carrying the command that picks it.
     """
-    text = redact(valid_request(request), NO_RULES)
+    valid = valid_request(request)
     project, cache = load_project(start, home)
+    text = redact(valid, project.config.redaction)
     registry = ProfileRegistry(project.root, cache)
     profiles = registry.all()
     table = shipped_table()
@@ -193,7 +204,13 @@ class ProfileInvocationExecutor:
         self._entropy = entropy
 
     def invoke(
-        self, request: str, *, profile: str | None = None, verb: str = "do", caller: Caller = Caller()
+        self,
+        request: str,
+        *,
+        profile: str | None = None,
+        verb: str = "do",
+        caller: Caller = Caller(),
+        terms: Terms = PLAIN_TERMS,
     ) -> InvocationPayload:
         """One governed request: a sealed, durable record, then its payload.
 
@@ -203,6 +220,7 @@ class ProfileInvocationExecutor:
             raise _bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
         if caller.actor.actor_type not in ACTOR_TYPES:
             raise _bad_value("actor_type", ACTOR_TYPES, caller.actor.actor_type)
+        _check_limits(terms.limits)
         # 1. The id and the moment are fixed before anything can fail, so both mean "asked".
         millis = self._millis()
         invocation_id = self._ulid(millis)
@@ -218,19 +236,24 @@ class ProfileInvocationExecutor:
             mark_loaded=False,
             cache=routed.cache,
             settings=project.config.document,
+            secrets=project.secrets,
+            beside=routed.registry.files,
         )
+        capture = _capture(project, terms.capture)
         # 4. Fix what the decision depended on.
-        taken = _snapshot(routed, context)
+        taken = _snapshot(routed, context, capture)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         records.prepare()
         text = context.text.encode("utf-8") if context.available or context.text else None
         roots = (taken.manifest, text, _oversize(routed.request.text))
-        objects.put(taken.members, [data for data in roots if data is not None])
+        if terms.trail:
+            objects.put(taken.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
         for _ in range(_DRAWS):
-            bodies = _first_lines(routed, context, taken, invocation_id, millis, verb, profile, caller)
+            opening = _opening(routed, context, taken, invocation_id, millis, verb, profile, caller, terms, capture)
+            bodies = opening if terms.trail else [_tombstone(opening[0])]
             data, _ = chain(genesis_tip(), invocation_id, bodies)
             name = layout.record_name(decision.profile_id, invocation_id)
             try:
@@ -248,7 +271,51 @@ class ProfileInvocationExecutor:
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
         # 8. Answer.
-        return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]))
+        return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
+
+    def record(
+        self,
+        invocation_id: str,
+        events: Sequence[tuple[str, Mapping[str, object]]],
+        *,
+        dry_run: bool = False,
+    ) -> Batch:
+        """Append run events, given by name and raw payload, as one batch; `dry_run` only shows their lines.
+
+        Links to a closed record become annex files. Raises InvocationError; nothing is written then.
+        """
+        from specify_cli.invocation.recorder import Batch, Recorder, Written
+
+        project, cache = load_project(self._start, self._home)
+        place = Index(project.root).resolve(invocation_id)
+        recorder = Recorder(project, place, cache=cache, clock=self._clock, entropy=self._entropy)
+        try:
+            items = []
+            for number, (event, payload) in enumerate(events, 1):
+                try:
+                    items.append(recorder.compose(event, payload))
+                except CallerError as error:
+                    if len(events) == 1:
+                        raise
+                    raise CallerError(error.code, f"event {number}: {error.message}", error.suggestion) from error
+            if dry_run:
+                lines = tuple(Written(None, body) for item in items for body in (item.body, *item.gaps))
+                return Batch(place.invocation_id, lines, 0, False, (), ())
+            return recorder.append(items)
+        finally:
+            recorder.close()
+
+    def commit(self, invocation_id: str, label: str | None = None, *, force: bool = False) -> Batch:
+        """An explicit checkpoint of an open record. Raises InvocationError."""
+        from specify_cli.invocation.recorder import Recorder
+
+        project, cache = load_project(self._start, self._home)
+        place = Index(project.root).resolve(invocation_id)
+        recorder = Recorder(project, place, cache=cache, clock=self._clock, entropy=self._entropy)
+        try:
+            return recorder.commit(label, force=force)
+        finally:
+            recorder.close()
 
     def complete(
         self,
@@ -270,7 +337,10 @@ class ProfileInvocationExecutor:
             raise _bad_value("outcome", OUTCOMES, outcome)
         if closed_by not in CLOSED_BY:
             raise _bad_value("closed_by", CLOSED_BY, closed_by)
+        from specify_cli.invocation import links
+
         project, _ = load_project(self._start, self._home)
+        rules = project.config.redaction
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
@@ -285,10 +355,21 @@ class ProfileInvocationExecutor:
                 f"{place.invocation_id} is advisory and carries no evidence",
                 f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}",
             )
-        kept = None if evidence is None else _read_evidence(project.root, evidence, allow_outside)
-        evidence_name = "" if evidence is None else _recordable(os.path.basename(evidence))
-        linked = dict(_artifact_digest(project.root, path) for path in artifacts)
-        sha = None if commit is None else _known_commit(project.root, commit)
+        if before is not None and before.started.get("tombstone") is True and (evidence or artifacts or commit):
+            raise CallerError(
+                "EVIDENCE_NOT_ALLOWED",
+                f"{place.invocation_id} was begun with the trail off; nothing of its work is kept",
+                f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}",
+            )
+        kept, masks = (
+            (None, {}) if evidence is None else links.read_evidence(project.root, evidence, allow_outside, rules)
+        )
+        shown = os.path.basename(evidence or "")
+        named = {} if kept is None else links.masked("evidence_name", links.recordable(shown), rules)
+        linked = {
+            str(body["ref"]): body for body in (links.artifact_link(project.root, path, rules) for path in artifacts)
+        }
+        sha = None if commit is None else links.known_commit(project.root, commit)
         # 3. The evidence object is durable before a line names it.
         if kept is not None:
             objects.put((), (kept,))
@@ -301,11 +382,9 @@ class ProfileInvocationExecutor:
             if held.tip.event == "completed":
                 return []
             won = True
-            links: list[Body] = [
-                {"event": "artifact_link", "at": now, "ref": ref, "digest": found} for ref, found in linked.items()
-            ]
+            before_it: list[Body] = [{**body, "at": now} for body in linked.values()]
             if sha is not None:
-                links.append({"event": "commit_link", "at": now, "sha": sha})
+                before_it.append({"event": "commit_link", "at": now, "sha": sha})
             closing: Body = {
                 "event": "completed",
                 "completed_at": now,
@@ -314,9 +393,10 @@ class ProfileInvocationExecutor:
                 "evidence_ref": None if kept is None else digest(kept),
             }
             if kept is not None:
-                closing["evidence_name"] = evidence_name
-                closing["evidence_size"] = len(kept)
-            return [*links, closing]
+                closing |= {**named, "evidence_size": len(kept)}
+            if masks:
+                closing["redactions"] = masks
+            return [*before_it, closing]
 
         records.append(place, close, now)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
@@ -331,13 +411,41 @@ class ProfileInvocationExecutor:
         return new_ulid(millis, self._entropy(10))
 
 
-def _snapshot(routed: Routed, context: CharterContextResult) -> snapshot.Snapshot:
+def _check_limits(limits: Mapping[str, int] | None) -> None:
+    for name, value in (limits or {}).items():
+        if name not in LIMITS or type(value) is not int or value < 0:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: {value!r}",
+                'for example limits={"steps": 20, "seconds": 600}',
+            )
+
+
+def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
+    """The capture mode of each side: what the run asks, never wider than what the config states."""
+    config = project.config
+    modes = dict(config.capture)
+    for key, mode in (asked or {}).items():
+        sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
+        if mode not in CAPTURE_MODES or any(side not in modes for side in sides):
+            expected = (*(side for group in CAPTURE_SIDES.values() for side in group), "llm", "tool")
+            raise CallerError(
+                "INVALID_VALUE",
+                f"capture: expected {', '.join(CAPTURE_MODES)} for {', '.join(expected)}, found {key}: {mode!r}",
+                'for example capture={"tool": "full"}',
+            )
+        for side in sides:
+            modes[side] = narrower(mode, config.capture_ceiling.get(side, mode))
+    return modes
+
+
+def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[str, str]) -> snapshot.Snapshot:
     inputs = context.inputs
     config: dict[str, object] = {
         "settings": dict(inputs.settings),
         "retrieval": context.config,
-        "capture": routed.project.config.capture,
-        "redaction": NO_RULES.digest,
+        "capture": capture,
+        "redaction": routed.project.config.redaction.digest,
     }
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
@@ -383,7 +491,14 @@ def _preview(text: str) -> str:
     return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
 
 
-def _first_lines(
+def _tombstone(started: Body) -> Body:
+    """The one line of an invocation whose trail is off: that it was, not what it was about."""
+    kept = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
+    nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
+    return {**kept, **dict.fromkeys(nothing), "tombstone": True}
+
+
+def _opening(
     routed: Routed,
     context: CharterContextResult,
     taken: snapshot.Snapshot,
@@ -392,8 +507,10 @@ def _first_lines(
     verb: str,
     requested_profile: str | None,
     caller: Caller,
+    terms: Terms,
+    capture: Mapping[str, str],
 ) -> list[Body]:
-    decision, config = routed.decision, routed.project.config
+    decision, rules = routed.decision, routed.project.config.redaction
     at = rfc3339(millis)
     text = routed.request.text
     request_object = _oversize(text)
@@ -409,12 +526,14 @@ def _first_lines(
         "request_text": text if request_object is None else _preview(text),
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
-        "actor": {key: _scalar_text(value) for key, value in caller.actor._asdict().items() if value is not None},
+        "actor": {
+            key: _outside_text(value, rules) for key, value in caller.actor._asdict().items() if value is not None
+        },
         "mode_of_work": tiers.MODE_OF_VERB[verb],
         "router_confidence": decision.confidence,
         "match_reason": decision.match_reason,
         "trace_id": _trace_id(caller.traceparent, invocation_id),
-        "run_kind": "live",
+        "run_kind": terms.run_kind,
         "verb": verb,
         "first_load": context.first_load,
         "snapshot": digest(taken.manifest),
@@ -423,18 +542,26 @@ def _first_lines(
             action=decision.action,
             profile=routed.profile.digest,
             policy=policy_hash,
-            tools={},
-            program=None,
-            limits=None,
+            tools=terms.tools,
+            program=terms.program,
+            limits=terms.limits,
         ),
-        "capture": config.capture,
+        "capture": dict(capture),
     }
+    if terms.limits is not None:
+        started["limits"] = dict(terms.limits)
+    if terms.tools:
+        started["tools"] = dict(terms.tools)
+    if terms.program is not None:
+        started["program"] = terms.program
+    if terms.parent is not None:
+        started["parent_invocation_id"] = terms.parent
     if request_object is not None:
         started["request_object"] = digest(request_object)
     if requested_profile is not None:
         started["requested_profile"] = requested_profile
     if caller.session is not None:
-        started["session"] = {key: _scalar_text(value) for key, value in caller.session.items()}
+        started["session"] = {key: _outside_text(value, rules) for key, value in caller.session.items()}
     if routed.request.counts:
         started["redactions"] = routed.request.counts
     reference: Body = {
@@ -473,9 +600,9 @@ def _first_lines(
     return [started, reference, request, response]
 
 
-def _scalar_text(text: str) -> str:
-    """Text from outside as valid Unicode: what is none is replaced, because an actor never blocks a record."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _outside_text(text: str, rules: RuleSet) -> str:
+    """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
+    return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
 
 
 def _trace_id(traceparent: str | None, invocation_id: str) -> str:
@@ -487,7 +614,13 @@ def _trace_id(traceparent: str | None, invocation_id: str) -> str:
 
 
 def _payload(
-    routed: Routed, context: CharterContextResult, invocation_id: str, millis: int, verb: str, trace_id: str
+    routed: Routed,
+    context: CharterContextResult,
+    invocation_id: str,
+    millis: int,
+    verb: str,
+    trace_id: str,
+    terms: Terms,
 ) -> InvocationPayload:
     decision = routed.decision
     mode = tiers.MODE_OF_VERB[verb]
@@ -503,11 +636,11 @@ def _payload(
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,
         mode_of_work=mode,
-        warnings=(*context.warnings, *problems),
+        warnings=(*context.warnings, *problems, *(() if terms.trail else (_TRAIL_OFF,))),
         close_contract=CloseContract(
             ("spec-kitty", "profile-invocation", "complete", "--invocation-id", invocation_id),
             OUTCOMES,
-            tiers.evidence_allowed(mode),
+            terms.trail and tiers.evidence_allowed(mode),
         ),
         trace_id=trace_id,
         started_at=rfc3339(millis),
@@ -611,105 +744,3 @@ def _write_evidence(root: str, records: FileRecordStore, invocation_id: str, doc
                     continue
     except OSError as error:
         raise durable.write_failed(layout.evidence_folder(invocation_id), error) from error
-
-
-def _inside(root: str, path: str) -> str | None:
-    """The path relative to the root, or None if it lies outside once links are resolved."""
-    real, top = os.path.realpath(path), os.path.realpath(root)
-    return os.path.relpath(real, top) if real.startswith(top.rstrip("/") + "/") else None
-
-
-def _read_evidence(root: str, path: str, allow_outside: bool) -> bytes:
-    data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
-    if _inside(root, path) is None and not allow_outside:
-        raise CallerError(
-            "EVIDENCE_OUTSIDE",
-            f"{path} lies outside the project {root}",
-            "copy it into the project, or give --allow-outside to take it from there",
-        )
-    try:
-        return redact(data.decode("utf-8"), NO_RULES).text.encode("utf-8")
-    except UnicodeDecodeError:
-        return data
-
-
-def _artifact_digest(root: str, path: str) -> tuple[str, str]:
-    relative = _inside(root, path)
-    data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
-    if relative is None:
-        raise CallerError(
-            "ARTIFACT_OUTSIDE",
-            f"{path} lies outside the project {root}; an artifact is a file of the project",
-            "move it into the project, or hand it over with --evidence --allow-outside",
-        )
-    return _recordable(relative), data.decode("ascii")
-
-
-def _recordable(name: str) -> str:
-    """A file's name as UTF-8 text, whatever the locale took it for."""
-    try:
-        return os.fsencode(name).decode("utf-8")
-    except UnicodeError as error:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"the file name {name!r} is not UTF-8; a record holds text only",
-            "rename the file, then run the command again",
-        ) from error
-
-
-def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -> bytes:
-    missing = CallerError(
-        code, f"{what} {path!r} does not exist or is not a regular file", "check the path and run the command again"
-    )
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        raise missing from error
-    except (OSError, ValueError) as error:
-        raise EnvironmentFault(code, f"{what} {path!r} cannot be read: {error}", "make it readable") from error
-    try:
-        import stat
-
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            raise missing
-        if digest_only:
-            hasher = hashlib.sha256()
-            while chunk := os.read(fd, 1 << 20):
-                hasher.update(chunk)
-            return hasher.hexdigest().encode("ascii")
-        if status.st_size > MAX_OBJECT:
-            raise CallerError(
-                "FILE_TOO_LARGE",
-                f"{what} {path!r} has {status.st_size} bytes; at most {MAX_OBJECT} are kept",
-                "link it with --artifact, which records its digest only",
-            )
-        return durable.read_all(fd)
-    finally:
-        os.close(fd)
-
-
-def _known_commit(root: str, name: str) -> str:
-    """The full id of a commit git knows; git runs without any network protocol."""
-    import subprocess
-
-    unknown = CallerError(
-        "COMMIT_NOT_FOUND",
-        f"git does not know the commit {name!r} in {root}",
-        "commit first, then pass `git rev-parse HEAD`",
-    )
-    if name.startswith("-") or not name.strip() or not name.isprintable():
-        raise unknown
-    environment = {key: value for key, value in os.environ.items() if key not in _GIT_POINTERS}
-    environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-    argv = ["git", "-C", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-    try:
-        answer = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentFault("COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git") from error
-    sha = answer.stdout.strip()
-    if answer.returncode != 0 or re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
-        raise unknown
-    return sha

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
@@ -25,8 +25,12 @@ from specify_cli.invocation.verify import (
     bundle_entries,
     finding,
     objects_of,
+    verify_annex,
     verify_record,
 )
+
+if TYPE_CHECKING:
+    from specify_cli.invocation.compare import Chain
 
 _HEAD = 32 * 1024
 
@@ -195,6 +199,8 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     started, completed = record.started, record.completed or {}
     response = next((entry.fields for entry in record.entries if entry.event == "retrieval_response"), {})
     request = next((entry.fields for entry in record.entries if entry.event == "retrieval_request"), {})
+    annexes = annex_events(project.root, place.invocation_id)
+    lines = [*(entry.fields for entry in record.entries), *annexes]
     return {
         **row.as_value(),
         "context": {
@@ -209,19 +215,20 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),
             "evidence_name": completed.get("evidence_name"),
-            "artifacts": [_linked(entry) for entry in record.entries if entry.event == "artifact_link"],
-            "commits": [entry.fields.get("sha") for entry in record.entries if entry.event == "commit_link"],
+            "artifacts": [
+                {"ref": line.get("ref"), "digest": line.get("digest")}
+                for line in lines
+                if line.get("event") == "artifact_link"
+            ],
+            "commits": [line.get("sha") for line in lines if line.get("event") == "commit_link"],
         },
         "events": [
             {**entry.fields, "~": entry.seal, "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq')}"}
             for entry in record.entries
         ],
+        "annexes": annexes,
         "findings": [item.as_value() for item in report.findings],
     }
-
-
-def _linked(entry: Entry) -> dict[str, object]:
-    return {"ref": entry.fields.get("ref"), "digest": entry.fields.get("digest")}
 
 
 def newest_id(project: Project) -> str | None:
@@ -263,8 +270,44 @@ def verify_place(project: Project, place: Place, others: Iterable[Place] | None 
     if others is None:
         index = Index(project.root)
         others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
-    extra = [*_object_findings(project, report), *_twin_findings(project, place, others)]
+    extra: list[Finding] = []
+    named = list(report.objects)
+    closing = report.tip if report.status == "closed" else None
+    for path, data in annex_files(project.root, place.invocation_id):
+        if isinstance(data, InvocationError):
+            extra.append(finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)))
+            continue
+        wrong, objects = verify_annex(data, file=path, invocation_id=place.invocation_id, tip=closing)
+        extra += wrong
+        named += objects
+    report = report._replace(objects=tuple(named))
+    extra += [*_object_findings(project, report), *_twin_findings(project, place, others)]
     return report._replace(findings=(*report.findings, *extra))
+
+
+def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
+    """Every annex of a record in the order they were made: its path and bytes, or why it is not read."""
+    folder = layout.annex_folder(invocation_id)
+    try:
+        names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            yield path, durable.read_below(root, path)
+        except InvocationError as error:
+            yield path, error
+
+
+def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
+    """The lines of a record's annexes that can be read, each with its seal."""
+    events: list[dict[str, object]] = []
+    for _, data in annex_files(root, invocation_id):
+        line = None if isinstance(data, InvocationError) else open_line(data.rstrip(b"\n"))
+        if line is not None and line.fields is not None and not line.problems:
+            events.append({**line.fields, "~": line.seal})
+    return events
 
 
 def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
@@ -387,6 +430,38 @@ def verify_path(path: str) -> RecordReport:
         return verify_record(read_lines(fd), file=path, name_ids=layout.parse_record_name(place.name))
     finally:
         os.close(fd)
+
+
+def run_chain(project: Project, target: str, side: str) -> Chain:
+    """The receipt chain of a record, given by id or file, once it is known to be intact.
+
+    Raises StoredDataError CHAIN_BREAK.
+    """
+    import json
+
+    from specify_cli.invocation.compare import Chain, chain_break, receipts_of
+
+    if os.sep in target or target.endswith(".jsonl"):
+        report = verify_path(target)
+        record = None
+        if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+            with open(target, "rb") as file:
+                record = fold(file.read())
+    else:
+        place = Index(project.root).resolve(target)
+        report = _verify_file(project.root, place)
+        record = fold(FileRecordStore(project.root).read(place))
+    wrong = next((item for item in report.findings if item.severity == "error"), None)
+    if wrong is not None or record is None:
+        what = "it has no started line" if wrong is None else f"{wrong.code} at seq {wrong.seq}: {wrong.message}"
+        raise chain_break(side, None, what)
+    redaction: str | None = None
+    try:
+        manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))
+        redaction = str(manifest["config"]["redaction"])
+    except (InvocationError, layout.PathError, ValueError, KeyError, TypeError):
+        pass  # without its snapshot it is not known which rules masked the run
+    return Chain(receipts_of(entry.fields for entry in record.entries), record.sealed, redaction)
 
 
 def unexpected_names(project: Project) -> Iterable[str]:

@@ -15,6 +15,7 @@ CONFIG = f"{KITTIFY}/config.yaml"
 EVENTS = f"{KITTIFY}/events"
 RECORDS = f"{EVENTS}/profile-invocations"
 OBJECTS = f"{EVENTS}/objects"
+ANNEXES = f"{EVENTS}/annexes"
 INDEX = f"{EVENTS}/invocation-index.jsonl"
 INDEX_STAMP = f"{EVENTS}/invocation-index.stamp"
 TRAIL = f"{KITTIFY}/trail"
@@ -59,6 +60,13 @@ def trail_folder(invocation_id: str) -> str:
     if INVOCATION_ID.fullmatch(invocation_id) is None:
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
+
+
+def annex_folder(invocation_id: str) -> str:
+    """`.kittify/events/annexes/<invocation_id>`."""
+    if INVOCATION_ID.fullmatch(invocation_id) is None:
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{ANNEXES}/{invocation_id}"
 
 
 def evidence_folder(invocation_id: str) -> str:

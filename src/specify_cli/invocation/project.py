@@ -7,12 +7,22 @@ worktree's top level, so a worktree inside another checkout keeps its own trail 
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from doctrine.load import ParseCache, SourceError, read_source
+from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, git_directory, read_source
 from doctrine.yaml_reader import YamlError
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, StoredDataError
+from specify_cli.invocation.redaction import (
+    MASK,
+    RedactionError,
+    RuleError,
+    RuleSet,
+    redact,
+    rule_set,
+    shipped_rule_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +37,10 @@ DEFAULT_CAPTURE = "summary"
 
 
 class Config(NamedTuple):
-    """`.kittify/config.yaml` as values; `data` is None where there is no file."""
+    """`.kittify/config.yaml` as values; `data` is None where there is no file.
+
+    `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may go above them.
+    """
 
     project_uuid: str | None
     trail: str
@@ -35,6 +48,8 @@ class Config(NamedTuple):
     data: bytes | None
     document: Mapping[str, object]
     error: StoredDataError | None = None
+    redaction: RuleSet = shipped_rule_set()
+    capture_ceiling: Mapping[str, str] = MappingProxyType({})
 
 
 class Project(NamedTuple):
@@ -47,7 +62,27 @@ class Project(NamedTuple):
     @property
     def parse_cache_path(self) -> str | None:
         """The cache of parsed project files: in the git directory, where no branch can plant one."""
-        return None if self.git_dir is None else f"{self.git_dir}/kittify/parse-cache.json"
+        return None if self.git_dir is None else cache_path(self.git_dir)
+
+    @property
+    def secrets(self) -> SecretFinder:
+        """What looks secret in this project's own files: the rules requests are redacted by."""
+        rules = self.config.redaction
+        return SecretFinder(rules.digest, lambda text: _secret_places(text, rules))
+
+
+def _secret_places(text: str, rules: RuleSet) -> list[tuple[str, int]]:
+    try:
+        masked = redact(text, rules)
+    except RedactionError:
+        return []  # an engine that fails stops the request itself; the files are only looked through beside it
+    found: list[tuple[str, int]] = []
+    for rule in masked.counts:
+        at = masked.text.find(mask := MASK.format(rule=rule))
+        while at >= 0:
+            found.append((rule, masked.text.count("\n", 0, at) + 1))
+            at = masked.text.find(mask, at + 1)
+    return found
 
 
 def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
@@ -59,37 +94,11 @@ def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
         if kittify is None and (here == first or here != home) and os.path.isdir(f"{here}/{layout.KITTIFY}"):
             kittify = here
         if os.path.lexists(f"{here}/.git"):
-            return kittify or here, _git_dir(here)
+            return kittify or here, git_directory(here)
         parent = os.path.dirname(here)
         if parent == here:
             return kittify or first, None
         here = parent
-
-
-def _git_dir(top: str) -> str | None:
-    path = f"{top}/.git"
-    if not os.path.isdir(path):
-        pointer = _small_text(path)
-        if pointer is None or not pointer.startswith("gitdir: "):
-            return None
-        path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
-    common = _small_text(f"{path}/commondir")
-    if common is not None:
-        path = os.path.normpath(os.path.join(path, common.strip()))
-    return path if os.path.isdir(path) else None
-
-
-def _small_text(path: str) -> str | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(fd, 4096).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
 
 
 def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
@@ -137,25 +146,49 @@ def parse_config(document: object, data: bytes | None) -> Config:
     uuid = _mapping(top.get("project"), "project").get("uuid")
     if uuid is not None and not isinstance(uuid, str):
         raise _invalid("project.uuid", "a UUID", repr(uuid))
-    return Config(uuid, str(trail), _capture(_mapping(top.get("audit"), "audit")), data, top)
+    stated = _capture(_mapping(top.get("audit"), "audit"))
+    modes = {side: stated.get(side, DEFAULT_CAPTURE) for sides in CAPTURE_SIDES.values() for side in sides}
+    rules = _redaction(top["redaction"]) if "redaction" in top else shipped_rule_set()
+    return Config(uuid, str(trail), modes, data, top, None, rules, stated)
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
-    modes: dict[str, str] = {}
+    """The modes the file states. A key without a value is an error: the default could be wider than what was meant."""
+    stated: dict[str, str] = {}
     for key, sides in CAPTURE_SIDES.items():
-        value = audit.get(key, DEFAULT_CAPTURE)
+        if key not in audit:
+            continue
+        value = audit[key]
         given = value if isinstance(value, dict) else dict.fromkeys(sides, value)
-        unknown = sorted(set(given) - set(sides))
+        unknown = sorted(str(side) for side in given if side not in sides)
         if unknown:
             raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
-        for side in sides:
-            mode = given.get(side, DEFAULT_CAPTURE)
-            if mode is False:  # YAML 1.1 writers mean off
-                mode = "off"
-            if mode not in CAPTURE_MODES:
-                raise _invalid(f"audit.{key}", ", ".join(CAPTURE_MODES), repr(mode))
-            modes[side] = str(mode)
-    return modes
+        for side, found in given.items():
+            mode = "off" if found is False else found  # YAML 1.1 writers mean off
+            if not isinstance(mode, str) or mode not in CAPTURE_MODES:
+                where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
+                raise _invalid(where, ", ".join(CAPTURE_MODES), repr(found))
+            stated[side] = mode
+    return stated
+
+
+def _redaction(section: object) -> RuleSet:
+    """The shipped rules with the project's own."""
+    given = _mapping(section, "redaction")
+    unknown = sorted(str(key) for key in given if key not in ("rules", "allow"))
+    if unknown:
+        raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
+    rules = _mapping(given.get("rules"), "redaction.rules")
+    allow = given.get("allow")
+    for rule_id, pattern in rules.items():
+        if not isinstance(rule_id, str) or not isinstance(pattern, str):
+            raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", repr(pattern))
+    if allow is not None and not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
+        raise _invalid("redaction.allow", "a list of texts", repr(allow))
+    try:
+        return rule_set({str(rule_id): str(pattern) for rule_id, pattern in rules.items()}, allow or [])
+    except RuleError as error:
+        raise _invalid("redaction", "usable rules", str(error)) from error
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:

@@ -18,6 +18,35 @@ PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
 INVOCATION_ID = re.compile(ULID_PATTERN)
 PROFILE_ID = re.compile(PROFILE_ID_PATTERN)
 OUTCOMES = ("done", "failed", "abandoned")
+EVENTS = (
+    "started",
+    "policy_snapshot_ref",
+    "retrieval_request",
+    "retrieval_response",
+    "stage_transition",
+    "checkpoint",
+    "step_started",
+    "step_completed",
+    "step_failed",
+    "tool_call",
+    "tool_result",
+    "patch_apply",
+    "gate_decision",
+    "model_call",
+    "error",
+    "policy_violation",
+    "capture_gap",
+    "recovered",
+    "resumed",
+    "artifact_link",
+    "commit_link",
+    "completed",
+    "exported",
+    "replayed",
+)
+# What may still be said of a closed record, each as one sealed line in a file of its own.
+ANNEX_EVENTS = frozenset({"artifact_link", "commit_link", "exported", "replayed"})
+ANNEX_ONLY = frozenset({"exported", "replayed"})
 
 _RECOVERED_AT = 24
 # Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
@@ -126,6 +155,19 @@ def tip_of(line: Line) -> Tip | None:
     if seq is None or version is None:
         return None
     return Tip(seq, line.seal, str(line.fields.get("event", "")), version)
+
+
+def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
+    """Why a line with this event may not stand behind the tip; None where it may."""
+    if tip.event == "completed":
+        return Refusal("ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line")
+    if tip.seq < 0 and event != "started":
+        return Refusal("RECORD_DAMAGED", f"a record begins with started, not with {event}")
+    if tip.seq >= 0 and event == "started":
+        return Refusal("RECORD_DAMAGED", "a record has one started line")
+    if event in ANNEX_ONLY:
+        return Refusal("RECORD_DAMAGED", f"{event} stands in an annex, never in the record")
+    return None
 
 
 def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:

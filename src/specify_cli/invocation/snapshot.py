@@ -7,6 +7,7 @@ digests of shipped profiles name entries of the shipped bundle, itself one objec
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from specify_cli.invocation.seal import canonical, digest_of
 
 MANIFEST_VERSION = 1
 # Bumped when a decision recorded before would come out differently under the code that follows.
-CODE_VERSIONS: Mapping[str, int] = {"router": 1, "retrieval": 1, "context": 1, "redaction": 1}
+CODE_VERSIONS: Mapping[str, int] = {"router": 1, "retrieval": 2, "context": 2, "redaction": 1}
 
 
 class Snapshot(NamedTuple):
@@ -23,6 +24,21 @@ class Snapshot(NamedTuple):
     manifest: bytes
     corpus: bytes
     members: tuple[bytes, ...]
+
+
+def corpus_object(
+    *, shipped: str, corpus: Mapping[str, str], files: Mapping[str, str], unreadable: Mapping[str, Sequence[str]]
+) -> bytes:
+    """The object that names everything a retrieval could find, by digest."""
+    return canonical(
+        {
+            "v": MANIFEST_VERSION,
+            "shipped": shipped,
+            "project": dict(corpus),
+            "files": dict(files),
+            "unreadable": {path: list(why) for path, why in unreadable.items()},
+        }
+    )
 
 
 def take(
@@ -46,14 +62,7 @@ def take(
     runtime: Mapping[str, str],
 ) -> Snapshot:
     """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
-    corpus_value = {
-        "v": MANIFEST_VERSION,
-        "shipped": shipped_digest,
-        "project": dict(corpus),
-        "files": dict(files),
-        "unreadable": {path: list(why) for path, why in unreadable.items()},
-    }
-    corpus_bytes = canonical(corpus_value)
+    corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
     manifest = {
         "v": MANIFEST_VERSION,
         "profiles": dict(profiles),
@@ -61,7 +70,7 @@ def take(
         "policy": policy,
         "policy_state": policy_state,
         "graph": graph,
-        "corpus": digest_of(corpus_value),
+        "corpus": hashlib.sha256(corpus_bytes).hexdigest(),
         "shipped": shipped_digest,
         "config": dict(config),
         "facts": dict(facts),

@@ -24,6 +24,8 @@ MAX_OBJECT = 64 * 1024 * 1024
 # not the writer that made it came to its fsync.
 SETTLED_SECONDS = 60.0
 
+# How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
+_LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
@@ -46,9 +48,10 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A record under its writer's lock, by its last line."""
+    """A record under its writer's lock: its last line, and its bytes from an offset where they are asked for."""
 
     tip: Tip
+    read: Callable[[int], bytes]
 
 
 Compose = Callable[[Held], Sequence[Body]]
@@ -94,12 +97,12 @@ def _refused(place: Place, refusal: Refusal) -> StoredDataError:
     )
 
 
-def _compose(place: Place, plan: AppendPlan, compose: Compose) -> tuple[bytes, Tip]:
+def _compose(place: Place, plan: AppendPlan, compose: Compose, read: Callable[[int], bytes]) -> tuple[bytes, Tip]:
     """The bytes to append and the new tip: the one decision both stores share."""
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
-    bodies = compose(Held(plan.tip))
+    bodies = compose(Held(plan.tip, read))
     if not bodies:
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)
@@ -127,7 +130,7 @@ class MemoryRecordStore:
         plan = plan_append(data, place.invocation_id, at)
         if isinstance(plan, Refusal):
             raise _refused(place, plan)
-        added, tip = _compose(place, plan, compose)
+        added, tip = _compose(place, plan, compose, lambda offset: data[offset:])
         self.records[place.name] = data + added
         return tip
 
@@ -175,55 +178,44 @@ class FileRecordStore:
     def read(self, place: Place) -> bytes:
         return durable.read_below(self.root, place.path)
 
-    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        if place.folder == layout.OLDER_RECORDS:
-            raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+    def head(self, place: Place) -> bytes:
+        """The first line of a record without its LF. Raises as `read` does."""
         with durable.folder(self.root, place.folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
-                fd = self._hold(folder_fd, place)
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                raise durable.write_failed(place.path, error) from error
-            try:
-                plan = self._plan(fd, place, at)
-                data, tip = _compose(place, plan, compose)
-                if data:
-                    durable.append(fd, data, sync=sync)
-                return tip
-            except OSError as error:
-                raise durable.write_failed(place.path, error) from error
+                return _first_line(fd)
             finally:
                 os.close(fd)
 
-    def _hold(self, folder_fd: int, place: Place) -> int:
-        while True:
-            fd = durable.open_regular(folder_fd, place.name, os.O_RDWR | os.O_APPEND, place.path)
-            try:
-                durable.lock(fd, place.path)
-                held, there = os.fstat(fd), os.stat(place.name, dir_fd=folder_fd, follow_symlinks=False)
-                if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
-                    return fd
-            except BaseException:
-                os.close(fd)
-                raise
-            os.close(fd)
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        writer = self.writer(place)
+        try:
+            return writer.append(compose, at, sync=sync)
+        finally:
+            writer.close()
 
-    def _plan(self, fd: int, place: Place, at: str) -> AppendPlan:
-        size = os.fstat(fd).st_size
-        start = max(0, size - _WINDOW)
-        window = os.pread(fd, size - start, start)
-        if start:
-            cut = window.find(b"\n") + 1
-            window = window[cut:]
-        plan = plan_append(window, place.invocation_id, at)
-        if isinstance(plan, Refusal) and start:
-            plan = plan_append(durable.read_all(fd), place.invocation_id, at)
-        if isinstance(plan, Refusal):
-            if plan.code == "RECORD_UNSEALED" and open_line(_first_line(fd)).seal is not None:
-                plan = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
-            raise _refused(place, plan)
-        return plan
+    def writer(self, place: Place) -> RecordWriter:
+        """One record opened for appends that follow one another. Raises as `append` does."""
+        if place.folder == layout.OLDER_RECORDS:
+            raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+        return RecordWriter(self.root, place)
+
+    def annex(self, invocation_id: str, name: str, line: bytes) -> str:
+        """A new annex file with its one line, durable; its path. Raises FileExistsError."""
+        folder = layout.annex_folder(invocation_id)
+        mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
+        try:
+            self._shield()
+            if self.trail == "private":
+                # Says of this record alone that git must not see it, whatever mode comes later.
+                self.shield_folder(folder, {".gitignore": _IGNORE_ALL})
+            with durable.folder(self.root, folder, create=True) as fd:
+                durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
+        return f"{folder}/{name}.jsonl"
 
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail if it is not there; the path of the copy if made now.
@@ -285,6 +277,87 @@ class FileRecordStore:
             for name, content in files.items():
                 if small_file(fd, name) != content:
                     durable.replace(fd, name, content, durable.SHARED, sync=False)
+
+
+class RecordWriter:
+    """Appends to one record; its folder and file stay open between appends, its lock does not.
+
+    After a fork the child opens both anew: a lock taken through a shared descriptor would be shared too.
+    """
+
+    def __init__(self, root: str, place: Place) -> None:
+        self.place = place
+        self._root = root
+        self._folder = self._file = self._pid = -1
+        self.size = 0
+
+    def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        """As `RecordStore.append`, for the writer's record."""
+        place = self.place
+        try:
+            self._hold()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+        try:
+            plan = self._plan(at)
+            data, tip = _compose(place, plan, compose, lambda offset: durable.read_all(self._file, offset))
+            if data:
+                self.size = durable.append(self._file, data, sync=sync)
+            return tip
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+        finally:
+            durable.unlock(self._file)
+
+    def close(self) -> None:
+        """Let go of the record."""
+        for fd in (self._file, self._folder):
+            if fd >= 0:
+                os.close(fd)
+        self._folder = self._file = -1
+
+    def _hold(self) -> None:
+        """Open and lock the file that has the record's name now."""
+        if self._pid != os.getpid():
+            self.close()
+            self._pid = os.getpid()
+        name = self.place.name
+        while True:
+            if self._folder < 0:
+                self._folder = durable.open_folder(self._root, self.place.folder.split("/"))
+            if self._file < 0:
+                flags = os.O_RDWR | os.O_APPEND
+                self._file = durable.open_regular(self._folder, name, flags, self.place.path)
+            try:
+                durable.lock(self._file, self.place.path)
+                held, there = os.fstat(self._file), os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+            except FileNotFoundError:
+                # The folder itself may have been moved away with the record; look again by its path.
+                self.close()
+                raise
+            if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+                return
+            os.close(self._file)
+            self._file = -1
+
+    def _plan(self, at: str) -> AppendPlan:
+        fd, place = self._file, self.place
+        size = os.fstat(fd).st_size
+        refusal = Refusal("RECORD_DAMAGED", "no complete line")
+        for reach in (_LINE_WINDOW, _WINDOW, size):
+            start = max(0, size - reach)
+            window = os.pread(fd, reach, start) if start else durable.read_all(fd)
+            plan = plan_append(window[window.find(b"\n") + 1 :] if start else window, place.invocation_id, at)
+            if not isinstance(plan, Refusal):
+                return plan
+            refusal = plan
+            if not start:
+                break
+        if refusal.code == "RECORD_UNSEALED" and open_line(_first_line(fd)).seal is not None:
+            refusal = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
+        raise _refused(place, refusal)
 
 
 def small_file(folder_fd: int, name: str) -> bytes | None:

@@ -8,45 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from specify_cli.invocation.record import Tip, genesis_tip, integer_at, skips, tip_of
+from specify_cli.invocation.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, skips, tip_of
 from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 
-EVENTS = frozenset(
-    [
-        "started",
-        "policy_snapshot_ref",
-        "retrieval_request",
-        "retrieval_response",
-        "stage_transition",
-        "checkpoint",
-        "step_started",
-        "step_completed",
-        "step_failed",
-        "tool_call",
-        "tool_result",
-        "patch_apply",
-        "gate_decision",
-        "model_call",
-        "error",
-        "policy_violation",
-        "capture_gap",
-        "recovered",
-        "resumed",
-        "artifact_link",
-        "commit_link",
-        "completed",
-        "exported",
-        "replayed",
-    ]
-)
 _SEALED_KEYS = {"prev", "seq", "v"}
 _EMPTY = hashlib.sha256(b"").hexdigest()
-_OLDER_EVENTS = EVENTS | {"glossary_checked"}
+_KNOWN = frozenset(EVENTS)
+_OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # Where a line names objects: event → fields that hold a digest.
 _OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
     "started": ("snapshot", "governance_context_hash", "request_object"),
@@ -88,6 +61,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
     "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
+    "RESULT_WITHOUT_CALL": (INFO, "a tool result has no call before it", "nothing to do; its writer began late"),
+    "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
@@ -98,7 +73,14 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
 
 
 # Findings about what a record leads to or lies beside; every other error is about its own lines.
-_ABOUT_OTHERS = {"OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID", "COPIES_DIFFER", "DUPLICATE_ID"}
+_ABOUT_OTHERS = {
+    "ANNEX_MISMATCH",
+    "OBJECT_MISSING",
+    "OBJECT_ALTERED",
+    "SNAPSHOT_INVALID",
+    "COPIES_DIFFER",
+    "DUPLICATE_ID",
+}
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
 
 
@@ -146,6 +128,39 @@ def finding(code: str, file: str, seq: int | None, offset: int, detail: str = ""
     return Finding(code, severity, file, seq, offset, f"{meaning}: {detail}" if detail else meaning, repair)
 
 
+def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:
+    """The objects a line names."""
+    for key in _OBJECT_FIELDS.get(str(fields.get("event")), ()):
+        digest = fields.get(key)
+        if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
+            continue
+        if isinstance(digest, str):
+            yield NamedObject(digest, key, seq, offset)
+    for key, value in fields.items():
+        if type(value) is dict and isinstance(value.get("object"), str):
+            yield NamedObject(value["object"], key, seq, offset)
+
+
+def verify_annex(
+    data: bytes, *, file: str, invocation_id: str, tip: str | None
+) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
+    """What is wrong with an annex of a record, and the objects it names; `tip` is the closing line's seal."""
+    line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
+    if line is None:
+        return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
+    if line.problems or line.fields is None:
+        return (finding(line.problems[0], file, None, 0),), ()
+    fields = line.fields
+    seq = integer_at(fields, "seq", 0)
+    expected = {"event": ANNEX_EVENTS, "invocation_id": {invocation_id}, "prev": {tip}}
+    for key, allowed in expected.items():
+        if fields.get(key) not in allowed:
+            wanted = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
+            detail = f"{key}: expected {wanted}, found {fields.get(key)}"
+            return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
+    return (), tuple(named_objects(fields, seq, 0))
+
+
 def verify_record(lines: Iterable[bytes], *, file: str, name_ids: tuple[str | None, str] | None) -> RecordReport:
     """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds."""
     walk = _Walk(file, name_ids)
@@ -175,6 +190,7 @@ class _Walk:
         self.debris_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
+        self.open_calls: set[object] = set()
 
     def take(self, raw: bytes) -> None:
         offset, self.offset = self.offset, self.offset + len(raw)
@@ -320,17 +336,20 @@ class _Walk:
         event = str(fields.get("event", ""))
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
+        if event == "tool_call":
+            self.open_calls.add(str(fields.get("call_id")))
         if not judged:
             return
         self._identity(fields, seq, offset)
-        if event not in EVENTS:
+        if event not in _KNOWN:
             self._note("UNKNOWN_EVENT", seq, offset, event)
-        for key in _OBJECT_FIELDS.get(event, ()):
-            digest = fields.get(key)
-            if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
-                continue
-            if isinstance(digest, str):
-                self.objects.append(NamedObject(digest, key, seq, offset))
+        if event == "tool_result":
+            call_id = str(fields.get("call_id"))
+            # Where lines are harmed the call may be among them, and that is one finding already.
+            if call_id not in self.open_calls and not any(item.severity == ERROR for item in self.findings):
+                self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
+            self.open_calls.discard(call_id)
+        self.objects += named_objects(fields, seq, offset)
 
     def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = str(fields.get("invocation_id"))

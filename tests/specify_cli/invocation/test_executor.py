@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import rfc8785
 
-from specify_cli.invocation import durable, executor, layout
+from specify_cli.invocation import durable, executor, layout, links
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.event import parse_event
@@ -395,7 +395,7 @@ def test_a_close_that_names_what_is_not_there_writes_nothing(
     (project / "link-outside.md").symlink_to(project.parent / "outside.md")
     os.mkfifo(project / "fifo")
     with (project / "huge").open("wb") as file:
-        file.truncate(executor.MAX_OBJECT + 1)
+        file.truncate(links.MAX_OBJECT + 1)
     opened, one = _opened(project)
     monkeypatch.chdir(project)
     before = {path: path.read_bytes() for path in (project / ".kittify").rglob("*") if path.is_file()}

@@ -7,12 +7,12 @@ import os
 import time
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.output import write_json, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
-from specify_cli.invocation.capture import NO_RULES, redact
+from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.project import valid_request
+from specify_cli.invocation.project import load_project, valid_request
 from specify_cli.invocation.ulid import new_ulid
 
 
@@ -20,8 +20,10 @@ def intake(values: Values) -> int:
     """Store a brief under `.kittify/intake/`; no record is written and nothing is routed."""
     source = str(values["brief"])
     text = valid_request(shell.request_text("-") if source == "-" else _read(source))
-    data = redact(text, NO_RULES).text.encode("utf-8")
-    project, _ = shell.reading_project()
+    # A config that cannot be read may hold redaction rules, so nothing is kept under one.
+    project, _ = load_project(shell.here(), shell.home())
+    masked = redact(text, project.config.redaction)
+    data = masked.text.encode("utf-8")
     name = f"{new_ulid(time.time_ns() // 1_000_000, os.urandom(10))}.md"
     try:
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:
@@ -39,6 +41,8 @@ def intake(values: Values) -> int:
         write_text(
             f"kept: {value['path']} ({value['bytes']} bytes)\nstart on it with: spec-kitty do - < {value['path']}"
         )
+    for rule, count in masked.counts.items():
+        write_note(f"warning: {count} masked by rule {rule}; take the secret out of the brief itself too")
     return 0
 
 

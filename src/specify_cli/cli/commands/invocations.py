@@ -1,10 +1,11 @@
-"""invocations list, show, tail, verify and reindex."""
+"""invocations list, show, tail, verify, compare and reindex."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_note, write_text
@@ -15,6 +16,9 @@ from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.store import Place
 from specify_cli.invocation.verify import ERROR, INFO, WARNING, Finding, RecordReport
+
+if TYPE_CHECKING:
+    from specify_cli.invocation.compare import Chain
 
 _FOLLOW_PAUSE = 0.2
 
@@ -136,6 +140,58 @@ def verify(values: Values) -> int:
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(_NOT_PROVEN)}")
         write_text("\n".join(lines))
     return 3 if counts[ERROR] else 0
+
+
+def compare(values: Values) -> int:
+    """Compare two runs; 1 where they differ."""
+    from specify_cli.invocation.compare import verify_replay
+
+    given = values["targets"]
+    targets = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    if targets == ["-"]:
+        one, two = _chains(shell.stdin_bytes())
+    elif len(targets) == 2:
+        project = _project()
+        one, two = (
+            invocations.run_chain(project, target, side)
+            for target, side in zip(targets, ("original", "replay"), strict=True)
+        )
+    else:
+        raise CallerError("USAGE", f"expected two records, or -, found {len(targets)}", "invocations compare A B")
+    tolerance = values["tolerance_ms"]
+    result = verify_replay(one, two, tolerance if isinstance(tolerance, int) else None)
+    if values["json"]:
+        write_json(result.as_value())
+    else:
+        lines = [f"{result.message} ({result.details.steps_compared} steps compared)"]
+        for item in result.details.mismatches:
+            place = "" if item.step is None else f" step {item.step}"
+            lines.append(
+                f"  {item.code}{place}: expected {one_line(str(item.expected))}, found {one_line(str(item.actual))}"
+            )
+        for warned in result.warnings:
+            place = "" if warned.step is None else f" step {warned.step}"
+            lines.append(f"  warning: {warned.code}{place}: {one_line(warned.message)}")
+        write_text("\n".join(lines))
+    return 0 if result.match else 1
+
+
+def _chains(data: bytes) -> tuple[Chain, Chain]:
+    from specify_cli.invocation.compare import chain_of
+    from specify_cli.invocation.foreign import ForeignError, parse_foreign
+
+    try:
+        value = parse_foreign(data)
+    except ForeignError as error:
+        value = str(error)
+    if not isinstance(value, dict) or not {"original_chain", "replay_chain"} <= value.keys():
+        found = value if isinstance(value, str) else type(value).__name__
+        raise CallerError(
+            "PAYLOAD_INVALID",
+            f'stdin: expected {{"original_chain": […], "replay_chain": […]}}, found {found}',
+            "spec-kitty invocations compare - < chains.json",
+        )
+    return chain_of(value["original_chain"], "original"), chain_of(value["replay_chain"], "replay")
 
 
 def reindex(values: Values) -> int:

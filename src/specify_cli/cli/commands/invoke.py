@@ -5,7 +5,7 @@ from __future__ import annotations
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.executor import InvocationPayload, ProfileInvocationExecutor, decide
+from specify_cli.invocation.executor import PLAIN_TERMS, InvocationPayload, ProfileInvocationExecutor, decide
 
 
 def do(values: Values) -> int:
@@ -65,6 +65,7 @@ def _invoke(values: Values, verb: str) -> int:
         profile=None if profile is None else str(profile),
         verb=verb,
         caller=shell.caller(),
+        terms=PLAIN_TERMS._replace(trail=shell.trail() and not values["no_trail"]),
     )
     if values["json"]:
         write_json(payload.as_value())

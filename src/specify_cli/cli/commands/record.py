@@ -1,0 +1,108 @@
+"""profile-invocation record and commit."""
+
+from __future__ import annotations
+
+import json
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.foreign import ForeignError, parse_foreign
+from specify_cli.invocation.recorder import Batch
+
+
+def record(values: Values) -> int:
+    """Append one event, or many as JSON lines on stdin."""
+    event, given = values["event"], values["json_payload"]
+    if event is None and given not in (None, "-"):
+        raise CallerError(
+            "USAGE",
+            "--json-payload without --event: expected the event the payload belongs to",
+            'give --event TYPE, or leave both away and send JSON lines with an "event" member on stdin',
+        )
+    if event is None:
+        events = _json_lines(shell.stdin_bytes())
+    else:
+        text = shell.stdin_bytes() if given in (None, "-") else str(given).encode("utf-8", "surrogateescape")
+        events = [(str(event), _object(text, "--json-payload"))]
+    opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
+    batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]))
+    _answer(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
+    return 0
+
+
+def commit(values: Values) -> int:
+    """Write a checkpoint."""
+    label = values["label"]
+    opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
+    batch = opened.commit(
+        str(values["invocation_id"]), None if label is None else str(label), force=bool(values["force"])
+    )
+    _answer(batch, as_json=bool(values["json"]), dry_run=False)
+    return 0
+
+
+def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
+    if as_json:
+        write_json(batch.as_value())
+    elif dry_run:
+        write_text("\n".join(json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines))
+        masked = {rule for line in batch.lines for rule in _masks(line.body)}
+        write_note(f"nothing was written; masked: {', '.join(sorted(masked)) or 'nothing'}")
+    else:
+        lines = [f"{line.seq:>6}  {one_line(str(line.body['event']))}{_detail(line.body)}" for line in batch.lines]
+        lines += [f"annex   {path}" for path in batch.annexes]
+        if batch.duplicates:
+            lines.append(f"{batch.duplicates} recorded before, not again")
+        if lines:
+            write_text("\n".join(lines))
+    for warning in batch.warnings:
+        write_note(f"warning: {warning}")
+
+
+def _masks(body: dict[str, object]) -> list[str]:
+    found = body.get("redactions")
+    return list(found) if isinstance(found, dict) else []
+
+
+def _detail(body: dict[str, object]) -> str:
+    shown = [str(body[key]) for key in ("call_id", "label", "to", "state_hash", "ref", "reason") if body.get(key)]
+    masks = _masks(body)
+    if masks:
+        shown.append(f"masked: {', '.join(masks)}")
+    return "".join(f"  {one_line(text)}" for text in shown)
+
+
+def _json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
+    events: list[tuple[str, dict[str, object]]] = []
+    for number, line in enumerate(data.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        value = _object(line, f"line {number}")
+        event = value.pop("event", None)
+        if not isinstance(event, str):
+            raise _invalid(f"line {number}", 'an "event" member with the name of an event', repr(event)[:80])
+        events.append((event, value))
+    if not events:
+        raise _invalid("stdin", 'JSON lines such as {"event":"tool_call","tool":"grep"}', "nothing")
+    return events
+
+
+def _object(data: bytes, where: str) -> dict[str, object]:
+    try:
+        value = parse_foreign(data)
+    except ForeignError as error:
+        raise _invalid(where, "JSON", str(error)) from error
+    if not isinstance(value, dict):
+        raise _invalid(where, "a JSON object", type(value).__name__)
+    return value
+
+
+def _invalid(where: str, expected: str, found: str) -> CallerError:
+    return CallerError(
+        "PAYLOAD_INVALID",
+        f"{where}: expected {expected}, found {found}",
+        "spec-kitty profile-invocation record --help shows the form",
+    )

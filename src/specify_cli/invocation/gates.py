@@ -1,0 +1,145 @@
+"""Gate rules: pure functions with a name and a digest, by which a run decides and a replay decides again.
+
+Nothing a record names is ever imported: a rule is one of these, or one that the program registered itself.
+A rule is told apart from an older one of its name by the digest of its source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from specify_cli.invocation.errors import CallerError
+
+OUTCOMES = ("pass", "fail", "warn", "skip")
+
+
+class Verdict(NamedTuple):
+    """What a rule says of its inputs: pass, fail, warn or skip, and the reason as a short code."""
+
+    outcome: str
+    reason_code: str
+
+
+Rule = Callable[[Any], Verdict]
+
+
+class GateRule(NamedTuple):
+    """A registered rule."""
+
+    name: str
+    digest: str
+    decide: Rule
+
+    def __call__(self, inputs: object) -> Verdict:
+        """Ask the rule. Raises TypeError where it does not answer with a Verdict."""
+        verdict = self.decide(inputs)
+        if not isinstance(verdict, Verdict) or verdict.outcome not in OUTCOMES or not verdict.reason_code:
+            raise TypeError(
+                f"gate rule {self.name}: expected a Verdict({', '.join(OUTCOMES)}; reason), found {verdict!r}"
+            )
+        return verdict
+
+
+class RuleRegistry:
+    """Rules by name. A name means one rule."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, GateRule] = {}
+
+    def register(self, name: str, decide: Rule) -> GateRule:
+        """Take a rule under a name. Raises ValueError where another one has it."""
+        rule = GateRule(name, source_digest(decide), decide)
+        known = self._rules.setdefault(name, rule)
+        if known.digest != rule.digest:
+            raise ValueError(f"gate rule {name!r} is registered already, with other source")
+        return rule
+
+    def rule(self, name: str) -> Callable[[Rule], Rule]:
+        """Register the decorated function under a name."""
+
+        def take(decide: Rule) -> Rule:
+            self.register(name, decide)
+            return decide
+
+        return take
+
+    def get(self, name: str) -> GateRule:
+        """The rule of a name. Raises CallerError RULE_NOT_FOUND."""
+        if name not in self._rules:
+            raise CallerError(
+                "RULE_NOT_FOUND",
+                f"no gate rule {name!r} is registered; there are {', '.join(sorted(self._rules))}",
+                'register it: @gates.RULES.rule("name") above a pure function of its inputs',
+            )
+        return self._rules[name]
+
+    def find(self, name: str) -> GateRule | None:
+        """The rule of a name, or None."""
+        return self._rules.get(name)
+
+    def copy(self) -> RuleRegistry:
+        """A registry of its own with the same rules."""
+        registry = RuleRegistry()
+        registry._rules = dict(self._rules)
+        return registry
+
+    def __iter__(self) -> Iterator[GateRule]:
+        return iter(self._rules.values())
+
+
+def source_digest(function: Callable[..., object]) -> str:
+    """SHA-256 of a function's source as written, its decorators left out; of its code where the source is gone."""
+    import inspect
+    import textwrap
+
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return hashlib.sha256(_code_text(getattr(function, "__code__", None)).encode("utf-8")).hexdigest()
+    lines = source.splitlines()
+    start = next((number for number, line in enumerate(lines) if line.startswith(("def ", "lambda", "class "))), 0)
+    return hashlib.sha256("\n".join(lines[start:]).encode("utf-8")).hexdigest()
+
+
+def _code_text(code: Any) -> str:
+    """What a code object does, as text without addresses or line numbers."""
+    if not hasattr(code, "co_code"):
+        return repr(code)
+    constants = [_code_text(item) for item in code.co_consts]
+    return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
+
+
+RULES = RuleRegistry()
+
+
+@RULES.rule("all-true")
+def all_true(inputs: Mapping[str, object]) -> Verdict:
+    """Every member of the inputs is true; the reason names the first that is not."""
+    wrong = sorted(name for name, value in inputs.items() if value is not True)
+    return Verdict("fail", f"not_true:{wrong[0]}") if wrong else Verdict("pass", "all_true")
+
+
+@RULES.rule("at-least")
+def at_least(inputs: Mapping[str, int]) -> Verdict:
+    """`found` is not below `minimum`, both whole numbers."""
+    enough = inputs["found"] >= inputs["minimum"]
+    return Verdict("pass", "enough") if enough else Verdict("fail", "below_minimum")
+
+
+@RULES.rule("at-most")
+def at_most(inputs: Mapping[str, int]) -> Verdict:
+    """`found` is not above `maximum`, both whole numbers."""
+    within = inputs["found"] <= inputs["maximum"]
+    return Verdict("pass", "within") if within else Verdict("fail", "above_maximum")
+
+
+@RULES.rule("paths-within")
+def paths_within(inputs: Mapping[str, list[str]]) -> Verdict:
+    """Every one of `paths` lies in one of the folders `allowed`, given as relative names."""
+    for path in inputs["paths"]:
+        parts = path.split("/")
+        if ".." in parts or not any(path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]):
+            return Verdict("fail", "path_outside")
+    return Verdict("pass", "paths_within")

@@ -1,0 +1,134 @@
+"""What a record may point at outside itself: evidence, artifacts of the project, commits of its repository.
+
+Each is read or asked for once, before anything is written; what cannot be pointed at is an error then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+
+from specify_cli.invocation import durable
+from specify_cli.invocation.capture import Redacted, RuleSet, redact
+from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.store import MAX_OBJECT
+
+# What would point git at another repository than the project's.
+_GIT_POINTERS = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+}
+
+
+def inside(root: str, path: str) -> str | None:
+    """The path relative to the root, or None if it lies outside once links are resolved."""
+    real, top = os.path.realpath(path), os.path.realpath(root)
+    return os.path.relpath(real, top) if real.startswith(top.rstrip("/") + "/") else None
+
+
+def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> tuple[bytes, dict[str, int]]:
+    """The evidence with its secrets masked, text or not, and how often each rule applied. Raises CallerError."""
+    data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
+    if inside(root, path) is None and not allow_outside:
+        raise CallerError(
+            "EVIDENCE_OUTSIDE",
+            f"{path} lies outside the project {root}",
+            "copy it into the project, or give --allow-outside to take it from there",
+        )
+    # Bytes that are no text survive the way through one; masks are ordinary text.
+    done = redact(data.decode("utf-8", "surrogateescape"), rules)
+    return (done.text.encode("utf-8", "surrogateescape"), done.counts) if done.counts else (data, {})
+
+
+def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
+    """The body of an `artifact_link`: the path below the root and the digest of its bytes. Raises CallerError."""
+    relative = inside(root, path)
+    data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
+    if relative is None:
+        raise CallerError(
+            "ARTIFACT_OUTSIDE",
+            f"{path} lies outside the project {root}; an artifact is a file of the project",
+            "move it into the project, or hand it over with --evidence --allow-outside",
+        )
+    return {"event": "artifact_link", **masked("ref", recordable(relative), rules), "digest": data.decode("ascii")}
+
+
+def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
+    """A text under its key, with `redactions` beside it where a rule applied."""
+    done: Redacted = redact(text, rules)
+    return {key: done.text, "redactions": done.counts} if done.counts else {key: done.text}
+
+
+def recordable(name: str) -> str:
+    """A file's name as UTF-8 text, whatever the locale took it for."""
+    try:
+        return os.fsencode(name).decode("utf-8")
+    except UnicodeError as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"the file name {name!r} is not UTF-8; a record holds text only",
+            "rename the file, then run the command again",
+        ) from error
+
+
+def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -> bytes:
+    missing = CallerError(
+        code, f"{what} {path!r} does not exist or is not a regular file", "check the path and run the command again"
+    )
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        raise missing from error
+    except (OSError, ValueError) as error:
+        raise EnvironmentFault(code, f"{what} {path!r} cannot be read: {error}", "make it readable") from error
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise missing
+        if digest_only:
+            hasher = hashlib.sha256()
+            while chunk := os.read(fd, 1 << 20):
+                hasher.update(chunk)
+            return hasher.hexdigest().encode("ascii")
+        if status.st_size > MAX_OBJECT:
+            raise CallerError(
+                "FILE_TOO_LARGE",
+                f"{what} {path!r} has {status.st_size} bytes; at most {MAX_OBJECT} are kept",
+                "link it with --artifact, which records its digest only",
+            )
+        return durable.read_all(fd)
+    finally:
+        os.close(fd)
+
+
+def known_commit(root: str, name: str) -> str:
+    """The full id of a commit git knows; git runs without any network protocol."""
+    import subprocess
+
+    unknown = CallerError(
+        "COMMIT_NOT_FOUND",
+        f"git does not know the commit {name!r} in {root}",
+        "commit first, then pass `git rev-parse HEAD`",
+    )
+    if name.startswith("-") or not name.strip() or not name.isprintable():
+        raise unknown
+    environment = {key: value for key, value in os.environ.items() if key not in _GIT_POINTERS}
+    environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
+    argv = ["git", "-C", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
+    try:
+        answer = subprocess.run(
+            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentFault("COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git") from error
+    sha = answer.stdout.strip()
+    if answer.returncode != 0 or re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
+        raise unknown
+    return sha

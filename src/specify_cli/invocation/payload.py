@@ -1,0 +1,375 @@
+"""The raw values of a run event to the body of its line (docs/format.md §4): checked, redacted, captured.
+
+Guarantees: nothing of a payload reaches a body unredacted or beyond its capture mode; what is computed
+(hashes, numbers, times) is refused when supplied; what is no JSON or cannot be redacted is left out and said to be.
+Sealing, numbering and writing are the recorder's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from specify_cli.invocation.capture import (
+    DigestKey,
+    RedactionError,
+    RuleSet,
+    keep,
+    redact,
+)
+from specify_cli.invocation.foreign import ForeignError, foreign_text
+from specify_cli.invocation.seal import MAX_INTEGER
+
+MAX_NAME = 512
+MAX_PATH = 4096
+MAX_MESSAGE = 4000
+_SUMMARY_MESSAGE = 500
+
+
+class PayloadError(ValueError):
+    """A payload that is not one of its event: `where` names the member."""
+
+    def __init__(self, where: str, expected: str, found: str) -> None:
+        super().__init__(f"{where}: expected {expected}, found {found}")
+        self.where = where
+
+
+class Field(NamedTuple):
+    """One member of a payload: how it is read, and under which capture side it falls."""
+
+    kind: str  # name · path · message · note · choice · integer · boolean · counts · names · captured · object
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    default: object = None
+    side: str = ""
+    media_type: str = "application/json"
+
+
+class Settings(NamedTuple):
+    """What a record keeps: the capture mode of each side, the redaction rules, the key of mode hash."""
+
+    capture: Mapping[str, str]
+    rules: RuleSet
+    key: DigestKey | None
+
+
+class Composed(NamedTuple):
+    """The body of one line, the objects it names, and what could not be kept of it."""
+
+    body: dict[str, object]
+    objects: tuple[bytes, ...]
+    gaps: tuple[dict[str, object], ...]
+
+    @property
+    def event(self) -> str:
+        return str(self.body["event"])
+
+    @property
+    def durable(self) -> bool:
+        """Whether the line is on stable storage before the program goes on (docs/format.md §6)."""
+        return self.event in DURABLE or (self.event == "tool_call" and self.body["side_effect"] == "external")
+
+
+_STEP = {"step": Field("name"), "ordinal": Field("integer"), "agent": Field("name")}
+_ERROR = {
+    "error_code": Field("name", required=True),
+    "message": Field("message", default="", side="tool_output"),
+}
+SEVERITIES = ("error", "warning", "info")
+FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "stage_transition": {"to": Field("name", required=True), "from": Field("name"), "agent": Field("name")},
+    "step_started": {
+        "step": Field("name", required=True),
+        "ordinal": Field("integer", default=1),
+        "step_type": Field("name", default="step"),
+        "input": Field("captured", side="tool_args"),
+        "agent": Field("name"),
+    },
+    "step_completed": {
+        "step": Field("name", required=True),
+        "ordinal": Field("integer", default=1),
+        "step_type": Field("name", default="step"),
+        "decision": Field("choice", choices=("PASS", "FAIL", "WARN", "SKIP", "PENDING"), default="PASS"),
+        "output": Field("captured", side="tool_output"),
+        "duration_ms": Field("integer"),
+        "agent": Field("name"),
+    },
+    "step_failed": {
+        "step": Field("name", required=True),
+        "ordinal": Field("integer", default=1),
+        "step_type": Field("name", default="step"),
+        **_ERROR,
+        "attempt": Field("integer", default=1),
+        "retryable": Field("boolean", default=False),
+        "duration_ms": Field("integer"),
+        "agent": Field("name"),
+    },
+    "tool_call": {
+        "call_id": Field("name"),
+        "tool": Field("name", required=True),
+        "args": Field("captured", side="tool_args"),
+        "side_effect": Field("choice", choices=("none", "idempotent", "external"), default="external"),
+        "idempotency_key": Field("name"),
+        **_STEP,
+    },
+    "tool_result": {
+        "call_id": Field("name", required=True),
+        "tool": Field("name"),
+        "status": Field("choice", choices=("ok", "error", "denied", "replayed"), default="ok"),
+        "output": Field("captured", side="tool_output"),
+        "duration_ms": Field("integer"),
+        **_STEP,
+    },
+    "patch_apply": {
+        "path": Field("path", required=True),
+        "kind": Field("choice", required=True, choices=("create", "modify", "delete")),
+        "before": Field("captured", side="tool_args", media_type="text/plain"),
+        "after": Field("captured", side="tool_args", media_type="text/plain"),
+        "diff": Field("captured", side="tool_args", media_type="text/x-diff"),
+        "ok": Field("boolean", default=True),
+        "call_id": Field("name"),
+        **_STEP,
+    },
+    "gate_decision": {
+        "gate": Field("name", required=True),
+        "rule_ref": Field("name", required=True),
+        "rule_digest": Field("name"),
+        "inputs": Field("object", side="tool_args"),
+        "outcome": Field("choice", required=True, choices=("pass", "fail", "warn", "skip")),
+        "blocking": Field("boolean", default=True),
+        "reason_code": Field("name", required=True),
+        "override": Field("name"),
+        **_STEP,
+    },
+    "model_call": {
+        "call_id": Field("name"),
+        "model": Field("name", required=True),
+        "prompt": Field("captured", side="prompt"),
+        "response": Field("captured", side="response"),
+        "tokens": Field("counts"),
+        "duration_ms": Field("integer"),
+        "ok": Field("boolean", default=True),
+        **_STEP,
+    },
+    "error": {
+        **_ERROR,
+        "severity": Field("choice", choices=SEVERITIES, default="error"),
+        **_STEP,
+    },
+    "policy_violation": {
+        "rule_id": Field("name", required=True),
+        "message": Field("note", default=""),
+        "severity": Field("choice", choices=SEVERITIES, default="error"),
+        "allowed": Field("integer"),
+        "found": Field("integer"),
+        **_STEP,
+    },
+    "capture_gap": {
+        "reason": Field("name", required=True),
+        "what": Field("name", required=True),
+        "count": Field("integer", default=1),
+        "message": Field("note", default=""),
+    },
+}
+# Written with the state of the record or the project; each has a command or call of its own.
+COMPUTED_EVENTS: Mapping[str, str] = {
+    "started": "spec-kitty do REQUEST",
+    "policy_snapshot_ref": "spec-kitty profile-invocation commit --invocation-id ID",
+    "retrieval_request": "the Python API: run.retrieve(query, k)",
+    "retrieval_response": "the Python API: run.retrieve(query, k)",
+    "checkpoint": "spec-kitty profile-invocation commit --invocation-id ID",
+    "recovered": "the next append, which writes it where it is due",
+    "resumed": "spec-kitty resume ID",
+    "completed": "spec-kitty profile-invocation complete --invocation-id ID",
+    "exported": "spec-kitty invocations export ID",
+    "replayed": "spec-kitty replay ID --record",
+}
+LINKS = ("artifact_link", "commit_link")
+RECORDABLE = (*FIELDS, *LINKS)
+DURABLE = frozenset(
+    {
+        "started",
+        "stage_transition",
+        "gate_decision",
+        "step_completed",
+        "step_failed",
+        "policy_violation",
+        "checkpoint",
+        "resumed",
+        "completed",
+    }
+)
+_COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event", "invocation_id", "dedupe"}
+_COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
+
+
+def compose_event(
+    event: str, payload: Mapping[str, object], settings: Settings, *, new_id: Callable[[], str], trace_id: str
+) -> Composed:
+    """The body of one run event from its raw payload. Raises PayloadError naming the member at fault.
+
+    `new_id` names a call that came without an id.
+    """
+    fields = FIELDS[event]
+    _refuse_foreign_members(event, fields, payload)
+    body: dict[str, object] = {"event": event}
+    objects: list[bytes] = []
+    counts: dict[str, int] = {}
+    gaps: list[dict[str, object]] = []
+    for name, field in fields.items():
+        value = payload.get(name, field.default)
+        if field.required and value in (None, ""):
+            raise PayloadError(f"{event}.{name}", f"a {field.kind}", "nothing")
+        if value is None and not (field.kind in ("captured", "object") and name in payload):
+            continue
+        try:
+            kept, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
+        except RedactionError as error:
+            gaps.append(gap("redaction_failed", f"{event}.{name}", message=str(error)))
+            continue
+        except ForeignError as error:
+            gaps.append(gap("not_json", f"{event}.{name}", message=str(error)))
+            continue
+        body.update(kept)
+        objects += blobs
+        for rule, count in masked.items():
+            counts[rule] = counts.get(rule, 0) + count
+    _complete(event, body, new_id, trace_id)
+    if counts:
+        body["redactions"] = counts
+    if any(settings.capture.get(field.side) == "full" and name in body for name, field in fields.items()):
+        body["export_safe"] = False
+    return Composed(body, tuple(objects), tuple(gaps))
+
+
+def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
+    """The body of a capture_gap: what could not be written, and why."""
+    return {"event": "capture_gap", "reason": reason, "what": what, "count": count, "message": message[:MAX_MESSAGE]}
+
+
+def without_objects(composed: Composed, reason: str) -> Composed:
+    """The event where its objects could not be stored: the digests of what was not kept stay, and a gap."""
+    body: dict[str, object] = {}
+    lost: list[str] = []
+    for name, value in composed.body.items():
+        if isinstance(value, dict) and "object" in value:
+            value = {key: item for key, item in value.items() if key != "object"} | {"truncated": True, "kept": 0}
+            lost.append(name)
+        elif name == "inputs" and composed.event == "gate_decision" and value is not None:
+            value = None
+            lost.append(name)
+        body[name] = value
+    gaps = [gap("object_not_stored", f"{composed.event}.{name}", message=reason) for name in lost]
+    return Composed(body, (), (*composed.gaps, *gaps))
+
+
+def _refuse_foreign_members(event: str, fields: Mapping[str, Field], payload: Mapping[str, object]) -> None:
+    for name in payload:
+        if name in fields:
+            continue
+        if name in _COMPUTED or name.endswith("_hash"):
+            raise PayloadError(f"{event}.{name}", "raw values only; it is computed", "a value of its own")
+        raise PayloadError(event, f"members among {', '.join(fields)}", repr(name))
+
+
+_Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
+
+
+def _read(where: str, name: str, field: Field, value: object, settings: Settings) -> _Read:
+    mode = settings.capture.get(field.side, "off") if field.side else ""
+    if field.kind == "captured":
+        return _captured(where, name, field, value, mode, settings)
+    if field.kind == "object":
+        return _object(where, name, value, mode, settings)
+    if field.kind in ("name", "path"):
+        limit = MAX_NAME if field.kind == "name" else MAX_PATH
+        text = _text(where, value)
+        if not text or len(text) > limit:
+            raise PayloadError(where, f"1 to {limit} characters", f"{len(text)}")
+        done = redact(text, settings.rules)
+        return {name: done.text}, (), done.counts
+    if field.kind == "note":
+        done = redact(_text(where, value), settings.rules)
+        return {name: done.text[:MAX_MESSAGE]}, (), done.counts
+    if field.kind == "message":
+        return _message(where, name, value, mode, settings)
+    if field.kind == "choice":
+        if value not in field.choices:
+            raise PayloadError(where, ", ".join(field.choices), repr(value))
+        return {name: value}, (), {}
+    if field.kind == "integer":
+        return {name: _integer(where, value)}, (), {}
+    if field.kind == "boolean":
+        if not isinstance(value, bool):
+            raise PayloadError(where, "true or false", repr(value))
+        return {name: value}, (), {}
+    return _counts(where, name, value)
+
+
+def _captured(where: str, name: str, field: Field, value: object, mode: str, settings: Settings) -> _Read:
+    if field.media_type != "application/json":
+        value = _text(where, value)
+    kept = keep(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+    return kept.fields, kept.objects, kept.counts
+
+
+def _object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
+    """A decision's inputs: whole as one object, for they are to be decided on again; or none."""
+    if mode in ("off", "hash"):
+        kept = keep(name, value, mode, settings.rules, settings.key)
+        return {**kept.fields, name: None}, (), kept.counts
+    try:
+        foreign = foreign_text(value, settings.rules)
+    except ForeignError as error:
+        raise PayloadError(where, "a JSON value", str(error)) from error
+    data = foreign.text.encode("utf-8")
+    return {name: hashlib.sha256(data).hexdigest()}, (data,), foreign.counts
+
+
+def _message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
+    """A text that may repeat what a tool said: kept as far as the tool's output is."""
+    text = _text(where, value)
+    if mode in ("off", "hash"):
+        kept = keep(name, text, mode, settings.rules, settings.key)
+        return kept.fields, (), kept.counts
+    done = redact(text, settings.rules)
+    limit = MAX_MESSAGE if mode == "full" else _SUMMARY_MESSAGE
+    if len(done.text) <= limit:
+        return {name: done.text}, (), done.counts
+    return {name: done.text[:limit], "truncated": True}, (), done.counts
+
+
+def _counts(where: str, name: str, value: object) -> _Read:
+    if not isinstance(value, dict):
+        raise PayloadError(where, "an object of counts", repr(value)[:80])
+    for key in value:
+        if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 64:
+            raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
+    return {name: {key: _integer(f"{where}.{key}", count) for key, count in value.items()}}, (), {}
+
+
+def _integer(where: str, value: object) -> int:
+    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
+        raise PayloadError(where, "a whole number from 0 to 2^53-1", repr(value)[:80])
+    return value
+
+
+def _text(where: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise PayloadError(where, "text", type(value).__name__)
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], trace_id: str) -> None:
+    """What a body has whether or not its payload said so."""
+    if event == "tool_call":
+        call_id = body.setdefault("call_id", new_id())
+        body.setdefault("idempotency_key", idempotency_key(trace_id, "call", str(call_id)))
+    elif event == "model_call":
+        body.setdefault("call_id", new_id())
+
+
+def idempotency_key(trace_id: str, *parts: str) -> str:
+    """What an outside system may know a call by: the same for the same place in the same run, 32 hex."""
+    return hashlib.sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

@@ -1,0 +1,548 @@
+"""Appending to an open record what an agent did: run events, checkpoints, late links.
+
+Guarantees: one batch is one write under the record's lock; objects are durable before a line names them;
+what a checkpoint needs is read before the lock is taken; what could not be kept is said by `capture_gap`.
+What goes into a line is decided by `payload`, where a run stands by `state`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from specify_cli.invocation import durable, layout, links
+from specify_cli.invocation.capture import DigestKey, narrower, redact
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.invocation.payload import (
+    COMPUTED_EVENTS,
+    FIELDS,
+    LINKS,
+    RECORDABLE,
+    Composed,
+    PayloadError,
+    Settings,
+    compose_event,
+    gap,
+    without_objects,
+)
+from specify_cli.invocation.project import CAPTURE_SIDES, Project
+from specify_cli.invocation.record import Tip, chain, refusal_after, split_lines
+from specify_cli.invocation.seal import open_line
+from specify_cli.invocation.state import StateFold
+from specify_cli.invocation.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
+from specify_cli.invocation.ulid import new_ulid, rfc3339
+
+if TYPE_CHECKING:
+    from charter.context import ContextInputs
+    from doctrine.load import ParseCache
+
+# What an answer repeats of a line that was written.
+_TOLD = ("event", "at", "call_id", "idempotency_key", "label", "to", "state_hash", "ref", "sha", "reason", "redactions")
+# A search gives every hit it found; what an agent is shown is the caller's to cut.
+SEARCH_BUDGET = 1_000_000
+MAX_K = 1000
+LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Written(NamedTuple):
+    """One line that was appended, or that a dry run would append."""
+
+    seq: int | None
+    body: Body
+
+
+class Batch(NamedTuple):
+    """What an append did. `duplicates` counts events that were recorded before under the same `dedupe`."""
+
+    invocation_id: str
+    lines: tuple[Written, ...]
+    duplicates: int
+    durable: bool
+    annexes: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/recorded.json`."""
+        return {
+            "invocation_id": self.invocation_id,
+            "recorded": sum(line.seq is not None for line in self.lines) + len(self.annexes),
+            "duplicates": self.duplicates,
+            "durable": self.durable,
+            "events": [_told(self.invocation_id, line) for line in self.lines],
+            "annexes": list(self.annexes),
+            "warnings": list(self.warnings),
+        }
+
+
+class Grounds(NamedTuple):
+    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects."""
+
+    corpus: str
+    bundle: str | None
+    policy_hash: str | None
+    error: str | None
+    inputs: ContextInputs
+
+
+class Retrieved(NamedTuple):
+    """What a search of charter and doctrine gave: hits as recorded, their texts, and why where it failed."""
+
+    hits: tuple[dict[str, Any], ...]
+    text: str
+    error: str | None
+
+
+def _told(invocation_id: str, line: Written) -> dict[str, object]:
+    if line.seq is None:
+        return {"seq": None, "uri": None, **line.body}
+    told = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
+    return {"seq": line.seq, "uri": f"inv://{invocation_id}/event/{line.seq}", **told}
+
+
+class Recorder:
+    """Appends to one record. With `follow`, it knows where the run stands after every line."""
+
+    def __init__(
+        self,
+        project: Project,
+        place: Place,
+        *,
+        cache: ParseCache | None = None,
+        follow: bool = False,
+        clock: Callable[[], int] = time.time_ns,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.project = project
+        self.place = place
+        self._cache = cache
+        self._clock = clock
+        self._entropy = entropy
+        self._records = FileRecordStore(project.root, project.config.trail)
+        self._objects = FileObjectStore(project.root, project.config.trail)
+        self._writer = self._records.writer(place)
+        self._pending: list[Body] = []
+        self._fold: StateFold | None = None
+        self._known = 0
+        self._follow = follow
+        self.last_bodies: list[Body] = []
+        self.started = self._first_line()
+        self.settings = _settings(project, self.started)
+
+    @property
+    def invocation_id(self) -> str:
+        return self.place.invocation_id
+
+    @property
+    def tombstone(self) -> bool:
+        """Whether this invocation asked that nothing of it be kept."""
+        return self.started.get("tombstone") is True
+
+    @property
+    def fold(self) -> StateFold:
+        """Where the run stands. Reads the record where it was not followed from its start."""
+        if self._fold is None:
+            self._catch_up(lambda offset: self._records.read(self.place)[offset:])
+        assert self._fold is not None
+        return self._fold
+
+    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+        """One event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
+        try:
+            if event in LINKS:
+                return self._link(event, payload)
+            if event not in FIELDS:
+                raise _not_recordable(event)
+            return compose_event(
+                event,
+                payload,
+                self.settings,
+                new_id=self._new_id,
+                trace_id=str(self.started.get("trace_id", "")),
+            )
+        except PayloadError as error:
+            raise _invalid_payload(str(error)) from error
+
+    def append(self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = ()) -> Batch:
+        """Write these events as one batch; a stage transition brings its checkpoint.
+
+        Raises InvocationError; nothing of the batch is written then.
+        """
+        if self.tombstone:
+            return self._nothing_kept(len(items))
+        grounds = self._grounds() if any(item.event == "stage_transition" for item in items) else None
+        return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items))
+
+    def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
+        """An explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED."""
+        if label is not None and LABEL.fullmatch(label) is None:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--label: expected a name such as after-review (letters, digits, '.', '_', '-'; not only digits, "
+                f"not start), found {label!r}",
+                "spec-kitty profile-invocation commit --label after-review",
+            )
+        if self.tombstone:
+            return self._nothing_kept(1)
+        shown = None if label is None else redact(label, self.settings.rules).text
+
+        def check(fold: StateFold) -> None:
+            if shown in fold.labels and not force:
+                raise CallerError(
+                    "LABEL_TAKEN",
+                    f"{self.invocation_id} has a checkpoint {shown!r} at seq {fold.labels[str(shown)]}",
+                    "choose another label, or give --force; a label then means its newest checkpoint",
+                )
+
+        manual: Body = {"event": "checkpoint", "manual": True}
+        if shown is not None:
+            manual["label"] = shown
+        return self._write([Composed(manual, (), ())], self._grounds(), dedupe=(None,), check=check)
+
+    def retrieve(self, query: str, k: int | None, *, request_id: str) -> Retrieved:
+        """Search charter and doctrine as they are now, and record question, answer and what was searched."""
+        from charter.context import assemble_context
+        from specify_cli.invocation.registry import ProfileRegistry
+        from specify_cli.invocation.seal import digest_of
+
+        if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
+            raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
+        grounds = self._grounds()
+        profiles = ProfileRegistry(self.project.root, self._cache).all()
+        about: dict[str, Any] = {
+            "profile": next((item for item in profiles if item.profile_id == self.started.get("profile_id")), None),
+            "action": str(self.started.get("action")),
+            "request": redact(query.encode("utf-8", "replace").decode("utf-8"), self.settings.rules).text,
+        }
+        plain = assemble_context(grounds.inputs, **about)
+        limit = plain.config["k"] if k is None else k
+        config = {**plain.config, "budget": SEARCH_BUDGET, "k": limit, "limit": limit}
+        plain = assemble_context(grounds.inputs, **about, config=config)
+        error = plain.error
+        hits, filters = limited(plain.hits, config), list(plain.filters_applied)
+        request: Body = {
+            "event": "retrieval_request",
+            "request_id": request_id,
+            "query": plain.query,
+            "query_hash": digest(plain.query.encode("utf-8")),
+            "config": config,
+            "corpus": grounds.corpus,
+        }
+        response: Body = {
+            "event": "retrieval_response",
+            "request_id": request_id,
+            "hits": hits,
+            "filters_applied": filters,
+            "result_hash": digest_of({"hits": hits, "filters_applied": filters}),
+        }
+        if error is not None:
+            response["error"] = error
+        reference = self._drift(grounds) if not self.tombstone else None
+        self.append_bodies([request, response] if reference is None else [reference, request, response])
+        return Retrieved(tuple(hits), plain.text, error)
+
+    def retrieved(self, request: Mapping[str, object], response: Mapping[str, object]) -> Retrieved:
+        """A search that was made before: its hits as recorded, its texts from the corpus it saw."""
+        from charter.context import assemble_context
+        from specify_cli.invocation.frozen import inputs_of_corpus
+
+        config = request.get("config")
+        recorded = response.get("hits")
+        hits = tuple(recorded) if isinstance(recorded, list) else ()
+        error = response.get("error")
+        inputs = inputs_of_corpus(self._objects, str(request.get("corpus")))
+        text = assemble_context(
+            inputs,
+            action=str(self.started.get("action")),
+            request=str(request.get("query")),
+            config=config if isinstance(config, dict) else None,
+        ).text
+        return Retrieved(hits, text, None if error is None else str(error))
+
+    def append_bodies(self, bodies: Sequence[Body]) -> Batch:
+        """Lines the runtime makes itself: retrievals, and the seam of a resumed run."""
+        if self.tombstone:
+            return self._nothing_kept(len(bodies))
+        self.last_bodies = list(bodies)
+        return self._write([Composed(dict(body), (), ()) for body in bodies], None, dedupe=(None,) * len(bodies))
+
+    def close(self) -> None:
+        """Let go of the record's file."""
+        self._writer.close()
+
+    def note_gap(self, body: Body) -> None:
+        """Say with the next line that something could not be kept."""
+        self._pending.append(body)
+
+    # --- one batch
+
+    def _write(
+        self,
+        items: Sequence[Composed],
+        grounds: Grounds | None,
+        *,
+        dedupe: Sequence[str | None],
+        check: Callable[[StateFold], None] | None = None,
+    ) -> Batch:
+        # 1. Objects first: durable before a line names them.
+        items = [self._stored(item) for item in items]
+        gaps = [body for item in items for body in item.gaps]
+        sync = any(item.durable for item in items)
+        # 2. The lines, decided and written under the record's lock.
+        at = rfc3339(self._clock() // 1_000_000)
+        lines: list[Written] = []
+        duplicates = 0
+        late: Tip | None = None
+
+        def compose(held: Held) -> list[Body]:
+            nonlocal duplicates, late
+            if held.tip.event == "completed" and all(item.event in LINKS for item in items):
+                late = held.tip
+                return []
+            for item in items:
+                refusal = refusal_after(held.tip, self.invocation_id, item.event)
+                if refusal is not None:
+                    raise _refused(refusal.code, refusal.message, self.invocation_id)
+            if self._follow or grounds is not None:
+                self._catch_up(held.read)
+            if check is not None:
+                check(self.fold)
+            known = held.read(0) if any(dedupe) else b""
+            bodies: list[Body] = []
+            for body in self._bodies(items, gaps, dedupe, known, grounds):
+                # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
+                placed = {**body, "at": at}
+                self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
+                lines.append(Written(held.tip.seq + 1 + len(bodies), placed))
+                bodies.append(placed)
+            duplicates = sum(key is not None and _dedupe_bytes(key) in known for key in dedupe)
+            return bodies
+
+        try:
+            self._writer.append(compose, at, sync=sync)
+        except BaseException as error:
+            # What the fold took was not written; it is made anew from the file.
+            self._fold, self._known = None, 0
+            if isinstance(error, FileNotFoundError):
+                raise StoredDataError(
+                    "INVOCATION_NOT_FOUND", f"{self.place.path} is gone", "spec-kitty invocations list"
+                ) from error
+            raise
+        if late is not None:
+            return self._late(items, late)
+        self._pending.clear()
+        if self._fold is not None and lines:
+            self._known = self._writer.size
+        return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
+
+    def _bodies(
+        self,
+        items: Sequence[Composed],
+        gaps: Sequence[Body],
+        dedupe: Sequence[str | None],
+        known: bytes,
+        grounds: Grounds | None,
+    ) -> Iterator[Body]:
+        """The bodies of a batch one after another; each sees the state the one before it left."""
+        yield from self._pending
+        for item, key in zip(items, dedupe, strict=True):
+            if key is not None and _dedupe_bytes(key) in known:
+                continue
+            body = item.body if key is None else {**item.body, "dedupe": key}
+            if item.event == "checkpoint":
+                assert grounds is not None
+                yield from self._checkpoint(body, grounds)
+                continue
+            if item.event == "stage_transition":
+                body = {**body, "from": body.get("from", self.fold.stage)}
+                yield body
+                assert grounds is not None
+                yield from self._checkpoint({"event": "checkpoint", "manual": False}, grounds)
+                continue
+            yield body
+        yield from gaps
+
+    def _checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
+        """A checkpoint, and before it a reference to the policy where that has changed since the last one."""
+        reference = self._drift(grounds)
+        if reference is not None:
+            yield reference
+        yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
+
+    def _drift(self, grounds: Grounds) -> Body | None:
+        """The reference to a policy that is another than that of the last reference."""
+        before = self.fold.policy
+        was, now = before.get("policy_hash"), grounds.policy_hash
+        if was == now and (was is not None or before.get("bundle_hash") == grounds.bundle):
+            return None
+        reference: Body = {
+            "event": "policy_snapshot_ref",
+            "bundle": grounds.bundle,
+            "bundle_hash": grounds.bundle,
+            "policy_hash": grounds.policy_hash,
+            "replaces": was if was is not None else before.get("bundle_hash"),
+            "reason": "drift",
+        }
+        return reference if grounds.error is None else {**reference, "error": grounds.error}
+
+    def _stored(self, item: Composed) -> Composed:
+        if not item.objects:
+            return item
+        try:
+            self._objects.put((), item.objects)
+            return item
+        except EnvironmentFault as error:
+            return without_objects(item, error.message)
+
+    def _grounds(self) -> Grounds:
+        """Read the charter as it is now and store what a replay as of this point needs."""
+        from charter.context import load_inputs
+        from specify_cli.invocation.seal import digest_of
+        from specify_cli.invocation.snapshot import corpus_object
+
+        inputs = load_inputs(self.project.root, self._cache, settings=self.project.config.document)
+        corpus = corpus_object(
+            shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
+        )
+        self._objects.put((*inputs.blobs.values(), inputs.bundle.data), (corpus,))
+        bundle = None if inputs.policy_bytes is None else digest(inputs.policy_bytes)
+        policy = digest_of(inputs.policy_document) if inputs.policy_state == "present" else None
+        return Grounds(digest(corpus), bundle, policy, inputs.policy_error, inputs)
+
+    def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:
+        """Links to a closed record: one annex file each, chained to its last line."""
+        at = rfc3339(self._clock() // 1_000_000)
+        paths: list[str] = []
+        for item in items:
+            line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at}])
+            paths.append(self._records.annex(self.invocation_id, self._new_id(), line))
+        return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
+
+    def _link(self, event: str, payload: Mapping[str, object]) -> Composed:
+        key = "path" if event == "artifact_link" else "commit"
+        value = payload.get(key)
+        if not isinstance(value, str) or set(payload) != {key}:
+            raise PayloadError(event, f'{{"{key}": text}}', repr(sorted(payload))[:80])
+        if event == "artifact_link":
+            return Composed(links.artifact_link(self.project.root, value, self.settings.rules), (), ())
+        return Composed({"event": event, "sha": links.known_commit(self.project.root, value)}, (), ())
+
+    def _nothing_kept(self, count: int) -> Batch:
+        warning = f"{self.invocation_id} was begun with the trail off: {count} event{'s' * (count != 1)} not kept"
+        return Batch(self.invocation_id, (), 0, False, (), (warning,))
+
+    # --- following the run
+
+    def _catch_up(self, read: Callable[[int], bytes]) -> None:
+        """Fold the lines that were written since the last look, by whoever."""
+        if self._fold is None:
+            self._fold, self._known = StateFold(), 0
+        data = read(self._known)
+        for _, raw in split_lines(data):
+            line = open_line(raw)
+            if line.fields is not None and not line.problems:
+                self._fold.apply(line.fields)
+        self._known += data.rfind(b"\n") + 1
+
+    def _apply(self, fields: Mapping[str, object]) -> None:
+        if self._fold is not None:
+            self._fold.apply(fields)
+
+    def _first_line(self) -> Mapping[str, object]:
+        line = open_line(self._records.head(self.place))
+        if line.fields is None or line.problems or line.fields.get("event") != "started":
+            code = "RECORD_UNSEALED" if line.problems == ("UNSEALED_LINE",) else "RECORD_DAMAGED"
+            message = f"{self.place.path} cannot be continued: its first line is no sealed started line"
+            raise _refused(code, message, self.invocation_id)
+        return line.fields
+
+    def _new_id(self) -> str:
+        return new_ulid(self._clock() // 1_000_000, self._entropy(10))
+
+
+def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The hits a search gives: the best `limit` of them, charter sections counted like any other."""
+    return list(hits)[: config.get("limit", len(hits))]
+
+
+def _settings(project: Project, started: Mapping[str, object]) -> Settings:
+    """The capture modes of a record: as it began, narrower where the config states so now."""
+    recorded = started.get("capture")
+    modes = dict(recorded) if isinstance(recorded, dict) else {}
+    config = project.config
+    sides = [side for group in CAPTURE_SIDES.values() for side in group]
+    capture = {side: str(modes.get(side, "off")) for side in sides}
+    for side, ceiling in config.capture_ceiling.items():
+        capture[side] = narrower(capture[side], ceiling)
+    key = digest_key(project) if "hash" in capture.values() else None
+    return Settings(capture, config.redaction, key)
+
+
+def digest_key(project: Project) -> DigestKey | None:
+    """The key of this clone for capture mode hash, made on first need; None where none can be kept."""
+    folders = [f"{project.git_dir}/kittify"] if project.git_dir is not None else []
+    for folder in (*folders, f"{project.root}/{layout.LOCAL}"):
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            return _key_in(fd)
+        except (OSError, InvocationError):
+            continue
+        finally:
+            os.close(fd)
+    return None
+
+
+def _key_in(folder_fd: int) -> DigestKey | None:
+    name = "capture.key"
+    for _ in range(2):
+        try:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+        except FileNotFoundError:
+            try:
+                durable.create_exclusive(folder_fd, name, os.urandom(32), durable.PRIVATE)
+            except FileExistsError:
+                pass
+            continue
+        try:
+            secret = durable.read_all(fd)
+        finally:
+            os.close(fd)
+        return DigestKey(digest(b"spec-kitty capture key\0" + secret)[:16], secret) if len(secret) >= 16 else None
+    return None
+
+
+def _dedupe_bytes(key: str) -> bytes:
+    return b'"dedupe":"%b"' % key.encode("ascii")
+
+
+def _refused(code: str, message: str, invocation_id: str) -> InvocationError:
+    if code == "ALREADY_COMPLETED":
+        return CallerError(code, message, 'begin another invocation: spec-kitty do "REQUEST"')
+    return StoredDataError(code, message, f"spec-kitty invocations verify {invocation_id}")
+
+
+def _not_recordable(event: str) -> CallerError:
+    instead = COMPUTED_EVENTS.get(event)
+    if instead is None:
+        return CallerError(
+            "PAYLOAD_INVALID",
+            f"event: expected one of {', '.join(RECORDABLE)}, found {event!r}",
+            "spec-kitty schema event",
+        )
+    return CallerError("PAYLOAD_INVALID", f"{event} is not recorded by hand", f"it is written by {instead}")
+
+
+def _invalid_payload(message: str) -> CallerError:
+    return CallerError("PAYLOAD_INVALID", message, "spec-kitty profile-invocation record --help lists the members")
+
+
+def lost_events(items: Sequence[Composed], error: EnvironmentFault) -> Body:
+    """The gap that stands for events the file system refused."""
+    kinds = ", ".join(sorted({item.event for item in items}))
+    return gap("write_failed", kinds, count=len(items), message=error.message)

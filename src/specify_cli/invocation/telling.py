@@ -1,0 +1,292 @@
+"""What a name tells of the value beside it, and whether that value is a secret or only stands where one would.
+
+A name is read word by word (`DB_PASSWORD`, `clientSecret`, `x-api-key`); the words that make it harmless come last
+(`token_count`, `secret_name`). A value is judged by how it stands: quoted, as in a .env file, alone on a line, or in
+the middle of code and prose, where an ordinary word proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_NEUTRAL = frozenset(
+    """
+    name names id ids type types url urls uri path file filename dir count counts length len size limit budget usage
+    expiry expires expiration ttl policy field label hint prompt reset regex pattern format hash hashed digest
+    algorithm version index position offset error manager provider service class required enabled valid strength min
+    max page input column header ref arn text title description message placeholder kind mode
+    """.split()  # noqa: SIM905
+)
+_KEYS = (
+    *(
+        "apikey",
+        "appkey",
+        "accesskey",
+        "secretkey",
+        "privatekey",
+        "authkey",
+        "encryptionkey",
+        "signingkey",
+        "masterkey",
+    ),
+    *("accountkey", "sharedkey", "servicekey", "subscriptionkey", "storagekey", "deploykey", "licensekey"),
+)
+_PLACEHOLDERS = frozenset(
+    """
+    password passwd pass pwd passphrase passcode secret secrets token tokens key keys auth credential credentials
+    string str strings text bytes byte none null nil true false undefined required optional hidden input value
+    values empty any object bool boolean int integer number char varchar changeme change-me change_me changeit
+    change-it replaceme replace-me replace_me todo tbd fixme xxx foo bar baz test testing example sample dummy fake
+    mock placeholder redacted masked removed omitted unset default unknown yes no on off the your basic bearer
+    digest negotiate secretstr anystr optional[str] list dict self user username base64 md5 sha1 sha256 sha512 utf8
+    utf-8 bcrypt argon2 scrypt and or not a an is was be to in for with of from invalid missing failed incorrect
+    expired wrong rejected accepted
+    """.split()  # noqa: SIM905
+)
+_STAND_IN = (
+    "your",
+    "placeholder",
+    "changeme",
+    "change-me",
+    "change_me",
+    "redacted",
+    "replace",
+    "example",
+    "dummy",
+)
+_POINTERS = ("/", "./", "../", "~/", "http://", "https://", "file:", "arn:", "vault:", "op://", "ref+", "projects/")
+_TELLING_PARTS = ("pass", "secret", "token", "credential", "key")
+_SCHEMES = frozenset(("bearer", "basic", "token", "apikey", "key", "negotiate", "bot"))
+_SEPARATORS = str.maketrans(dict.fromkeys("-_./:+=~@#!$%^&*,;|?", " "))
+
+_PATTERNS: dict[str, re.Pattern[str]] = {}
+
+
+def vocabulary() -> tuple[object, ...]:
+    """The words this module judges by, for the digest of a rule set."""
+    return (sorted(_NEUTRAL), sorted(_PLACEHOLDERS), _KEYS, _STAND_IN, _POINTERS, _TELLING_PARTS, sorted(_SCHEMES))
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, compiled when it is needed for the first time."""
+    found = _PATTERNS.get(pattern)
+    if found is None:
+        found = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
+    return found
+
+
+def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+    """Where masks of these rules stand."""
+    found = []
+    at = text.find("⟦")
+    while at >= 0:
+        end = text.find("⟧", at, at + 66)
+        if end > 0 and text[at + 1 : end] in ids:
+            found.append((at, end + 1))
+            at = text.find("⟦", end)
+        else:
+            at = text.find("⟦", at + 1)
+    return found
+
+
+def holds_mask(value: str, ids: frozenset[str]) -> bool:
+    if "⟦" not in value:
+        return False
+    cut = value[value.rfind("⟦") + 1 :]
+    return bool(masks_in(value, ids)) or ("⟧" not in cut and any(one.startswith(cut) for one in ids))
+
+
+@lru_cache(maxsize=4096)
+def kind_of_name(name: str) -> str:
+    """What a name promises: "password", "token", "key", "session", "connection", or nothing."""
+    words: list[str] = []
+    word = ""
+    previous = ""
+    for char in name[-96:]:
+        if not char.isalnum():
+            words.append(word)
+            word = ""
+        elif char.isupper() and previous.islower():
+            words.append(word)
+            word = char
+        else:
+            word += char
+        previous = char
+    words = [w for w in (w.lower().rstrip("0123456789") for w in (*words, word)) if w]
+    if not words:
+        return ""
+    last = words[-1]
+    pair = "".join(words[-2:])
+    if pair in ("sessionid", "sessid") or last in (
+        "sessionid",
+        "sessid",
+        "phpsessid",
+        "jsessionid",
+        "sid",
+        "sessiontoken",
+    ):
+        return "session"
+    if last in _NEUTRAL:
+        return ""
+    if "".join(words[-3:]).endswith(("secretkey", "secretaccesskey")):
+        return "password"
+    if last == "pw" or last.endswith(("password", "passwd", "passphrase", "passcode", "pwd", "secret", "passwort")):
+        return "password"
+    if pair.endswith(_KEYS) or pair == "xapikey" or last.endswith("token") or pair in ("accesskeysecret",):
+        return "token"
+    if last in (
+        "credential",
+        "credentials",
+        "creds",
+        "auth",
+        "authorization",
+        "jwt",
+        "pass",
+        "bearer",
+        "secrets",
+        "passwords",
+    ):
+        return "password" if last == "pass" and name == name.upper() and len(words) > 1 else "token"
+    if pair.endswith(("connectionstring", "connstring", "connstr")):
+        return "connection"
+    if last in ("cookie", "cookies"):
+        return "session"
+    return (
+        "key"
+        if last == "key" and len(words) > 1 and words[-2] not in ("public", "primary", "foreign", "cache", "sort")
+        else ""
+    )
+
+
+def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
+    value = value.strip()
+    if len(value) < 3 or holds_mask(value, ids) or stands_in(value):
+        return False
+    if kind == "connection":
+        low = value.lower()
+        return len(value) >= 12 and (
+            any(part in low for part in ("password", "pwd=", "key=", "secret", "token="))
+            or ("://" in value and "@" in value)
+        )
+    if kind == "key":
+        return _is_strong(value)
+    if kind == "session":
+        return len(value) >= 12 and is_random(value) and not _is_own_id(value)
+    bare = style not in ("quoted", "called")
+    if bare and _is_code(value):
+        return style == "env" and any(len(part) >= 20 and is_random(part) for part in value.split("."))
+    if kind == "token" and " " in value:  # a scheme, then what it carries
+        scheme, _, carried = value.partition(" ")
+        return scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
+    if kind == "token" or style == "called":
+        return is_random(value) or (style == "env" and len(value) >= 12 and not value.isalpha() and "/" not in value)
+    return _is_password(value, style)
+
+
+def is_credential(text: str, ids: frozenset[str]) -> bool:
+    if holds_mask(text, ids) or stands_in(text):
+        return False
+    return (
+        len(text) >= 20
+        or any(c.isdigit() for c in text)
+        or (text.lower() != text and text.upper() != text and text[1:] != text[1:].lower())
+    )
+
+
+def _is_password(value: str, style: str) -> bool:
+    if value.startswith(_POINTERS) and not (style == "env" and value[0] != "/"):
+        return is_random(value)
+    if style == "quoted":
+        if " " not in value:
+            return True
+        low = value.lower()
+        return (
+            value.count(" ") < 8
+            and not any(part in low for part in _TELLING_PARTS)
+            and not value.endswith((".", ":", "?"))
+        )
+    if style in ("env", "joined", "flag"):
+        return not (style == "flag" and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha())))
+    lettered = any(c.isalpha() for c in value)
+    counted = any(c.isdigit() for c in value)
+    if style == "line":
+        return (lettered and counted) or (value.islower() and len(value) >= 4) or not value.replace("_", "").isalnum()
+    marked = any(c in "!@#$%^&*" for c in value)
+    if style == "prose":
+        return len(value) >= 6 and lettered and (counted or marked) and not any(c in "-_.(/" for c in value)
+    return len(value) >= 6 and lettered and (counted or marked) and "_" not in value and "." not in value
+
+
+def stands_in(value: str) -> bool:
+    """The value is no secret but says where one would stand, or names where one is kept."""
+    low = value.lower().strip("\"'`")
+    if low in _PLACEHOLDERS or not low.strip("*x.-_…•?#0 ") or ("xxxx" in low and 2 * low.count("x") >= len(low)):
+        return True
+    first, last = value[0], value[-1]
+    if first == "$" and (value[1:2] in ("{", "(") or value[1:].replace("_", "").isalnum()):
+        return True
+    if (first, last) in (("<", ">"), ("{", "}"), ("[", "]"), ("%", "%"), ("(", ")")) or value.startswith(
+        ("{{", "${{", "#{", "@Microsoft")
+    ):
+        return True
+    if low in ("%s", "%r", "%d", "{}", "%v") or value.startswith(
+        ("%(", "<%", "!Ref", "!Sub", "!secret", "!vault", "data.", "var.")
+    ):
+        return True
+    if len(value) <= 64 and kind_of_name(value) and not any(c.isdigit() for c in value):
+        return True
+    return len(value) < 32 and any(part in low for part in _STAND_IN) and not is_random(value)
+
+
+def _is_code(value: str) -> bool:
+    """An expression rather than a value: a call, an index, an attribute."""
+    return bool(
+        compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)").match(value)
+    ) and (any(c in value for c in "([{") or "." in value or "->" in value or "::" in value)
+
+
+def is_random(value: str) -> bool:
+    """The value looks drawn, not written: some stretch of it mixes letters and digits, or cases, as no word does."""
+    if len(value) < 8 or " " in value:
+        return False
+    value = value[:128]
+    if any(c in "!@#$%^&*" for c in value) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+        return "://" not in value and not value.startswith(("@", "#", "&", "*"))
+    mixed = 0
+    for part in value.translate(_SEPARATORS).split():
+        if len(part) < 6 or not part.isascii() or not part.isalnum():
+            continue
+        digits = sum(c.isdigit() for c in part)
+        turns = sum(a.isdigit() != b.isdigit() for a, b in zip(part, part[1:], strict=False))  # noqa: RUF007
+        if digits and len(part) >= 8 and (turns >= 2 or (turns == 1 and digits >= 4)):
+            return True
+        if digits and turns >= 2:
+            mixed += 1
+        if len(part) >= 16:
+            upper = sum(c.isupper() for c in part)
+            if (0.1 if digits else 0.25) <= upper / len(part) <= 0.75 and (not digits or upper >= 3):
+                return True
+    return mixed >= 2 or (len(value) >= 20 and value.isdigit())
+
+
+def _is_strong(value: str) -> bool:
+    """Random enough to be a secret beside a name that says no more than "key"."""
+    return (
+        len(value) >= 20
+        and len(set(value)) >= 10
+        and any(c.isupper() for c in value)
+        and any(c.islower() for c in value)
+        and any(c.isdigit() for c in value)
+        and value.rstrip("=").replace("+", "a").replace("/", "a").replace("-", "a").replace("_", "a").isalnum()
+        and is_random(value)
+        and not _is_own_id(value)
+    )
+
+
+def _is_own_id(value: str) -> bool:
+    """A UUID, a ULID, or a digest in hex."""
+    plain = value.replace("-", "")
+    if all(c in "0123456789abcdefABCDEF" for c in plain):
+        return True
+    return len(value) == 26 and value.isupper() and value.isalnum()

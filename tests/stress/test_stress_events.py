@@ -1,0 +1,146 @@
+"""Run events under kill -9 and under many writers; a part by default, all of it in `make stress`."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.invocations import verify_all
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.record import split_lines
+from specify_cli.invocation.runtime import Run, open_invocation
+
+FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
+REPORT: list[str] = []
+EVENTS = 500
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _report() -> object:
+    yield
+    if FULL:
+        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
+
+
+def forked(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child that runs `work` with the writing end of a pipe; (pid, reading end)."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    try:
+        os.close(reading)
+        work(writing)
+    finally:
+        os._exit(0)
+
+
+def drained(reading: int) -> list[str]:
+    with os.fdopen(reading, "rb") as file:
+        return [line.decode() for line in file.read().split(b"\n")[:-1]]
+
+
+def numbers(root: Path, invocation_id: str) -> list[str]:
+    """The marks the program left, in the order of the record."""
+    (path,) = (root / layout.RECORDS).glob(f"*{invocation_id}.jsonl")
+    found = (json.loads(raw) for _, raw in split_lines(path.read_bytes()))
+    return [str(line["error_code"]) for line in found if line["event"] == "error"]
+
+
+def act(run: Run, number: int) -> None:
+    """One of the things a run does, leaving its number as a mark."""
+    kind = number % 5
+    if kind == 0:
+        run.step(f"s{number}", lambda: run.error(f"E{number}"))
+    elif kind == 1:
+        with run.tool("t", {"n": number}, side_effect="external" if number % 2 else "none"):
+            run.error(f"E{number}")
+    elif kind == 2:
+        run.model_call("m", "p" * 50, "r" * 50)
+        run.error(f"E{number}")
+    elif kind == 3 and number % 50 == 3:
+        run.commit()
+        run.error(f"E{number}")
+    else:
+        run.error(f"E{number}", "m" * 2000)
+
+
+def test_kill_9_at_any_point_of_a_long_run_loses_nothing_that_was_answered(chartered: Path) -> None:
+    """500 events; every one whose call returned is there, the next append works, the record verifies."""
+    rng = random.Random(7)
+    kills = 400 if FULL else 12
+    answered = 0
+    hit = 0
+    for _ in range(kills):
+
+        def work(pipe: int) -> None:
+            run = open_invocation(chartered, "implement WP03")
+            os.write(pipe, f"{run.invocation_id}\n".encode())
+            for number in range(EVENTS // 2):
+                act(run, number)
+                os.write(pipe, f"E{number}\n".encode())
+
+        pid, reading = forked(work)
+        head = b""
+        while not head.endswith(b"\n"):
+            head += os.read(reading, 1)
+        time.sleep(rng.random() * 0.25)
+        os.kill(pid, signal.SIGKILL)
+        told = drained(reading)
+        os.waitpid(pid, 0)
+        invocation_id = head.decode().strip()
+        found = numbers(chartered, invocation_id)
+        assert found[: len(told)] == told
+        hit += len(told) < EVENTS // 2
+        answered += len(told)
+        ProfileInvocationExecutor(chartered).record(invocation_id, [("error", {"error_code": "NEXT"})])
+        assert numbers(chartered, invocation_id)[-1] == "NEXT"
+    project, _ = load_project(str(chartered))
+    errors = [item for report in verify_all(project) for item in report.findings if item.severity == "error"]
+    assert errors == []
+    assert hit > kills // 4
+    REPORT.append(
+        f"kill -9 in a run of {EVENTS} events: {kills} kills, {hit} in the middle, {answered} answers, 0 lost"
+    )
+
+
+def test_many_processes_append_to_one_record_and_none_is_lost_doubled_or_out_of_order(chartered: Path) -> None:
+    """200 concurrent appends by 20 processes form one unbroken chain that keeps each process's order."""
+    processes, each = 20, 200 if FULL else 10
+    opened = ProfileInvocationExecutor(chartered)
+    invocation_id = opened.invoke("implement WP03").invocation_id
+
+    def worker(name: int) -> Callable[[int], None]:
+        def work(pipe: int) -> None:
+            mine = ProfileInvocationExecutor(chartered)
+            for number in range(each):
+                mine.record(invocation_id, [("error", {"error_code": f"P{name}-{number}"})])
+                os.write(pipe, f"P{name}-{number}\n".encode())
+
+        return work
+
+    children = [forked(worker(name)) for name in range(processes)]
+    told = [drained(reading) for _, reading in children]
+    for pid, _ in children:
+        os.waitpid(pid, 0)
+
+    found = numbers(chartered, invocation_id)
+    wanted: list[list[Any]] = [[f"P{name}-{number}" for number in range(each)] for name in range(processes)]
+    assert told == wanted
+    assert sorted(found) == sorted(mark for marks in wanted for mark in marks)
+    assert [[mark for mark in found if mark.startswith(f"P{name}-")] for name in range(processes)] == wanted
+    project, _ = load_project(str(chartered))
+    assert [item for report in verify_all(project) for item in report.findings] == []
+    REPORT.append(f"{processes} processes x {each} appends to one record: 0 lost, 0 doubled, order kept")
