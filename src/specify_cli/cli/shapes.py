@@ -332,6 +332,89 @@ class Recorded(_Shape):
     warnings: list[str]
 
 
+class Usage(_Shape):
+    """What a run has spent."""
+
+    steps: int
+    tool_calls: int
+    tokens: int
+
+
+class StepPlace(_Shape):
+    """A step and which time it is."""
+
+    step: str
+    ordinal: int
+
+
+class StepEnd(StepPlace):
+    """A step that ended."""
+
+    decision: str
+    output_hash: str | None
+    seq: int
+
+
+class StateOfRun(_Shape):
+    """Where a run stands."""
+
+    seq: int
+    status: Literal["none", "open", "closed"]
+    outcome: str | None
+    stage: str | None
+    current_step: StepPlace | None
+    completed_steps: list[StepEnd]
+    failed_steps: list[StepPlace]
+    open_steps: list[StepPlace]
+    open_calls: list[str]
+    usage: Usage
+    last_output_hash: str | None
+    stopped: bool
+
+
+class State(StateOfRun):
+    """Printed by invocations state."""
+
+    state_hash: str
+
+
+class CallInDoubt(_Shape):
+    """A call that began and has no result."""
+
+    call_id: str
+    tool: str
+    step: str | None
+    side_effect: str
+    safe_again: bool
+
+
+class ResumePlan(_Shape):
+    """Printed by resume without a program."""
+
+    invocation_id: str
+    resumable: bool
+    first_incomplete: StepPlace | None
+    in_doubt: list[CallInDoubt]
+    changed: list[str]
+    unchecked: list[str]
+    state: StateOfRun
+
+
+class Resumption(_Shape):
+    """Printed by resume with a program."""
+
+    invocation_id: str
+    resumed: bool
+
+
+class Reexecution(_Shape):
+    """Printed by reexecute."""
+
+    original_invocation_id: str
+    reexecution_invocation_id: str
+    comparison: Comparison
+
+
 class Initialised(_Shape):
     """Printed by init."""
 
@@ -401,6 +484,10 @@ SHAPES: dict[str, type[BaseModel]] = {
     "charter-lint": CharterLint,
     "recorded": Recorded,
     "comparison": Comparison,
+    "execution-state": State,
+    "resume-plan": ResumePlan,
+    "resumption": Resumption,
+    "reexecution": Reexecution,
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,

@@ -259,6 +259,16 @@ def read_lines(fd: int) -> Iterator[bytes]:
             yield raw
 
 
+def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
+    """The lines of a record with their LF, one at a time. Raises StoredDataError."""
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+    try:
+        yield from read_lines(fd)
+    finally:
+        os.close(fd)
+
+
 def verify_place(project: Project, place: Place, others: Iterable[Place] | None = None) -> RecordReport:
     """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
 

@@ -20,13 +20,13 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
 from specify_cli.invocation.history import History, RecordedCall, changed_members, signature
 from specify_cli.invocation.index import Index
-from specify_cli.invocation.invocations import verify_place
+from specify_cli.invocation.invocations import read_record_lines, verify_place
 from specify_cli.invocation.project import Project, load_project
 from specify_cli.invocation.record import Record, fold
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.runtime import Past, Run
-from specify_cli.invocation.seal import digest_of
+from specify_cli.invocation.seal import bulk_codec, digest_of, open_line
 from specify_cli.invocation.state import ExecutionState, StateFold
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore
 from specify_cli.invocation.verify import OF_THE_LINES
@@ -136,6 +136,26 @@ def run_program(
     with open_invocation(repo, request, profile, program=program_digest(program), **given) as run:
         program(run)
         return run.invocation_id
+
+
+def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
+    """The state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
+    place = Index(project.root).resolve(invocation_id)
+    codec = bulk_codec()
+    folded = StateFold()
+    for raw in read_record_lines(project.root, place):
+        line = open_line(raw.rstrip(b"\n"), codec) if raw.endswith(b"\n") else None
+        if line is not None and line.fields is not None and not line.problems:
+            folded.apply(line.fields)
+            if at is not None and folded.seq >= at:
+                break
+    if at is not None and folded.seq != at:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--at: expected a seq from 0 to {folded.seq}, found {at}",
+            f"spec-kitty invocations state {place.invocation_id} --at {folded.seq}",
+        )
+    return folded.state()
 
 
 def plan_resume(

@@ -1,0 +1,116 @@
+"""invocations state, resume and reexecute."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import resuming
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.state import ExecutionState
+
+
+def state(values: Values) -> int:
+    """Where a run stands, now or after a line."""
+    at = values["at"]
+    project, _ = shell.reading_project()
+    found = resuming.state_of(project, str(values["invocation_id"]), at if isinstance(at, int) else None)
+    if values["json"]:
+        write_json({**found.as_value(), "state_hash": found.state_hash})
+    else:
+        write_text("\n".join(_state_lines(found)))
+    return 0
+
+
+def resume(values: Values) -> int:
+    """Say what a resume would do; with a program, do it."""
+    invocation_id = str(values["invocation_id"])
+    name = values["program"]
+    if name is None:
+        plan = resuming.plan_resume(shell.here(), invocation_id, home=shell.home())
+        if values["json"]:
+            write_json(plan.as_value())
+        else:
+            write_text("\n".join(_plan_lines(plan)))
+        return 1 if plan.changed else 0
+    given = values["rerun"]
+    done = resuming.resume(
+        shell.here(),
+        invocation_id,
+        resuming.load_program(str(name)),
+        rerun=[str(item) for item in given] if isinstance(given, list) else [],
+        home=shell.home(),
+    )
+    _ended(done, as_json=bool(values["json"]))
+    return 0
+
+
+def reexecute(values: Values) -> int:
+    """Run a recorded run's program again; 1 where the comparison differs."""
+    given = values["model"]
+    models = {}
+    for item in given if isinstance(given, list) else []:
+        model, separator, function = str(item).partition("=")
+        if not separator or not model:
+            raise CallerError("USAGE", f"--model: expected NAME=module:function, found {item!r}", "--model m=mine:ask")
+        models[model] = resuming.load_program(function)
+    done = resuming.reexecute(
+        shell.here(),
+        str(values["invocation_id"]),
+        resuming.load_program(str(values["program"])),
+        allow_external=bool(values["allow_external"]),
+        tools=str(values["tools"]),
+        models=models,
+        home=shell.home(),
+        caller=shell.caller(),
+    )
+    if values["json"]:
+        write_json(done.as_value())
+    else:
+        result = done.comparison
+        lines = [f"re-executed as {done.invocation_id}: {result.message} ({result.details.steps_compared} compared)"]
+        for item in result.details.mismatches:
+            place = "" if item.step is None else f" step {item.step}"
+            found = f"expected {one_line(str(item.expected))}, found {one_line(str(item.actual))}"
+            lines.append(f"  {item.code}{place}: {found}")
+        write_text("\n".join(lines))
+    return 0 if done.comparison.match else 1
+
+
+def _ended(invocation_id: str, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"invocation_id": invocation_id, "resumed": True})
+    else:
+        write_text(f"{invocation_id} was resumed and closed\nlook at it: spec-kitty invocations show {invocation_id}")
+
+
+def _state_lines(found: ExecutionState) -> list[str]:
+    current = found.current_step
+    usage = found.usage
+    lines = [
+        f"after seq {found.seq}: {found.status}{f' as {found.outcome}' if found.outcome else ''}",
+        f"stage:      {one_line(found.stage or '—')}",
+        f"step:       {one_line(f'{current[0]} ({current[1]})') if current else '—'}",
+        f"completed:  {len(found.completed_steps)}",
+    ]
+    lines += [f"  {one_line(end.step)} ({end.ordinal})  {end.decision}" for end in found.completed_steps]
+    lines += [f"  {one_line(step)} ({ordinal})  failed" for step, ordinal in found.failed_steps]
+    lines += [f"open calls: {', '.join(map(one_line, found.open_calls)) or 'none'}"]
+    lines += [f"spent:      {usage.steps} steps, {usage.tool_calls} tool calls, {usage.tokens} tokens"]
+    return [*lines, f"state:      {found.state_hash}"]
+
+
+def _plan_lines(plan: resuming.ResumePlan) -> list[str]:
+    step = plan.first_incomplete
+    lines = _state_lines(plan.state)
+    lines += ["", f"begins at:  {one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}"]
+    for call in plan.in_doubt:
+        again = "may run again" if call.safe_again else f"runs again only with --rerun {call.call_id}"
+        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(str(call.call.get('tool')))}: {again}")
+    if plan.changed:
+        lines.append(f"EXECUTION_HASH_MISMATCH: {', '.join(plan.changed)} changed since it began")
+    else:
+        lines.append("unchanged:  everything that can be checked")
+    if plan.unchecked:
+        lines.append(f"unchecked:  {', '.join(plan.unchecked)}")
+    return [*lines, f"go on with: spec-kitty resume {plan.invocation_id} --program module:function"]
