@@ -263,6 +263,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             Param("target", "argument", "An id, an unambiguous beginning, or a file.", metavar="[ID|FILE]"),
             Param("all", "flag", "Every record of the project."),
+            Param("anchor", "option", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
             _JSON,
         ),
         ("spec-kitty invocations verify --all", "spec-kitty invocations verify 01J5"),

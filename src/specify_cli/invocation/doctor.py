@@ -16,7 +16,8 @@ from charter.state import state_problem
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.index import Index
-from specify_cli.invocation.invocations import reached_objects, verify_all
+from specify_cli.invocation.invocations import verify_all
+from specify_cli.invocation.reach import Reach
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.store import GITATTRIBUTES, FileObjectStore
 from specify_cli.invocation.ulid import millis_of
@@ -118,7 +119,7 @@ def _index(project: Project) -> Iterator[Ailment]:
 
 
 def _records(project: Project, now: int) -> Iterator[Ailment]:
-    objects = FileObjectStore(project.root)
+    reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     told: set[str] = set()
     try:
@@ -130,7 +131,7 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                 if found.code.startswith("OBJECT_"):
                     told.add(found.message)
                 yield Ailment(found.code, found.severity, found.file, found.message, _next(project, report, found))
-            reached.update(item.digest for item in reached_objects(objects, report.objects))
+            reached.update(item.digest for item in reach.of(report.objects))
             if report.sealed and report.status == "open" and report.invocation_id is not None:
                 hours = (now - millis_of(report.invocation_id)) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:

@@ -712,7 +712,8 @@ def _project(
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
-            from specify_cli.invocation.invocations import reached_objects, verify_place
+            from specify_cli.invocation.invocations import verify_place
+            from specify_cli.invocation.reach import Reach
             from specify_cli.invocation.verify import OF_THE_LINES
 
             report = verify_place(project, place)
@@ -723,7 +724,7 @@ def _project(
                     f"{place.path} is not published: verify finds {', '.join(sorted(set(damage)))}",
                     f"spec-kitty invocations verify {place.invocation_id}",
                 )
-            objects.publish([item.digest for item in reached_objects(objects, report.objects) if item.code is None])
+            objects.publish([item.digest for item in Reach(objects).of(report.objects) if item.code is None])
             return records.publish(place)
     return None
 

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.index import Index
-from specify_cli.invocation.project import Project
+from specify_cli.invocation.project import Project, parse_config
+from specify_cli.invocation.reach import Reach
 from specify_cli.invocation.record import Entry, Record, fold, fold_entries
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
 from specify_cli.invocation.verify import (
     Finding,
-    NamedObject,
     RecordReport,
-    bundle_entries,
     finding,
-    objects_of,
     verify_annex,
     verify_record,
 )
@@ -33,6 +31,9 @@ if TYPE_CHECKING:
     from specify_cli.invocation.compare import Chain
 
 _HEAD = 32 * 1024
+# From how many records on they are shared out among processes, and how many a process takes at a time.
+_SHARED_OUT = 400
+_PART = 100
 
 
 class Row(NamedTuple):
@@ -269,12 +270,18 @@ def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
         os.close(fd)
 
 
-def verify_place(project: Project, place: Place, others: Iterable[Place] | None = None) -> RecordReport:
+def verify_place(
+    project: Project,
+    place: Place,
+    others: Iterable[Place] | None = None,
+    reach: Reach | None = None,
+    anchors: Iterable[str] = (),
+) -> RecordReport:
     """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
 
     Who walks all records knows the `others` already; without them the index is asked.
     """
-    report = _verify_file(project.root, place)
+    report = verify_file(project.root, place, anchors)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
         return report
     if others is None:
@@ -291,7 +298,10 @@ def verify_place(project: Project, place: Place, others: Iterable[Place] | None 
         extra += wrong
         named += objects
     report = report._replace(objects=tuple(named))
-    extra += [*_object_findings(project, report), *_twin_findings(project, place, others)]
+    extra += [
+        *_object_findings(reach or Reach(FileObjectStore(project.root)), report),
+        *_twin_findings(project, place, others),
+    ]
     return report._replace(findings=(*report.findings, *extra))
 
 
@@ -338,13 +348,14 @@ def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> I
             yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
 
 
-def _verify_file(root: str, place: Place) -> RecordReport:
+def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
+    """The findings of a record's own lines."""
     try:
         with durable.folder(root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
                 ids = layout.parse_record_name(place.name)
-                return verify_record(read_lines(fd), file=place.path, name_ids=ids)
+                return verify_record(read_lines(fd), file=place.path, name_ids=ids, anchors=anchors)
             finally:
                 os.close(fd)
     except InvocationError as error:
@@ -357,70 +368,46 @@ def _unread(path: str, code: str, detail: str) -> RecordReport:
     return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
 
 
-class Reached(NamedTuple):
-    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything."""
-
-    digest: str
-    field: str
-    seq: int | None
-    offset: int
-    code: str | None
-
-
-def reached_objects(objects: FileObjectStore, named: Iterable[NamedObject]) -> Iterator[Reached]:
-    """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
-    pending = [(item.digest, item.field, item.seq, item.offset) for item in named]
-    seen: set[str] = set()
-    inside: frozenset[str] | None = frozenset()
-    while pending:
-        digest, field, seq, offset = pending.pop(0)
-        # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
-        if digest in seen or (field == "profile" and (inside is None or digest in inside)):
-            continue
-        seen.add(digest)
-        code, data = None, b""
-        try:
-            data = objects.get(digest)
-        except layout.PathError:
-            code = "OBJECT_MISSING"
-        except InvocationError as error:
-            code = "OBJECT_MISSING" if error.code == "OBJECT_MISSING" else "OBJECT_ALTERED"
-        if field == "shipped":
-            inside = bundle_entries(data) if code is None else None
-        elif code is None and field in ("snapshot", "corpus"):
-            further = objects_of(field, data)
-            code = "SNAPSHOT_INVALID" if further is None else None
-            pending += [(name, kind, seq, offset) for name, kind in further or ()]
-        yield Reached(digest, field, seq, offset, code)
-
-
-def objects_of_trail(root: str) -> set[str]:
-    """Every object the published records lead to."""
-    objects = FileObjectStore(root)
-    reached: set[str] = set()
-    for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
-        for place in places(root, [f"{layout.TRAIL}/{month}"]):
-            report = _verify_file(root, place)
-            reached.update(item.digest for item in reached_objects(objects, report.objects))
-    return reached
-
-
-def _object_findings(project: Project, report: RecordReport) -> Iterator[Finding]:
-    for item in reached_objects(FileObjectStore(project.root), report.objects):
+def _object_findings(reach: Reach, report: RecordReport) -> Iterator[Finding]:
+    for item in reach.of(report.objects):
         if item.code is not None:
             yield finding(item.code, report.file, item.seq, item.offset, f"{item.field} {item.digest}")
 
 
-def verify_all(project: Project) -> Iterator[RecordReport]:
-    """A report for every record the project's folders hold, each read once and let go."""
+def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:
+    """A report for every record the project's folders hold, in the order of their ids, each read once and let go.
+
+    More than one worker means processes of their own, where there is enough to share out.
+    """
     index = Index(project.root)
-    for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id):
-        found = [place for key in keys if (place := index.place(key)) is not None]
-        for place in found:
-            yield verify_place(project, place, found)
+    groups = [
+        [place for key in keys if (place := index.place(key)) is not None]
+        for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id)
+    ]
+    if workers > 1 and len(groups) >= _SHARED_OUT:
+        from concurrent.futures import ProcessPoolExecutor
+        from itertools import repeat
+
+        parts = [groups[at : at + _PART] for at in range(0, len(groups), _PART)]
+        with ProcessPoolExecutor(workers) as pool:
+            for reports in pool.map(_verify_groups, repeat(project.root), parts):
+                yield from reports
+        return
+    reach = Reach(FileObjectStore(project.root))
+    for group in groups:
+        for place in group:
+            yield verify_place(project, place, group, reach)
 
 
-def verify_path(path: str) -> RecordReport:
+def _verify_groups(root: str, groups: list[list[Place]]) -> list[RecordReport]:
+    """The reports of a part of the records, without the objects they name."""
+    project = Project(root, None, parse_config({}, None))
+    reach = Reach(FileObjectStore(root))
+    reports = [verify_place(project, place, group, reach) for group in groups for place in group]
+    return [report._replace(objects=()) for report in reports]
+
+
+def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
     """Seals, chain, sequence and ids of a file anywhere; the objects it names are not at hand."""
     full = os.path.abspath(path)
     place = Place(os.path.dirname(full), os.path.basename(full), "", None)
@@ -437,7 +424,8 @@ def verify_path(path: str) -> RecordReport:
     finally:
         os.close(folder_fd)
     try:
-        return verify_record(read_lines(fd), file=path, name_ids=layout.parse_record_name(place.name))
+        ids = layout.parse_record_name(place.name)
+        return verify_record(read_lines(fd), file=path, name_ids=ids, anchors=anchors)
     finally:
         os.close(fd)
 
@@ -459,7 +447,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
                 record = fold(file.read())
     else:
         place = Index(project.root).resolve(target)
-        report = _verify_file(project.root, place)
+        report = verify_file(project.root, place)
         record = fold(FileRecordStore(project.root).read(place))
     wrong = next((item for item in report.findings if item.severity == "error"), None)
     if wrong is not None or record is None:

@@ -255,7 +255,7 @@ class FileRecordStore:
         The folder's own `.gitignore` hides everything until the last object has moved, so a crash here
         exposes nothing and the next start goes on.
         """
-        from specify_cli.invocation.invocations import objects_of_trail
+        from specify_cli.invocation.reach import objects_of_trail
 
         public = objects_of_trail(self.root)
         with durable.folder(self.root, layout.OBJECTS) as objects_fd:

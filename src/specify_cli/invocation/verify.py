@@ -61,6 +61,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
     "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
+    "ANCHOR_MISMATCH": (
+        ERROR,
+        "a seal that was seen on the record is not on it",
+        "lines were cut off or rewritten: restore the record from where the anchor was taken",
+    ),
     "RESULT_WITHOUT_CALL": (INFO, "a tool result has no call before it", "nothing to do; its writer began late"),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
@@ -161,17 +166,23 @@ def verify_annex(
     return (), tuple(named_objects(fields, seq, 0))
 
 
-def verify_record(lines: Iterable[bytes], *, file: str, name_ids: tuple[str | None, str] | None) -> RecordReport:
-    """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds."""
-    walk = _Walk(file, name_ids)
+def verify_record(
+    lines: Iterable[bytes], *, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str] = ()
+) -> RecordReport:
+    """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
+
+    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still.
+    """
+    walk = _Walk(file, name_ids, anchors)
     for raw in lines:
         walk.take(raw)
     return walk.report()
 
 
 class _Walk:
-    def __init__(self, file: str, name_ids: tuple[str | None, str] | None) -> None:
+    def __init__(self, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str] = ()) -> None:
         self.file = file
+        self.anchors = list(anchors)
         self.name_ids = name_ids
         self.findings: list[Finding] = []
         self.objects: list[NamedObject] = []
@@ -205,6 +216,8 @@ class _Walk:
             return
         self.count += 1
         line = open_line(raw[:-1], self.codec)
+        if self.anchors and line.seal in self.anchors and not line.problems:
+            self.anchors.remove(line.seal)
         if (
             self.debris >= 0
             and line.fields is not None
@@ -228,6 +241,8 @@ class _Walk:
         self._flush()
         if self.offset == 0:
             self._note("EMPTY_RECORD", None, 0)
+        for anchor in self.anchors:
+            self._note("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
         status = "open" if self.closed_at is None else "closed"
         seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
         ordered = sorted(self.findings, key=lambda item: item.offset)

@@ -54,8 +54,8 @@ def agent(chartered: Path) -> Path:
 
 def begin(project: Path, home: Path, name: str, **env: str) -> str:
     done = subprocess.run(
-        [sys.executable, "agent.py", name], cwd=project, env={**environment(home), **env}, capture_output=True, text=True,
-        check=False,
+        [sys.executable, "agent.py", name], cwd=project, env={**environment(home), **env}, capture_output=True,
+        text=True, check=False,
     )  # fmt: skip
     assert done.returncode == (9 if env else 0), done.stderr
     return done.stdout.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
@@ -96,13 +97,16 @@ def verify(values: Values) -> int:
     target = _text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
+    anchors = _anchors(values["anchor"])
+    if anchors and target is None:
+        raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
     reports: Iterable[RecordReport]
     if target is None:
-        reports = invocations.verify_all(project)
+        reports = invocations.verify_all(project, workers=os.cpu_count() or 1)
     elif os.sep in target or target.endswith(".jsonl"):
-        reports = [_verify_file(project, target)]
+        reports = [_verify_file(project, target, anchors)]
     else:
-        reports = [invocations.verify_place(project, Index(project.root).resolve(target))]
+        reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
     counts = {ERROR: 0, WARNING: 0, INFO: 0}
     records = unsealed = 0
     findings: list[Finding] = []
@@ -119,6 +123,7 @@ def verify(values: Values) -> int:
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
     proven = _proven(records, unsealed)
+    unproven = _NOT_PROVEN[1:] if anchors else _NOT_PROVEN
     if values["json"]:
         write_json(
             {
@@ -127,7 +132,7 @@ def verify(values: Values) -> int:
                 "errors": counts[ERROR],
                 "warnings": counts[WARNING],
                 "proven": proven,
-                "not_proven": list(_NOT_PROVEN),
+                "not_proven": list(unproven),
                 "findings": [item.as_value() for item in findings],
                 "reports": tips,
             }
@@ -137,7 +142,7 @@ def verify(values: Values) -> int:
         verdict = "intact" if counts[ERROR] == 0 else "NOT INTACT"
         counted = [(records, "record"), (counts[ERROR], "error"), (counts[WARNING], "warning")]
         lines.append(f"{verdict}: " + ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counted))
-        lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(_NOT_PROVEN)}")
+        lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
         write_text("\n".join(lines))
     return 3 if counts[ERROR] else 0
 
@@ -219,16 +224,30 @@ def _proven(records: int, unsealed: int) -> str:
     return "seals and chain" + (f" of {records - unsealed} of {records} records" if unsealed else "")
 
 
-def _verify_file(project: Project, target: str) -> RecordReport:
+def _anchors(given: object) -> list[str]:
+    anchors = [str(item) for item in given] if isinstance(given, list) else []
+    for anchor in anchors:
+        if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--anchor: expected a seal, 64 lowercase hex digits, found {anchor!r}",
+                "take it from the tip that `spec-kitty invocations verify ID --json` prints",
+            )
+    return anchors
+
+
+def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordReport:
     full = os.path.realpath(target)
     folder = os.path.relpath(os.path.dirname(full), os.path.realpath(project.root))
     if folder in (layout.RECORDS, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
         ids = layout.parse_record_name(os.path.basename(full))
         if ids is not None and not os.path.islink(target):
-            return invocations.verify_place(project, Place(folder, os.path.basename(full), ids[1], ids[0]))
+            return invocations.verify_place(
+                project, Place(folder, os.path.basename(full), ids[1], ids[0]), anchors=anchors
+            )
     if not os.path.lexists(target):
         raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
-    return invocations.verify_path(target)
+    return invocations.verify_path(target, anchors)
 
 
 def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:

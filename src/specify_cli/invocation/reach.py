@@ -1,0 +1,99 @@
+"""Which objects a record leads to, and whether each is there and whole.
+
+Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a walk over many
+records; what belongs to one record is read and let go.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.store import FileObjectStore
+from specify_cli.invocation.verify import NamedObject, bundle_entries, objects_of
+
+_SHARED = {"snapshot", "shipped", "router_table", "policy", "bundle", "corpus", "profile", "file"}
+_REMEMBERED = 20_000
+
+
+class Reached(NamedTuple):
+    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything."""
+
+    digest: str
+    field: str
+    seq: int | None
+    offset: int
+    code: str | None
+
+
+class _Looked(NamedTuple):
+    """What looking at an object gave: its finding code, the digests inside a bundle, the objects it names."""
+
+    code: str | None
+    inside: frozenset[str] | None = frozenset()
+    further: tuple[tuple[str, str], ...] = ()
+
+
+class Reach:
+    """Follows records to their objects."""
+
+    def __init__(self, objects: FileObjectStore) -> None:
+        self._objects = objects
+        self._known: dict[tuple[str, str], _Looked] = {}
+
+    def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
+        """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
+        pending = [(item.digest, item.field, item.seq, item.offset) for item in named]
+        seen: set[str] = set()
+        inside: frozenset[str] | None = frozenset()
+        while pending:
+            digest, field, seq, offset = pending.pop(0)
+            # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
+            if digest in seen or (field == "profile" and (inside is None or digest in inside)):
+                continue
+            seen.add(digest)
+            looked = self._look(digest, field)
+            if field == "shipped":
+                inside = looked.inside
+            pending += [(name, kind, seq, offset) for name, kind in looked.further]
+            yield Reached(digest, field, seq, offset, looked.code)
+
+    def _look(self, digest: str, field: str) -> _Looked:
+        if field not in _SHARED:
+            return self._read(digest, field)
+        known = self._known.get((digest, field))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[digest, field] = self._read(digest, field)
+        return known
+
+    def _read(self, digest: str, field: str) -> _Looked:
+        try:
+            data = self._objects.get(digest)
+        except layout.PathError:
+            return _Looked("OBJECT_MISSING", None)
+        except InvocationError as error:
+            return _Looked("OBJECT_MISSING" if error.code == "OBJECT_MISSING" else "OBJECT_ALTERED", None)
+        if field == "shipped":
+            return _Looked(None, bundle_entries(data))
+        if field in ("snapshot", "corpus"):
+            further = objects_of(field, data)
+            return _Looked("SNAPSHOT_INVALID") if further is None else _Looked(None, frozenset(), further)
+        return _Looked(None)
+
+
+def objects_of_trail(root: str) -> set[str]:
+    """Every object the published records lead to."""
+    from specify_cli.invocation.invocations import verify_file
+    from specify_cli.invocation.store import places
+
+    reach = Reach(FileObjectStore(root))
+    reached: set[str] = set()
+    for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
+        for place in places(root, [f"{layout.TRAIL}/{month}"]):
+            reached.update(item.digest for item in reach.of(verify_file(root, place).objects))
+    return reached

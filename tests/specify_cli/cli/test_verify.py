@@ -1,0 +1,53 @@
+"""invocations verify: what an anchor proves, and many records shared out among processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.invocations import verify_all
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.record import chain, genesis_tip
+from specify_cli.invocation.ulid import new_ulid, rfc3339
+from support import Cli
+
+START = 1_700_000_000_000
+
+
+def test_an_anchor_shows_a_tail_that_was_cut_off(cli: Cli, chartered: Path, records: Callable[[], list[Path]]) -> None:
+    assert chartered
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    tip = cli("invocations", "verify", run, "--json").json()["reports"][0]["tip"]
+    whole = cli("invocations", "verify", run, "--anchor", tip, "--json")
+    (path,) = records()
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    unanchored = cli("invocations", "verify", run)
+    cut = cli("invocations", "verify", run, "--anchor", tip, "--json")
+
+    assert whole.code == 0 and "that no whole line was cut off an open record's end" not in whole.json()["not_proven"]
+    assert unanchored.code == 0 and "no whole line was cut off" in unanchored.out
+    assert cut.code == 3
+    assert [item["code"] for item in cut.json()["findings"]] == ["ANCHOR_MISMATCH"]
+    assert cli("invocations", "verify", str(path), "--anchor", tip).code == 3
+    assert cli("invocations", "verify", run, "--anchor", "abc", "--json").error()["error_code"] == "INVALID_VALUE"
+    assert cli("invocations", "verify", "--anchor", tip).code == 2
+
+
+def test_many_records_shared_out_among_processes_are_judged_as_by_one(project: Path) -> None:
+    folder = project / layout.RECORDS
+    folder.mkdir(parents=True)
+    for number in range(450):
+        invocation_id = new_ulid(START + number, bytes(10))
+        body = {"event": "started", "started_at": rfc3339(START + number), "profile_id": "implementer"}
+        data, _ = chain(genesis_tip(), invocation_id, [body])
+        if number % 50 == 7:
+            data = data.replace(b"implementer", b"implementor", 1)
+        (folder / layout.record_name("implementer", invocation_id)).write_bytes(data)
+    found, _ = load_project(str(project))
+    alone = list(verify_all(found))
+    shared = list(verify_all(found, workers=2))
+
+    assert [(report.file, report.findings) for report in shared] == [(report.file, report.findings) for report in alone]
+    assert sum(bool(report.findings) for report in alone) == 9
