@@ -411,6 +411,10 @@ def _actions(inputs: ContextInputs) -> list[str]:
 # --- what nothing reads
 
 
+# The sections of config.yaml there are; a project may keep others there, so only near misses are named.
+CONFIG_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
+
+
 def _settings(config: SourceFile | None) -> Iterator[Finding]:
     if config is None:
         return
@@ -419,6 +423,11 @@ def _settings(config: SourceFile | None) -> Iterator[Finding]:
         lines = locate_yaml(config.data, name=config.path)
     except YamlError:
         return
+    for key in document if isinstance(document, dict) else ():
+        near = difflib.get_close_matches(str(key), CONFIG_KEYS, 1, 0.75)
+        if key not in CONFIG_KEYS and near:
+            line, repair = lines.get((key,), 1), f"did you mean {near[0]}?"
+            yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads {key}", repair)
     governance = document.get("governance") if isinstance(document, dict) else None
     for key in governance if isinstance(governance, dict) else ():
         if key not in GOVERNANCE_KEYS:

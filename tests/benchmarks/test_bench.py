@@ -18,6 +18,8 @@ from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.record import chain, genesis_tip, split_lines
 from specify_cli.invocation.runtime import open_invocation
+from specify_cli.invocation.seal import bulk_codec, open_line
+from specify_cli.invocation.state import StateFold
 from specify_cli.invocation.store import Body, FileRecordStore, Place
 from specify_cli.invocation.ulid import new_ulid
 from specify_cli.invocation.verify import verify_record
@@ -114,6 +116,44 @@ def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tm
         f"{measured.ours:.3f} ms / {measured.reference:.3f} ms · one append by itself {one.ratio:.2f} · "
         f"{len(line)} bytes an event"
     )
+
+
+def test_rehydration_beside_parsing_and_its_cost_by_length(benchmark: Any, say: Say) -> None:
+    def record(count: int) -> list[bytes]:
+        bodies: list[Body] = [{"event": "started", "started_at": AT, "profile_id": "implementer"}]
+        for n in range(count // 2):
+            call: Body = {"event": "tool_call", "at": AT, "call_id": f"c{n}", "tool": "grep", "side_effect": "none"}
+            kept = {"head": "x" * 200, "size": 200}
+            bodies.append({**call, "args": kept, "args_hash": "a" * 64, "idempotency_key": "k" * 32})
+            result: Body = {"event": "tool_result", "at": AT, "call_id": f"c{n}", "status": "ok"}
+            bodies.append({**result, "output": {"head": "y" * 400, "size": 400}, "output_hash": "b" * 64})
+        data, _ = chain(genesis_tip(), ID, bodies)
+        return [raw for _, raw in split_lines(data)]
+
+    codec = bulk_codec()
+
+    def ours(lines: list[bytes]) -> float:
+        began = time.process_time()
+        fold = StateFold()
+        for raw in lines:
+            fold.apply(open_line(raw, codec).fields or {})
+        assert fold.state().usage.tool_calls == len(lines) // 2
+        return 1e6 * (time.process_time() - began) / len(lines)
+
+    def reference(lines: list[bytes]) -> float:
+        began = time.process_time()
+        for raw in lines:
+            json.loads(raw)
+        return 1e6 * (time.process_time() - began) / len(lines)
+
+    short, long = record(10_000), record(200_000)
+    measured = benchmark.pedantic(lambda: paired(lambda: ours(short), lambda: reference(short), 9), rounds=1)
+    grown = paired(lambda: ours(long), lambda: ours(short), 3)
+    say(
+        f"rehydrate, seals checked / json.loads alone: {measured.ratio:.2f} (at most 2.50) · {measured.ours:.1f} µs "
+        f"a line · a line of 200,000 / of 10,000: {grown.ratio:.2f}"
+    )
+    assert measured.ratio <= 2.5
 
 
 def test_run_events_beside_a_bare_write_of_the_same_bytes(benchmark: Any, chartered: Path, say: Say) -> None:

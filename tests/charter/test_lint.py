@@ -313,3 +313,11 @@ def test_no_bytes_stop_it(tmp_path_factory: pytest.TempPathFactory, files: dict[
     for item in lint_project(str(root), profile_folders=FOLDERS):
         assert item.code in CODES
         assert item.repair
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("audt", "audit"), ("redacton", "redaction"), ("trial", "trail")])
+def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wrong: str, meant: str) -> None:
+    config = f"project: {{}}\n{wrong}: committed\nanother_tool: {{}}\n"
+    found = [item for item in lint(tmp_path, {**SOUND, CONFIG: config}) if item.code == "UNKNOWN_SETTING"]
+
+    assert [(item.line, item.repair) for item in found] == [(2, f"did you mean {meant}?")]

@@ -72,7 +72,12 @@ def bodies(*, closed: bool = True) -> list[dict[str, object]]:
 
 def sound(*, closed: bool = True) -> list[bytes]:
     """The sound record as lines that keep their LF."""
-    data, _ = chain(genesis_tip(), ID, bodies(closed=closed))
+    return sealed(bodies(closed=closed))
+
+
+def sealed(events: list[dict[str, object]]) -> list[bytes]:
+    """These events as the lines of one record, each with its LF."""
+    data, _ = chain(genesis_tip(), ID, events)
     return data.splitlines(keepends=True) if data.isascii() else [line + b"\n" for line in data.split(b"\n")[:-1]]
 
 
@@ -209,6 +214,17 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     cut = mended[:90]
     again = recovered_line(ID, tip, torn + b"\n" + cut, AT.format(10))
     add("recovered-twice", [a, b, torn + b"\n", cut + b"\n", again], ("RECOVERED", 2, 4))
+    call = {"event": "tool_call", "at": AT.format(6), "call_id": "c1", "tool": "grep", "side_effect": "none"}
+    keyed: dict[str, object] = {**call, "idempotency_key": "k1"}
+    given = {"call_id": "c1", "status": "ok", "output_hash": EMPTY}
+    result: dict[str, object] = {"event": "tool_result", "at": AT.format(7), **given}
+    worked = sealed([*bodies(closed=False), keyed, result])
+    add("run-events", worked)
+    add("result-without-call", sealed([*bodies(closed=False), result]), ("RESULT_WITHOUT_CALL", 3, 3))
+    add("call-changed", [*worked[:3], worked[3].replace(b"grep", b"grap"), worked[4]], ("HASH_MISMATCH", 3, 3))
+    add("call-removed", [*worked[:3], worked[4]], ("SEQUENCE_GAP", 4, 3))
+    late = sealed([*bodies(), keyed])
+    add("run-event-after-completed", late, ("LINE_AFTER_COMPLETED", 4, 4))
     older = [
         b'{"event": "started", "invocation_id": "%b", "profile_id": "implementer", "action": "implement", '
         b'"request_text": "x", "governance_context_hash": "0123456789abcdef", '

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUFFIXES = (".agent.yaml", ".agent.yml")
-_SHIPPED_PREFIX = "agent_profiles/shipped/"
+SHIPPED_PREFIX = "agent_profiles/shipped/"
 _MEND = "mend the file, or remove it to go without this profile"
 
 
@@ -45,7 +45,7 @@ class AgentProfileRepository:
         cache = cache or ParseCache(None)
         if shipped_dir is None:
             for name, file in shipped_bundle().files.items():
-                if name.startswith(_SHIPPED_PREFIX):
+                if name.startswith(SHIPPED_PREFIX):
                     profile = parse_profile(file.document, digest=file.sha256, origin="shipped")
                     self._profiles[profile.profile_id] = profile
         else:

@@ -124,7 +124,8 @@ def _parameter(param: Param) -> inspect.Parameter:
     elif param.integer:
         declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None, min=0)
     else:
-        declared = typer.Option(param.option, help=param.help, metavar=param.metavar or None)
+        names = (param.option, param.short) if param.short else (param.option,)
+        declared = typer.Option(*names, help=param.help, metavar=param.metavar or None)
     wanted: Any = kind if default is not None else kind | None
     annotation: Any = Annotated[wanted, declared]
     return inspect.Parameter(

@@ -75,7 +75,9 @@ def write_error(error: InvocationError, as_json: bool) -> None:
 
 def _candidate(candidate: Mapping[str, object]) -> str:
     command = candidate.get("command")
-    parts = [str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name") if candidate.get(key)]
+    parts = [
+        str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name", "uri") if candidate.get(key)
+    ]
     shown = " · ".join(parts)
     reason = candidate.get("reason")
     shown = f"{shown} ({reason})" if reason else shown

@@ -105,6 +105,8 @@ def _short(value: object) -> str:
 def _context(context: object) -> list[str]:
     if not isinstance(context, dict):
         return []
+    if context.get("hash") is None:
+        return ["context   not kept: the invocation was begun with the trail off"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
     lines = [f"context   SHA-256 {context.get('hash')}"]

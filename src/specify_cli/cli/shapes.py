@@ -415,6 +415,378 @@ class Reexecution(_Shape):
     comparison: Comparison
 
 
+class WithheldLine(_Shape):
+    """A line a safe export left out."""
+
+    seq: int
+    event: str
+    why: Literal["redaction", "captured-in-full"]
+    rules: dict[str, int]
+
+
+class ExportedRecord(_Shape):
+    """A record in an export."""
+
+    invocation_id: str
+    file: str
+    lines: int
+    tip: str | None
+    status: Literal["open", "closed"]
+    withheld: list[WithheldLine]
+
+
+class WithheldObject(_Shape):
+    """An object an export left out."""
+
+    digest: str
+    why: str
+
+
+class Exported(_Shape):
+    """Printed by invocations export."""
+
+    path: str
+    safe: bool
+    sha256: str
+    size: int
+    records: list[ExportedRecord]
+    objects: int
+    withheld_objects: list[WithheldObject]
+
+
+class Imported(_Shape):
+    """Printed by invocations import."""
+
+    records: list[str]
+    present: list[str]
+    objects: int
+
+
+class ReplayFinding(_Shape):
+    """One difference between what was recorded and what came out again."""
+
+    code: Literal[
+        "HIT_MISSING",
+        "HIT_EXTRA",
+        "HIT_CHANGED",
+        "SCORE_MISMATCH",
+        "ORDER_CHANGED",
+        "EXPLAIN_MISMATCH",
+        "DECISION_MISMATCH",
+        "PATCH_MISMATCH",
+        "CONTEXT_MISMATCH",
+        "NOT_REPRODUCED",
+        "CODE_DRIFT",
+    ]
+    severity: Literal["error", "warning"]
+    seq: int | None
+    part: Literal["router", "retrieval", "context", "policy", "gate", "patch", "state"]
+    message: str
+    expected: Any
+    actual: Any
+
+
+class ReplayedInvocation(_Shape):
+    """What was replayed."""
+
+    invocation_id: str
+    request: str
+    request_chars: int
+    profile_id: str | None
+    action: str | None
+    verb: str | None
+    run_kind: str
+    parent_invocation_id: str | None
+    started_at: str | None
+    outcome: str | None
+
+
+class ReplayPoint(_Shape):
+    """A checkpoint."""
+
+    seq: int
+    label: str | None
+    corpus: str
+
+
+class ReplayNote(_Shape):
+    """What verify found that forbids no replay."""
+
+    code: str
+    severity: str
+    seq: int | None
+    message: str
+
+
+class ReplayIntegrity(_Shape):
+    """The record was verified before it was replayed."""
+
+    intact: Literal[True]
+    lines: int
+    tip: str | None
+    objects: int
+    notes: list[ReplayNote]
+
+
+class ReplayCode(_Shape):
+    """The code that decided and the code that replayed."""
+
+    recorded: dict[str, int | str | None]
+    current: dict[str, int | str | None]
+
+
+class ReplayDecision(_Shape):
+    """One field of the routing."""
+
+    field: str
+    recorded: str | None
+    replayed: str | None
+
+
+class RankedHit(_Shape):
+    """A hit on one side."""
+
+    rank: int | None
+    score: str | None
+    digest: str | None
+    explain: dict[str, str] | None
+
+
+class ReplayHit(_Shape):
+    """One artifact on both sides; null where it is not there."""
+
+    uri: str
+    recorded: RankedHit | None
+    replayed: RankedHit | None
+
+
+class BothTexts(_Shape):
+    """A value on both sides."""
+
+    recorded: str | None
+    replayed: str | None
+
+
+class BothFilters(_Shape):
+    """What policy decided, on both sides."""
+
+    recorded: list[FilterApplied] | None
+    replayed: list[FilterApplied]
+
+
+class ReplayRetrieval(_Shape):
+    """One retrieval made again."""
+
+    request_id: str
+    seq: int
+    query: str
+    corpus: BothTexts
+    match: bool
+    hits: list[ReplayHit]
+    filters_applied: BothFilters
+    context_hash: BothTexts
+    error: BothTexts
+
+
+class GateAnswer(_Shape):
+    """What a gate said."""
+
+    outcome: str | None
+    reason_code: str | None
+
+
+class ReplayGate(_Shape):
+    """One gate asked again."""
+
+    seq: int
+    gate: str
+    rule_ref: str
+    blocking: bool | None
+    override: str | None
+    status: Literal["reproduced", "differs", "not_reevaluated"]
+    reason: str
+    recorded: GateAnswer
+    replayed: GateAnswer | None
+
+
+class ReplayTool(_Shape):
+    """One tool call; `injected` where its recorded result is held whole."""
+
+    seq: int
+    call_id: str
+    tool: str
+    side_effect: str | None
+    status: str | None
+    result_seq: int | None
+    injected: bool
+    reason: str
+
+
+class ReplayPatch(_Shape):
+    """One change made again in memory."""
+
+    seq: int
+    path: str
+    kind: str
+    status: Literal["reproduced", "differs", "not_reapplied"]
+    reason: str
+    recorded: str | None
+    replayed: str | None
+
+
+class ModelGap(_Shape):
+    """Why a side of a model step is not held whole."""
+
+    side: Literal["prompt", "response"] | None
+    mode: str
+    reason: str
+
+
+class ModelStep(_Shape):
+    """One model call."""
+
+    seq: int
+    call_id: str
+    model: str
+    step: str | None
+    gaps: list[ModelGap]
+
+
+class ModelSteps(_Shape):
+    """The model calls, by whether they can be reconstructed exactly."""
+
+    reconstructable: list[ModelStep]
+    not_reconstructable: list[ModelStep]
+
+
+class NotReevaluated(_Shape):
+    """Something that was not asked again, and why."""
+
+    seq: int | None
+    what: str
+    reason: str
+
+
+class Reference(_Shape):
+    """A line or an object that is there."""
+
+    ref: str
+    what: str
+
+
+class ReplayReport(_Shape):
+    """Printed by replay; the same value as replay_report.json."""
+
+    v: Literal[1]
+    match: bool
+    verdict: str
+    invocation: ReplayedInvocation
+    as_of: ReplayPoint | None
+    compare_to: ReplayPoint | None
+    epsilon: str
+    integrity: ReplayIntegrity
+    code: ReplayCode
+    findings: list[ReplayFinding]
+    decisions: list[ReplayDecision]
+    retrievals: list[ReplayRetrieval]
+    gates: list[ReplayGate]
+    tools: list[ReplayTool]
+    patches: list[ReplayPatch]
+    model_steps: ModelSteps
+    states_refolded: int
+    not_reevaluated: list[NotReevaluated]
+    references: list[Reference]
+
+
+class ContextHashes(_Shape):
+    """The governance context then and now."""
+
+    original: str | None
+    replay: str | None
+    changed: bool
+
+
+class Entry(_Shape):
+    """An artifact on one side."""
+
+    uri: str
+    digest: str | None
+
+
+class ChangedEntry(_Shape):
+    """An artifact on both sides with other bytes."""
+
+    uri: str
+    original: str | None
+    replay: str | None
+
+
+class SelectedEntries(_Shape):
+    """The artifacts of both contexts, by uri."""
+
+    added: list[Entry]
+    removed: list[Entry]
+    changed: list[ChangedEntry]
+    common: int
+
+
+class FilterChanges(_Shape):
+    """What policy did on one side alone, by rule, uri and action."""
+
+    added: list[FilterApplied]
+    removed: list[FilterApplied]
+
+
+class ContextDiff(_Shape):
+    """What changed between two contexts."""
+
+    context_hash: ContextHashes
+    selected_entries: SelectedEntries
+    filters_applied: FilterChanges
+
+
+class Changed(_Shape):
+    """One thing that is another today."""
+
+    what: Literal[
+        "routing",
+        "code",
+        "artifact",
+        "unreadable",
+        "shipped",
+        "profile",
+        "router",
+        "facts",
+        "policy",
+        "settings",
+        "redaction",
+        "capture",
+    ]
+    name: str
+    original: str | None
+    today: str | None
+
+
+class Cause(_Shape):
+    """Why the answer differs; policy and config are listed and not applied."""
+
+    cause: Literal["code", "data", "policy", "config"]
+    applied: bool
+    message: str
+    changed: list[Changed]
+
+
+class ReplayDiff(_Shape):
+    """Printed by replay with --against current; `reason` where the child could not be written."""
+
+    original_invocation_id: str
+    replay_invocation_id: str | None
+    recorded: bool
+    reason: str | None
+    diff: ContextDiff
+    causes: list[Cause]
+
+
 class Initialised(_Shape):
     """Printed by init."""
 
@@ -488,6 +860,10 @@ SHAPES: dict[str, type[BaseModel]] = {
     "resume-plan": ResumePlan,
     "resumption": Resumption,
     "reexecution": Reexecution,
+    "exported": Exported,
+    "imported": Imported,
+    "replay-report": ReplayReport,
+    "replay-diff": ReplayDiff,
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,

@@ -22,6 +22,7 @@ class Param(NamedTuple):
     required: bool = False
     choices: tuple[str, ...] = ()
     metavar: str = ""
+    short: str = ""
 
     @property
     def option(self) -> str:
@@ -297,6 +298,29 @@ COMMANDS: tuple[Command, ...] = (
         _READ,
     ),
     Command(
+        ("invocations", "export"),
+        f"{_MODULE}.export:export",
+        "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
+        (
+            Param(
+                "ids", "argument", "Full ids or unambiguous beginnings.", multiple=True, required=True, metavar="ID…"
+            ),
+            Param("output", "option", "The new file.", required=True, metavar="FILE", short="-o"),
+            Param("safe", "flag", "Withhold what redaction would change and what was captured in full; it is listed."),
+            _JSON,
+        ),
+        ("spec-kitty invocations export 01J5 -o run.tar", "spec-kitty invocations export 01J5 01J6 --safe -o runs.tar"),
+        "0 written · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("invocations", "import"),
+        f"{_MODULE}.export:import_",
+        "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
+        (Param("file", "argument", "The export.", required=True, metavar="FILE"), _JSON),
+        ("spec-kitty invocations import run.tar",),
+        "0 imported, or here already · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
         ("invocations", "reindex"),
         f"{_MODULE}.invocations:reindex",
         "Make the derived index anew from the records' names.",
@@ -343,6 +367,35 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("spec-kitty reexecute 01J5 --program agent:main", "spec-kitty reexecute 01J5 --program a:b --model m=a:ask"),
         "0 the same · 1 differs or refused · 2 usage",
+    ),
+    Command(
+        ("replay",),
+        f"{_MODULE}.replay:replay",
+        "Would a record's decisions come out the same: from what it kept, or (--against current) under today's rules.",
+        (
+            _ID,
+            Param("as_of", "option", "Retrieve on the corpus of this checkpoint.", metavar="CHECKPOINT"),
+            Param("compare_to", "option", "Hold against this checkpoint, not the record.", metavar="CHECKPOINT"),
+            Param("epsilon", "option", "How far scores may be apart; 1e-9 if not given.", metavar="E"),
+            Param("report", "option", "Write replay_report.md and replay_report.json there.", metavar="DIR"),
+            Param("record", "flag", "Note the result beside the closed record, and keep the report."),
+            Param("rules", "option", "Import this module for its gate rules.", metavar="MODULE"),
+            Param(
+                "against",
+                "option",
+                "Today's doctrine, profiles and code under the recorded policy; writes a child record.",
+                choices=("current",),
+            ),
+            Param("idempotency_key", "option", "With --against: the same key gives one child.", metavar="KEY"),
+            Param("from_root", "flag", "With --against: of a replay, take the record it began with."),
+            _JSON,
+        ),
+        (
+            "spec-kitty replay 01J5",
+            "spec-kitty replay 01J5 --as-of ready --report out",
+            "spec-kitty replay 01J5 --against current",
+        ),
+        "0 match, or --against answered · 1 differs or refused · 2 usage",
     ),
     Command(
         ("intake",),

@@ -122,6 +122,7 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     told: set[str] = set()
+    partial = False
     try:
         for report in verify_all(project):
             for found in report.findings:
@@ -132,6 +133,8 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                     told.add(found.message)
                 yield Ailment(found.code, found.severity, found.file, found.message, _next(project, report, found))
             reached.update(item.digest for item in reach.of(report.objects))
+            # What cannot be read may lead to objects that then look as if nothing did.
+            partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
             if report.sealed and report.status == "open" and report.invocation_id is not None:
                 hours = (now - millis_of(report.invocation_id)) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
@@ -145,7 +148,7 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                     )
     except InvocationError as error:
         yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
-    yield from _leftovers(project, reached)
+    yield from _leftovers(project, None if partial else reached)
 
 
 def _next(project: Project, report: RecordReport, found: Finding) -> str:
@@ -166,14 +169,14 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
     return found.repair
 
 
-def _leftovers(project: Project, reached: set[str]) -> Iterator[Ailment]:
+def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
     for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
         for shard in _names(project.root, folder):
             for name in _names(project.root, f"{folder}/{shard}"):
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
                     yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
-                elif shard + name not in reached:
+                elif reached is not None and shard + name not in reached:
                     what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
                     yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
     for name in _names(project.root, layout.RECORDS):

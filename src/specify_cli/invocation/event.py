@@ -7,7 +7,7 @@ what later writers add.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -389,6 +389,7 @@ class Replayed(_At):
     event: Literal["replayed"]
     object: Digest
     match: bool
+    page: Blob | None = None
 
 
 class ArtifactLink(_At):
@@ -461,6 +462,14 @@ _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
 def parse_event(line: bytes) -> Event:
     """The event a whole line is. Raises pydantic.ValidationError naming every field that is off."""
     return _ADAPTER.validate_json(line)
+
+
+def schema_of_event(name: str) -> dict[str, Any] | None:
+    """The JSON Schema 2020-12 of one event, by its wire name or its class; None for no event of ours."""
+    for model in get_args(get_args(Event)[0]):
+        if name in (model.__name__, get_args(model.model_fields["event"].annotation)[0]):
+            return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
+    return None
 
 
 def event_schema() -> dict[str, Any]:

@@ -221,6 +221,7 @@ class ProfileInvocationExecutor:
         if caller.actor.actor_type not in ACTOR_TYPES:
             raise _bad_value("actor_type", ACTOR_TYPES, caller.actor.actor_type)
         _check_limits(terms.limits)
+        _check_names(terms)
         # 1. The id and the moment are fixed before anything can fail, so both mean "asked".
         millis = self._millis()
         invocation_id = self._ulid(millis)
@@ -252,7 +253,7 @@ class ProfileInvocationExecutor:
             objects.put(taken.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
         for _ in range(_DRAWS):
-            opening = _opening(routed, context, taken, invocation_id, millis, verb, profile, caller, terms, capture)
+            opening = opening_of(routed, context, taken, invocation_id, millis, verb, profile, caller, terms, capture)
             bodies = opening if terms.trail else [_tombstone(opening[0])]
             data, _ = chain(genesis_tip(), invocation_id, bodies)
             name = layout.record_name(decision.profile_id, invocation_id)
@@ -421,10 +422,25 @@ def _check_limits(limits: Mapping[str, int] | None) -> None:
             )
 
 
+def _check_names(terms: Terms) -> None:
+    for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
+        if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{64}", value) is None or not 0 < len(name) <= 200:
+            raise CallerError(
+                "INVALID_VALUE",
+                "program and tools: expected SHA-256 digests in lowercase hex, tools under names of at most 200 "
+                "characters",
+                "program=program_digest(agent), tools={name: source_digest(function)}",
+            )
+
+
 def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
     """The capture mode of each side: what the run asks, never wider than what the config states."""
     config = project.config
     modes = dict(config.capture)
+    if asked is not None and not isinstance(asked, Mapping):
+        raise CallerError(
+            "INVALID_VALUE", f"capture: expected modes by side, found {asked!r}", 'for example capture={"tool": "full"}'
+        )
     for key, mode in (asked or {}).items():
         sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
         if mode not in CAPTURE_MODES or any(side not in modes for side in sides):
@@ -463,7 +479,7 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
         blobs=tuple(inputs.blobs.values()),
         config=config,
         facts={"languages": list(routed.facts.languages)},
-        build=_build_digest(),
+        build=build_digest(),
         runtime={
             "python": ".".join(str(part) for part in sys.version_info[:3]),
             "unicode": unicodedata.unidata_version,
@@ -472,7 +488,7 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
     )
 
 
-def _build_digest() -> str | None:
+def build_digest() -> str | None:
     """The digest of the sources this build was made from; None in a tree that was never built."""
     try:
         with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="ascii") as file:
@@ -498,7 +514,7 @@ def _tombstone(started: Body) -> Body:
     return {**kept, **dict.fromkeys(nothing), "tombstone": True}
 
 
-def _opening(
+def opening_of(
     routed: Routed,
     context: CharterContextResult,
     taken: snapshot.Snapshot,
@@ -551,7 +567,7 @@ def _opening(
     if terms.limits is not None:
         started["limits"] = dict(terms.limits)
     if terms.tools:
-        started["tools"] = dict(terms.tools)
+        started["tools"] = {_tool_name(name, rules): value for name, value in terms.tools.items()}
     if terms.program is not None:
         started["program"] = terms.program
     if terms.parent is not None:
@@ -598,6 +614,11 @@ def _opening(
         "corpus": corpus,
     }
     return [started, reference, request, response]
+
+
+def _tool_name(name: str, rules: RuleSet) -> str:
+    """A tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
+    return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
 
 
 def _outside_text(text: str, rules: RuleSet) -> str:
@@ -666,7 +687,7 @@ def _closed(
     """What is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
     done = _completion(place, record, already=already)
     try:
-        return done._replace(published=_project(project, records, objects, place, record))
+        return done._replace(published=make_projections(project, records, objects, place, record))
     except (InvocationError, OSError) as error:
         warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
         return done._replace(warnings=(*done.warnings, warning))
@@ -697,7 +718,7 @@ def _completion(place: Place, record: Record, *, already: bool) -> Completion:
     )
 
 
-def _project(
+def make_projections(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
 ) -> str | None:
     """Tier 2 and the trail copy of a closed record; both can be made again from what is durable."""

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import ContextInputs
+from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
+from doctrine.agent_profiles.repository import SHIPPED_PREFIX
+from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
+from doctrine.yaml_reader import YamlError
 from specify_cli.invocation.errors import StoredDataError
+from specify_cli.invocation.router import ProjectFacts, RouterTable
 
 if TYPE_CHECKING:
     from specify_cli.invocation.store import ObjectStore
+
+
+class Frozen(NamedTuple):
+    """What the router saw: profiles, table, facts, and the shipped bundle some of the profiles are from."""
+
+    profiles: tuple[AgentProfile, ...]
+    table: RouterTable
+    facts: ProjectFacts
+    bundle: ShippedBundle
 
 
 def inputs_of_corpus(objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None) -> ContextInputs:
@@ -22,12 +37,63 @@ def inputs_of_corpus(objects: ObjectStore, corpus: str, settings: Mapping[str, o
     files, unreadable = value.get("files"), value.get("unreadable")
     if not isinstance(files, dict) or not isinstance(unreadable, dict) or not isinstance(value.get("shipped"), str):
         raise invalid(f"corpus {corpus}", "files, unreadable and shipped")
-    return ContextInputs.from_bytes(
-        {str(path): objects.get(str(name)) for path, name in files.items()},
-        settings=None if settings is None else {"governance": dict(settings)},
-        bundle=objects.get(str(value["shipped"])),
-        unreadable=unreadable,
-    )
+    held = {str(path): objects.get(str(name)) for path, name in files.items()}
+    bundle = objects.get(str(value["shipped"]))
+    try:
+        return ContextInputs.from_bytes(
+            held,
+            settings=None if settings is None else {"governance": dict(settings)},
+            bundle=bundle,
+            unreadable=unreadable,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise invalid(f"corpus {corpus}", f"files of their kinds ({error})") from error
+
+
+def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
+    """The inputs of the router that a manifest names. Raises as `inputs_of_corpus` does."""
+    facts, profiles = manifest.get("facts"), manifest.get("profiles")
+    if not isinstance(facts, dict) or not isinstance(profiles, dict):
+        raise invalid("the snapshot", "facts and profiles")
+    try:
+        bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
+        table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise invalid("the shipped bundle or the router's table", f"a form this version reads ({error})") from error
+    found = [_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())]
+    languages = facts.get("languages")
+    names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
+    return Frozen(tuple(found), table, ProjectFacts(names), bundle)
+
+
+def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> AgentProfile:
+    """One profile as a snapshot holds it. Raises as `inputs_of_corpus` does."""
+    manifest = mapping_of(objects.get(snapshot), f"snapshot {snapshot}")
+    profiles = manifest.get("profiles")
+    if not isinstance(profiles, dict) or profile_id not in profiles:
+        raise invalid(f"snapshot {snapshot}", f"profile {profile_id}")
+    try:
+        bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise invalid("the shipped bundle", f"a form this version reads ({error})") from error
+    return _profile(objects, bundle, profile_id, str(profiles[profile_id]))
+
+
+def _profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
+    """A profile by its digest: an entry of the bundle, else an object."""
+    shipped = (file for name, file in bundle.files.items() if name.startswith(SHIPPED_PREFIX) and file.sha256 == digest)
+    entry = next(shipped, None)
+    try:
+        if entry is not None:
+            found = parse_profile(entry.document, digest=digest, origin="shipped")
+        else:
+            source = SourceFile(f"{profile_id}.agent.yaml", objects.get(digest), digest)
+            found = parse_profile(ParseCache(None).parse(source), digest=digest, origin="project")
+    except (YamlError, ProfileError) as error:
+        raise invalid(f"profile {profile_id}", f"a profile ({error})") from error
+    if found.profile_id != profile_id:
+        raise invalid(f"profile {profile_id}", f"its own id, found {found.profile_id}")
+    return found
 
 
 def mapping_of(data: bytes, what: str) -> dict[str, object]:
@@ -39,6 +105,20 @@ def mapping_of(data: bytes, what: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise invalid(what, "a JSON object")
     return value
+
+
+def policy_hash_of(data: bytes) -> str | None:
+    """The hash of a policy file's parse, or None where it does not load."""
+    from charter.model import CharterError
+    from charter.parse import parse_policy
+    from specify_cli.invocation.seal import SealError, digest_of
+
+    try:
+        document = ParseCache(None).parse(SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest()))
+        parse_policy(document)
+        return digest_of(document)
+    except (YamlError, CharterError, SealError):
+        return None
 
 
 def invalid(what: str, expected: str) -> StoredDataError:

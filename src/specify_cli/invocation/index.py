@@ -160,7 +160,12 @@ class Index:
     def place(self, key: Key) -> Place | None:
         """Where a row's record lies now, or None if it is gone."""
         names = key.names()
-        expected = [layout.RECORDS, layout.trail_folder(key.invocation_id), layout.OLDER_RECORDS]
+        expected = [
+            layout.RECORDS,
+            layout.trail_folder(key.invocation_id),
+            layout.IMPORTED,
+            layout.OLDER_RECORDS,
+        ]
         for folder in expected:
             for name in names:
                 if os.path.lexists(f"{self.root}/{folder}/{name}"):
@@ -253,7 +258,7 @@ class Index:
             pass
         except InvocationError as error:
             self.problems.append(f"{layout.TRAIL}: {error}")
-        return [layout.RECORDS, layout.TRAIL, *months, layout.OLDER_RECORDS]
+        return [layout.RECORDS, layout.TRAIL, *months, layout.IMPORTED, layout.OLDER_RECORDS]
 
     def _states(self, folders: Iterable[str]) -> list[list[object]]:
         out: list[list[object]] = []

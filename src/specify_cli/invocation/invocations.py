@@ -333,7 +333,7 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
 def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
     """Other files under the same name that differ, and other names that hold the same id."""
     store = FileRecordStore(project.root)
-    folders = (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.OLDER_RECORDS)
+    folders = (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS)
     for folder in folders:
         twin = place._replace(folder=folder)
         if folder != place.folder and os.path.lexists(f"{project.root}/{twin.path}"):
@@ -355,7 +355,8 @@ def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordR
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
                 ids = layout.parse_record_name(place.name)
-                return verify_record(read_lines(fd), file=place.path, name_ids=ids, anchors=anchors)
+                withheld = place.folder == layout.IMPORTED
+                return verify_record(read_lines(fd), file=place.path, name_ids=ids, anchors=anchors, withheld=withheld)
             finally:
                 os.close(fd)
     except InvocationError as error:

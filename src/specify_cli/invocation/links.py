@@ -42,6 +42,10 @@ def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> 
             f"{path} lies outside the project {root}",
             "copy it into the project, or give --allow-outside to take it from there",
         )
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        wide = redact(data.decode("utf-16", "replace"), rules)
+        if wide.counts:
+            return wide.text.encode("utf-16"), wide.counts
     # Bytes that are no text survive the way through one; masks are ordinary text.
     done = redact(data.decode("utf-8", "surrogateescape"), rules)
     return (done.text.encode("utf-8", "surrogateescape"), done.counts) if done.counts else (data, {})
@@ -49,8 +53,8 @@ def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> 
 
 def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
     """The body of an `artifact_link`: the path below the root and the digest of its bytes. Raises CallerError."""
-    relative = inside(root, path)
     data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
+    relative = inside(root, path)
     if relative is None:
         raise CallerError(
             "ARTIFACT_OUTSIDE",
@@ -79,6 +83,8 @@ def recordable(name: str) -> str:
 
 
 def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -> bytes:
+    if "\0" in path:
+        raise CallerError(code, f"{what} {path!r}: a path holds no NUL", "check the path and run the command again")
     missing = CallerError(
         code, f"{what} {path!r} does not exist or is not a regular file", "check the path and run the command again"
     )

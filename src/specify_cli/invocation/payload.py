@@ -8,6 +8,7 @@ Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -24,7 +25,9 @@ from specify_cli.invocation.seal import MAX_INTEGER
 MAX_NAME = 512
 MAX_PATH = 4096
 MAX_MESSAGE = 4000
+MAX_COUNTS = 64
 _SUMMARY_MESSAGE = 500
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class PayloadError(ValueError):
@@ -38,7 +41,8 @@ class PayloadError(ValueError):
 class Field(NamedTuple):
     """One member of a payload: how it is read, and under which capture side it falls."""
 
-    kind: str  # name · path · message · note · choice · integer · boolean · counts · names · captured · object
+    # name · path · digest · message · note · choice · integer · positive · boolean · counts · captured · object
+    kind: str
     required: bool = False
     choices: tuple[str, ...] = ()
     default: object = None
@@ -71,7 +75,7 @@ class Composed(NamedTuple):
         return self.event in DURABLE or (self.event == "tool_call" and self.body["side_effect"] == "external")
 
 
-_STEP = {"step": Field("name"), "ordinal": Field("integer"), "agent": Field("name")}
+_STEP = {"step": Field("name"), "ordinal": Field("positive"), "agent": Field("name")}
 _ERROR = {
     "error_code": Field("name", required=True),
     "message": Field("message", default="", side="tool_output"),
@@ -81,14 +85,14 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "stage_transition": {"to": Field("name", required=True), "from": Field("name"), "agent": Field("name")},
     "step_started": {
         "step": Field("name", required=True),
-        "ordinal": Field("integer", default=1),
+        "ordinal": Field("positive"),
         "step_type": Field("name", default="step"),
         "input": Field("captured", side="tool_args"),
         "agent": Field("name"),
     },
     "step_completed": {
         "step": Field("name", required=True),
-        "ordinal": Field("integer", default=1),
+        "ordinal": Field("positive"),
         "step_type": Field("name", default="step"),
         "decision": Field("choice", choices=("PASS", "FAIL", "WARN", "SKIP", "PENDING"), default="PASS"),
         "output": Field("captured", side="tool_output"),
@@ -97,7 +101,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "step_failed": {
         "step": Field("name", required=True),
-        "ordinal": Field("integer", default=1),
+        "ordinal": Field("positive"),
         "step_type": Field("name", default="step"),
         **_ERROR,
         "attempt": Field("integer", default=1),
@@ -134,7 +138,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "gate_decision": {
         "gate": Field("name", required=True),
         "rule_ref": Field("name", required=True),
-        "rule_digest": Field("name"),
+        "rule_digest": Field("digest"),
         "inputs": Field("object", side="tool_args"),
         "outcome": Field("choice", required=True, choices=("pass", "fail", "warn", "skip")),
         "blocking": Field("boolean", default=True),
@@ -185,6 +189,7 @@ COMPUTED_EVENTS: Mapping[str, str] = {
     "exported": "spec-kitty invocations export ID",
     "replayed": "spec-kitty replay ID --record",
 }
+STEP_EVENTS = ("step_started", "step_completed", "step_failed")
 LINKS = ("artifact_link", "commit_link")
 RECORDABLE = (*FIELDS, *LINKS)
 DURABLE = frozenset(
@@ -298,19 +303,29 @@ def _read(where: str, name: str, field: Field, value: object, settings: Settings
         if value not in field.choices:
             raise PayloadError(where, ", ".join(field.choices), repr(value))
         return {name: value}, (), {}
-    if field.kind == "integer":
-        return {name: _integer(where, value)}, (), {}
+    if field.kind in ("integer", "positive"):
+        return {name: _integer(where, value, 1 if field.kind == "positive" else 0)}, (), {}
+    if field.kind == "digest":
+        if _DIGEST.fullmatch(_text(where, value)) is None:
+            raise PayloadError(where, "64 lowercase hex digits", repr(value)[:80])
+        return {name: value}, (), {}
     if field.kind == "boolean":
         if not isinstance(value, bool):
             raise PayloadError(where, "true or false", repr(value))
         return {name: value}, (), {}
-    return _counts(where, name, value)
+    return _counts(where, name, value, settings.rules)
 
 
 def _captured(where: str, name: str, field: Field, value: object, mode: str, settings: Settings) -> _Read:
     if field.media_type != "application/json":
         value = _text(where, value)
-    kept = keep(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+    try:
+        kept = keep(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+    except (ForeignError, RedactionError):
+        raise
+    except Exception as error:
+        # The value is the program's own object and answered with an error of its own: it is no JSON.
+        raise ForeignError(f"{where}: {type(error).__name__} while it was read") from error
     return kept.fields, kept.objects, kept.counts
 
 
@@ -340,18 +355,24 @@ def _message(where: str, name: str, value: object, mode: str, settings: Settings
     return {name: done.text[:limit], "truncated": True}, (), done.counts
 
 
-def _counts(where: str, name: str, value: object) -> _Read:
-    if not isinstance(value, dict):
-        raise PayloadError(where, "an object of counts", repr(value)[:80])
-    for key in value:
+def _counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
+    if not isinstance(value, dict) or len(value) > MAX_COUNTS:
+        raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", repr(value)[:80])
+    kept: dict[str, object] = {}
+    masked: dict[str, int] = {}
+    for key, count in value.items():
         if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 64:
             raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
-    return {name: {key: _integer(f"{where}.{key}", count) for key, count in value.items()}}, (), {}
+        done = redact(key, rules)
+        # A mask is not ASCII, and nested names are: a name that is a secret is none.
+        kept["masked" if done.counts else key] = _integer(f"{where}.{'masked' if done.counts else key}", count, 0)
+        masked |= done.counts
+    return {name: kept}, (), masked
 
 
-def _integer(where: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= MAX_INTEGER:
-        raise PayloadError(where, "a whole number from 0 to 2^53-1", repr(value)[:80])
+def _integer(where: str, value: object, least: int) -> int:
+    if type(value) is not int or not least <= value <= MAX_INTEGER:
+        raise PayloadError(where, f"a whole number from {least} to 2^53-1", repr(value)[:80])
     return value
 
 

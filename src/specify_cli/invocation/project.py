@@ -155,6 +155,9 @@ def parse_config(document: object, data: bytes | None) -> Config:
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
     """The modes the file states. A key without a value is an error: the default could be wider than what was meant."""
     stated: dict[str, str] = {}
+    unknown_keys = sorted(str(key) for key in audit if str(key).startswith("capture") and key not in CAPTURE_SIDES)
+    if unknown_keys:
+        raise _invalid(f"audit.{unknown_keys[0]}", " or ".join(CAPTURE_SIDES), "a key nothing reads")
     for key, sides in CAPTURE_SIDES.items():
         if key not in audit:
             continue

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from specify_cli.invocation import layout
 from specify_cli.invocation.errors import InvocationError
-from specify_cli.invocation.store import FileObjectStore
+from specify_cli.invocation.store import FileObjectStore, ObjectStore
 from specify_cli.invocation.verify import NamedObject, bundle_entries, objects_of
 
 _SHARED = {"snapshot", "shipped", "router_table", "policy", "bundle", "corpus", "profile", "file"}
@@ -40,7 +40,7 @@ class _Looked(NamedTuple):
 class Reach:
     """Follows records to their objects."""
 
-    def __init__(self, objects: FileObjectStore) -> None:
+    def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
         self._known: dict[tuple[str, str], _Looked] = {}
 

@@ -21,6 +21,7 @@ from specify_cli.invocation.payload import (
     FIELDS,
     LINKS,
     RECORDABLE,
+    STEP_EVENTS,
     Composed,
     PayloadError,
     Settings,
@@ -37,6 +38,7 @@ from specify_cli.invocation.ulid import new_ulid, rfc3339
 
 if TYPE_CHECKING:
     from charter.context import ContextInputs
+    from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
 
 # What an answer repeats of a line that was written.
@@ -163,7 +165,7 @@ class Recorder:
                 trace_id=str(self.started.get("trace_id", "")),
             )
         except PayloadError as error:
-            raise _invalid_payload(str(error)) from error
+            raise _invalid_payload(str(error), event) from error
 
     def append(self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = ()) -> Batch:
         """Write these events as one batch; a stage transition brings its checkpoint.
@@ -204,15 +206,13 @@ class Recorder:
     def retrieve(self, query: str, k: int | None, *, request_id: str) -> Retrieved:
         """Search charter and doctrine as they are now, and record question, answer and what was searched."""
         from charter.context import assemble_context
-        from specify_cli.invocation.registry import ProfileRegistry
         from specify_cli.invocation.seal import digest_of
 
         if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
             raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
         grounds = self._grounds()
-        profiles = ProfileRegistry(self.project.root, self._cache).all()
         about: dict[str, Any] = {
-            "profile": next((item for item in profiles if item.profile_id == self.started.get("profile_id")), None),
+            "profile": self._profile(),
             "action": str(self.started.get("action")),
             "request": redact(query.encode("utf-8", "replace").decode("utf-8"), self.settings.rules).text,
         }
@@ -255,11 +255,19 @@ class Recorder:
         inputs = inputs_of_corpus(self._objects, str(request.get("corpus")))
         text = assemble_context(
             inputs,
+            profile=self._profile(),
             action=str(self.started.get("action")),
             request=str(request.get("query")),
             config=config if isinstance(config, dict) else None,
         ).text
         return Retrieved(hits, text, None if error is None else str(error))
+
+    def _profile(self) -> AgentProfile | None:
+        """Who does the work, as the snapshot holds the profile: a replay has no other."""
+        from specify_cli.invocation.frozen import frozen_profile
+
+        named = self.started.get("snapshot")
+        return None if named is None else frozen_profile(self._objects, str(named), str(self.started.get("profile_id")))
 
     def append_bodies(self, bodies: Sequence[Body]) -> Batch:
         """Lines the runtime makes itself: retrievals, and the seam of a resumed run."""
@@ -305,7 +313,8 @@ class Recorder:
                 refusal = refusal_after(held.tip, self.invocation_id, item.event)
                 if refusal is not None:
                     raise _refused(refusal.code, refusal.message, self.invocation_id)
-            if self._follow or grounds is not None:
+            unnumbered = any(item.event in STEP_EVENTS and "ordinal" not in item.body for item in items)
+            if self._follow or grounds is not None or unnumbered:
                 self._catch_up(held.read)
             if check is not None:
                 check(self.fold)
@@ -351,6 +360,8 @@ class Recorder:
             if key is not None and _dedupe_bytes(key) in known:
                 continue
             body = item.body if key is None else {**item.body, "dedupe": key}
+            if item.event in STEP_EVENTS and "ordinal" not in body:
+                body = {**body, "ordinal": self.fold.ordinal_of(item.event, str(body["step"]))}
             if item.event == "checkpoint":
                 assert grounds is not None
                 yield from self._checkpoint(body, grounds)
@@ -375,7 +386,8 @@ class Recorder:
         """The reference to a policy that is another than that of the last reference."""
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
-        if was == now and (was is not None or before.get("bundle_hash") == grounds.bundle):
+        same = was == now and (was is not None or before.get("bundle_hash") == grounds.bundle)
+        if same and before.get("error") == grounds.error:
             return None
         reference: Body = {
             "event": "policy_snapshot_ref",
@@ -538,8 +550,9 @@ def _not_recordable(event: str) -> CallerError:
     return CallerError("PAYLOAD_INVALID", f"{event} is not recorded by hand", f"it is written by {instead}")
 
 
-def _invalid_payload(message: str) -> CallerError:
-    return CallerError("PAYLOAD_INVALID", message, "spec-kitty profile-invocation record --help lists the members")
+def _invalid_payload(message: str, event: str) -> CallerError:
+    members = {"artifact_link": "path", "commit_link": "commit"}.get(event) or ", ".join(FIELDS.get(event, ()))
+    return CallerError("PAYLOAD_INVALID", message, f"the members of {event} are: {members}")
 
 
 def lost_events(items: Sequence[Composed], error: EnvironmentFault) -> Body:

@@ -7,11 +7,13 @@ and nothing runs after it; what could not be written is said by a capture_gap.
 
 from __future__ import annotations
 
+import copy
 import functools
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -19,6 +21,7 @@ from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.executor import InvocationPayload, ProfileInvocationExecutor, Terms
+from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
 from specify_cli.invocation.history import (
     TOP,
     History,
@@ -39,16 +42,20 @@ from specify_cli.invocation.state import ExecutionState
 from specify_cli.invocation.store import Body
 
 T = TypeVar("T")
+DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
 _NOTHING = object()
+# Code flags of generators, coroutines and asynchronous generators.
+_ASYNC = 0x20 | 0x80 | 0x200
 
 
 class LimitExceeded(CallerError):
     """The run has spent a limit; it is recorded, and nothing of the run goes on."""
 
     def __init__(self, name: str, allowed: int, found: int) -> None:
+        spent = f"{found} spent" if name in ("tokens", "seconds") else f"this would be {found}"
         super().__init__(
             "LIMIT_EXCEEDED",
-            f"{name}: {allowed} allowed, this would be {found}",
+            f"{name}: {allowed} allowed, {spent}",
             "begin another invocation, or open it with a wider limit",
         )
         self.limit = name
@@ -182,9 +189,12 @@ class Run:
         if error is None:
             self.close("done" if self._violated is None else "failed")
             return
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            self.close("done" if self._violated is None else "failed")
+            return
         try:
             if not isinstance(error, LimitExceeded):
-                self.error(type(error).__name__, str(error))
+                self._emit("error", {"error_code": type(error).__name__, "message": _said(error), "severity": "error"})
         finally:
             self.close("abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed")
 
@@ -199,6 +209,7 @@ class Run:
 
     def stage(self, name: str) -> None:
         """Go to another stage: a durable transition and a checkpoint to replay against."""
+        self._check("stage")
         number, past = self._ordinal("stage"), self.history
         if past is not None and number <= len(past.stages):
             if past.stages[number - 1] != name:
@@ -209,6 +220,7 @@ class Run:
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
         """An explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self._lock:
+            self._check("checkpoint")
             past = self.history
             if past is not None and label in past.labels:
                 past.labels.discard(str(label))
@@ -239,21 +251,28 @@ class Run:
             done = past.completed.get((name, ordinal))
             if done is not None:
                 return cast(T, past.value(done, "output"))
-        self._check("steps")
-        self._emit("step_started", entering)
+        with self._lock:
+            self._check("steps")
+            self._emit("step_started", entering)
         outer = getattr(self._here, "step", None)
         self._here.step = (name, ordinal)
         started = time.monotonic()
         try:
             result = function(*args, **kwargs)
+            _refuse_async(name, result)
+            decision = "PASS" if decide is None else decide(result)
+            if decision not in DECISIONS:
+                raise CallerError(
+                    "INVALID_VALUE",
+                    f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
+                    "decide=lambda r: …",
+                )
         except BaseException as error:
-            if not isinstance(error, LimitExceeded):
-                failed = {"error_code": type(error).__name__, "message": str(error), "duration_ms": _since(started)}
-                self._emit("step_failed", {**begun, **failed})
+            failed = {"error_code": type(error).__name__, "message": _said(error), "duration_ms": _since(started)}
+            self._emit("step_failed", {**begun, **failed})
             raise
         finally:
             self._here.step = outer
-        decision = "PASS" if decide is None else decide(result)
         ended = {"decision": decision, "output": result, "duration_ms": _since(started)}
         self._emit("step_completed", {**begun, **ended})
         return result
@@ -274,8 +293,20 @@ class Run:
 
         `override` names who let the work pass all the same.
         """
+        self._check("gate")
         asked = self._rules.get(rule)
-        verdict = asked(inputs)
+        # The rule sees what the record will hold, redacted and its own: a replay asks it on the very same.
+        try:
+            inputs = parse_foreign(foreign_text(inputs, self._recorder.settings.rules).text)
+        except ForeignError as fault:
+            raise CallerError(
+                "PAYLOAD_INVALID", f"gate {name}: inputs: {fault}", "give it plain JSON values"
+            ) from fault
+        try:
+            verdict = asked(copy.deepcopy(inputs))
+        except Exception as error:
+            self.error(type(error).__name__, f"gate {name}: rule {rule} gave no answer: {_said(error)}")
+            raise
         before = self._recorded_gate(name)
         result = GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
         if before is not None:
@@ -314,7 +345,7 @@ class Run:
         recorded = self._recorded_model(model, number)
         if recorded is not None and self.history is not None:
             return self._past_history().value(recorded, "response")
-        self._check("tokens")
+        self._check("model_calls")
         started = time.monotonic()
         if self._past is not None and self._past.again and call is not None:
             call = self._answering(model, recorded, call)
@@ -324,7 +355,7 @@ class Run:
             try:
                 response = call(prompt)
             except BaseException as error:
-                duration_ms, ok, response = _since(started), False, f"{type(error).__name__}: {error}"
+                duration_ms, ok, response = _since(started), False, f"{type(error).__name__}: {_said(error)}"
                 self._model_call(model, prompt, response, tokens, duration_ms, ok)
                 raise
             duration_ms = _since(started)
@@ -336,13 +367,14 @@ class Run:
     ) -> None:
         told: dict[str, object] = {"model": model, "prompt": prompt, "response": response, "ok": ok}
         measured = {"tokens": None if tokens is None else dict(tokens), "duration_ms": duration_ms}
-        self._emit(
+        self._spend(
             "model_call", told | {key: value for key, value in measured.items() if value is not None} | self._inside()
         )
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
         """Search the project's charter and doctrine as they are now; request and response are on the record."""
         with self._lock:
+            self._check("retrieval")
             request_id = f"r{self._ordinal('retrieve')}"
             past = self.history
             if past is not None and request_id in past.retrievals:
@@ -367,44 +399,67 @@ class Run:
         ok: bool = True,
     ) -> None:
         """Record that a file was created, modified or deleted."""
+        self._check("patch")
         texts = {"before": before, "after": after, "diff": diff}
         told = {key: text for key, text in texts.items() if text is not None}
         self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **told, **self._inside()})
 
     def error(self, error_code: str, message: str = "", *, severity: str = "error") -> None:
         """Record that something went wrong."""
+        self._check("error")
         self._emit("error", {"error_code": error_code, "message": message, "severity": severity, **self._inside()})
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
+        self._check("artifact")
         self._emit("artifact_link", {"path": path})
 
     # --- limits
 
     def _check(self, about: str) -> None:
-        """Refuse to go on where a limit is spent. Raises LimitExceeded; the violation is on stable storage then."""
+        """Refuse to go on where a limit is spent. Raises LimitExceeded; the violation is on stable storage then.
+
+        Whoever begins what is counted holds the lock from here until it is on the record.
+        """
         with self._lock:
             if self._violated is not None:
                 raise self._violated
             if self._closed:
                 raise CallerError("ALREADY_COMPLETED", f"{self.invocation_id} is closed", "open another invocation")
             limits = self._recorder.started.get("limits")
-            if not isinstance(limits, Mapping):
+            if about not in ("steps", "tool_calls", "model_calls") or not isinstance(limits, Mapping):
                 return
             usage = self._recorder.fold.usage
-            would_be = {
+            seconds = self._spent_before + time.monotonic() - self._began
+            found = {
                 "steps": usage.steps + (about == "steps"),
                 "tool_calls": usage.tool_calls + (about == "tool_calls"),
-                "tokens": usage.tokens + (about == "tokens"),
-                "seconds": int(self._spent_before + time.monotonic() - self._began),
+                "tokens": usage.tokens + (about == "model_calls"),
+                "seconds": seconds,
             }
-            for name, found in would_be.items():
+            for name, amount in found.items():
                 allowed = limits.get(name)
-                if type(allowed) is int and found > allowed:
-                    self._violated = LimitExceeded(name, allowed, found)
-                    violated = {"rule_id": f"limit:{name}", "allowed": allowed, "found": found}
-                    self._emit("policy_violation", {**violated, "message": self._violated.message, **self._inside()})
-                    raise self._violated
+                if type(allowed) is int and amount > allowed:
+                    spent = usage.tokens if name == "tokens" else math.ceil(amount)
+                    raise self._violate(name, allowed, spent)
+
+    def _violate(self, name: str, allowed: int, found: int) -> LimitExceeded:
+        """Put a violation on the record; nothing of the run goes on after it."""
+        exceeded = LimitExceeded(name, allowed, found)
+        violated = {"rule_id": f"limit:{name}", "allowed": allowed, "found": found, "message": exceeded.message}
+        self._emit("policy_violation", violated | self._inside())
+        self._violated = exceeded
+        return exceeded
+
+    def _spend(self, event: str, payload: Mapping[str, object]) -> None:
+        """Record what has cost tokens; the call that exceeds them is the last."""
+        with self._lock:
+            self._emit(event, payload)
+            limits = self._recorder.started.get("limits")
+            allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
+            spent = self._recorder.fold.usage.tokens
+            if type(allowed) is int and spent > allowed and self._violated is None:
+                self._violate("tokens", allowed, spent)
 
     # --- what was done before
 
@@ -564,7 +619,7 @@ class ToolCall:
         if self._denied is not None:
             status, output = "denied", self._denied
         elif error is not None:
-            status, output = "error", f"{type(error).__name__}: {error}"
+            status, output = "error", f"{type(error).__name__}: {_said(error)}"
         told = {"call_id": self.call_id, "tool": self._name, "status": status, "output": output}
         self._run._emit("tool_result", {**told, "duration_ms": _since(self._started), **self._run._inside()})
 
@@ -574,6 +629,9 @@ class ToolCall:
 
     def __call__(self, function: Callable[..., T]) -> Callable[..., T]:
         """The function, each of its calls one tool call with the arguments it was given."""
+
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _ASYNC:
+            raise _not_async(self._name)
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> T:
@@ -596,6 +654,7 @@ class ToolCall:
             work = cast("Callable[[], T]", functools.partial(self._again, recorded))
         try:
             self.result = result = work()
+            _refuse_async(self._name, result)
         except BaseException as error:
             self.__exit__(type(error), error, None)
             raise
@@ -623,12 +682,13 @@ class ToolCall:
 
     def _begin(self, recorded: RecordedCall | None) -> ToolCall:
         run, past = self._run, self._run._past
-        run._check("tool_calls")
         if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
             raise side_effects_not_allowed(self._name)
         again = run.history is not None and recorded is not None
         known = {"call_id": recorded.call_id} if again and recorded is not None else {}
-        self.call_id = run._emit("tool_call", {**self._told(), **known}) or ""
+        with run._lock:
+            run._check("tool_calls")
+            self.call_id = run._emit("tool_call", {**self._told(), **known}) or ""
         self._started = time.monotonic()
         return self
 
@@ -639,6 +699,30 @@ class ToolCall:
             "idempotency_key": self.idempotency_key,
         }
         return {**called, **_maybe("args", self._args), **self._run._inside()}
+
+
+def _refuse_async(name: str, result: object) -> None:
+    """Refuse a result that is work still to be done: on the record it would look done."""
+    if hasattr(result, "__await__") or isinstance(result, (Generator, AsyncGenerator)):
+        if isinstance(result, (Coroutine, Generator)):
+            result.close()
+        raise _not_async(name)
+
+
+def _not_async(name: str) -> CallerError:
+    return CallerError(
+        "INVALID_VALUE",
+        f"{name}: expected a function that does its work when it is called, found a coroutine or generator",
+        "await inside it: lambda: asyncio.run(work())",
+    )
+
+
+def _said(error: BaseException) -> str:
+    """An error's text, also of one that cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be read)"
 
 
 def _maybe(key: str, value: object) -> dict[str, object]:

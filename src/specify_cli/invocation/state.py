@@ -90,6 +90,7 @@ class StateFold:
         self.tokens = 0
         self.last_output_hash: str | None = None
         self.stopped = False
+        self.last_ordinal: dict[str, int] = {}
         self.policy: Mapping[str, object] = {}
         self.labels: dict[str, int] = {}
 
@@ -123,6 +124,13 @@ class StateFold:
     def usage(self) -> Usage:
         return Usage(self.steps, self.tool_calls, self.tokens)
 
+    def ordinal_of(self, event: str, step: str) -> int:
+        """The ordinal a step event means that states none: the next for a beginning, else that of the open one."""
+        last = self.last_ordinal.get(step, 0)
+        if event == "step_started":
+            return last + 1
+        return next((ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1))
+
     def _started(self, _: Mapping[str, object]) -> None:
         self.status = "open"
 
@@ -138,7 +146,7 @@ class StateFold:
             self.labels[label] = self.seq
 
     def _policy_snapshot_ref(self, fields: Mapping[str, object]) -> None:
-        self.policy = {key: fields.get(key) for key in ("bundle_hash", "policy_hash")}
+        self.policy = {key: fields.get(key) for key in ("bundle_hash", "policy_hash", "error")}
 
     def _step_started(self, fields: Mapping[str, object]) -> None:
         key = _key(fields)
@@ -148,6 +156,7 @@ class StateFold:
         self.open_steps.pop(key, None)
         self.open_steps[key] = None
         self.steps += not again
+        self.last_ordinal[key[0]] = max(key[1], self.last_ordinal.get(key[0], 0))
 
     def _step_completed(self, fields: Mapping[str, object]) -> None:
         key = _key(fields)

@@ -198,6 +198,8 @@ class FileRecordStore:
         """One record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
             raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+        if place.folder == layout.IMPORTED:
+            raise _refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:

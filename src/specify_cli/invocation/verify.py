@@ -61,12 +61,17 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
     "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
+    "WITHHELD": (INFO, "a safe export left this line out; its seal stands in the chain", "ask its owner for it"),
     "ANCHOR_MISMATCH": (
         ERROR,
         "a seal that was seen on the record is not on it",
         "lines were cut off or rewritten: restore the record from where the anchor was taken",
     ),
-    "RESULT_WITHOUT_CALL": (INFO, "a tool result has no call before it", "nothing to do; its writer began late"),
+    "RESULT_WITHOUT_CALL": (
+        INFO,
+        "a tool result has no open call before it",
+        "nothing to do; its writer began late, or it came twice",
+    ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
@@ -167,22 +172,31 @@ def verify_annex(
 
 
 def verify_record(
-    lines: Iterable[bytes], *, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str] = ()
+    lines: Iterable[bytes],
+    *,
+    file: str,
+    name_ids: tuple[str | None, str] | None,
+    anchors: Iterable[str] = (),
+    withheld: bool = False,
 ) -> RecordReport:
     """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
 
-    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still.
+    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
+    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said.
     """
-    walk = _Walk(file, name_ids, anchors)
+    walk = _Walk(file, name_ids, anchors, withheld)
     for raw in lines:
         walk.take(raw)
     return walk.report()
 
 
 class _Walk:
-    def __init__(self, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str] = ()) -> None:
+    def __init__(
+        self, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str], withheld: bool
+    ) -> None:
         self.file = file
         self.anchors = list(anchors)
+        self.withheld = withheld
         self.name_ids = name_ids
         self.findings: list[Finding] = []
         self.objects: list[NamedObject] = []
@@ -291,6 +305,13 @@ class _Walk:
     def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
+        if self.withheld and fields is not None and fields.keys() == {"seq", "withheld"} and line.seal is not None:
+            if number == self.tip.seq + 1:
+                self._note("WITHHELD", number, offset, str(fields["withheld"]))
+            else:
+                self._note("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
+            self.tip = Tip(number or 0, line.seal, "withheld", self.tip.version)
+            return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
             self.foreign = True

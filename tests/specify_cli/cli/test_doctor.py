@@ -249,3 +249,17 @@ def test_intake_never_loads_the_executor(project: Path) -> None:
 
     assert done.stderr.strip().splitlines()[-1] == "False"
     assert json.loads(done.stdout)["bytes"] == 1
+
+
+@pytest.mark.parametrize("harm", ["missing", "altered"])
+def test_with_a_snapshot_that_cannot_be_read_no_object_is_called_dangling(cli: Cli, chartered: Path, harm: str) -> None:
+    """What it leads to would look as if nothing did, and be advised away."""
+    answer = cli("do", "implement WP03", "--json").json()
+    snapshot = json.loads((chartered / answer["record_path"]).read_bytes().split(b"\n")[0])["snapshot"]
+    path = chartered / ".kittify/events/objects" / snapshot[:2] / snapshot[2:]
+    path.unlink()
+    if harm == "altered":
+        path.write_bytes(b"{}")
+
+    assert "DANGLING_OBJECT" not in _codes(cli)
+    assert {"missing": "OBJECT_MISSING", "altered": "OBJECT_ALTERED"}[harm] in _codes(cli)

@@ -46,7 +46,7 @@ def test_a_payload_on_stdin_and_a_beginning_of_the_id(cli: Cli, run: str, record
     argv = ("profile-invocation", "record", "--invocation-id", run[:20], "--event", "error", "--json-payload", "-")
     done = cli(*argv, stdin=b'{"error_code":"E"}')
 
-    assert done.code == 0 and done.out.split() == ["4", "error"]
+    assert done.code == 0 and done.out.split() == ["4", "error", "E"]
     assert events(records)[-1]["error_code"] == "E"
 
 
@@ -165,7 +165,7 @@ def test_an_unknown_trail_setting_is_refused(cli: Cli, chartered: Path) -> None:
 
 def holding(root: Path, text: str) -> list[str]:
     """The files under the project, git's own included, that hold a text."""
-    needle = text.encode()
+    needle = text.encode("latin-1") if "\0" in text else text.encode()
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file() and needle in p.read_bytes())
 
 
@@ -205,8 +205,10 @@ def test_a_secret_planted_wherever_text_can_enter_is_nowhere_in_clear(cli: Cli, 
     text = f"the token is {SECRET} here"
     (chartered.parent / "evidence.txt").write_text(text)
     (chartered.parent / "evidence.bin").write_bytes(b"\xff\xfe\x00" + text.encode() + b"\xff")
+    (chartered.parent / "evidence.u16").write_text(text, encoding="utf-16")
     env = {"USER": f"ada {SECRET}", "CLAUDE_CODE_SESSION_ID": f"s-{SECRET}"}
-    ids = [cli(verb, f"implement {text}", "--json", env=env).json()["invocation_id"] for verb in ("do", "do", "advise")]
+    verbs = ("do", "do", "do", "advise")
+    ids = [cli(verb, f"implement {text}", "--json", env=env).json()["invocation_id"] for verb in verbs]
     filled: dict[str, dict[str, Any]] = {
         "stage_transition": {"to": text, "agent": text},
         "step_started": {"step": text, "step_type": text, "input": {"a": [text], text: 1}},
@@ -218,7 +220,7 @@ def test_a_secret_planted_wherever_text_can_enter_is_nowhere_in_clear(cli: Cli, 
         "gate_decision": {
             "gate": text, "rule_ref": text, "inputs": [text], "outcome": "pass", "reason_code": text, "override": text,
         },
-        "model_call": {"model": text, "prompt": [{"content": text}], "response": text},
+        "model_call": {"tokens": {SECRET: 1}, "model": text, "prompt": [{"content": text}], "response": text},
         "error": {"error_code": text, "message": text},
         "policy_violation": {"rule_id": text, "message": text},
         "capture_gap": {"reason": text, "what": text, "message": text},
@@ -227,13 +229,14 @@ def test_a_secret_planted_wherever_text_can_enter_is_nowhere_in_clear(cli: Cli, 
     recorded = cli("profile-invocation", "record", "--invocation-id", ids[0], "--json", stdin=lines.encode())
     committed = cli("profile-invocation", "commit", "--invocation-id", ids[0], "--label", SECRET)
     complete = ("profile-invocation", "complete", "--allow-outside", "--invocation-id")
-    for number, name in ((0, "evidence.txt"), (1, "evidence.bin")):
+    for number, name in ((0, "evidence.txt"), (1, "evidence.bin"), (2, "evidence.u16")):
         assert cli(*complete, ids[number], "--evidence", str(chartered.parent / name)).code == 0
     brief = cli("intake", "-", stdin=text.encode())
 
     assert (recorded.code, committed.code, brief.code) == (0, 0, 0)
     assert SECRET not in recorded.out
     assert holding(chartered, SECRET) == []
+    assert holding(chartered, SECRET.encode("utf-16-le").decode("latin-1")) == []
     assert len(holding(chartered, "⟦")) >= 5
     assert cli("invocations", "verify").code == 0
 

@@ -40,7 +40,11 @@ def test_many_records_shared_out_among_processes_are_judged_as_by_one(project: P
     folder.mkdir(parents=True)
     for number in range(450):
         invocation_id = new_ulid(START + number, bytes(10))
-        body = {"event": "started", "started_at": rfc3339(START + number), "profile_id": "implementer"}
+        body: dict[str, object] = {
+            "event": "started",
+            "started_at": rfc3339(START + number),
+            "profile_id": "implementer",
+        }
         data, _ = chain(genesis_tip(), invocation_id, [body])
         if number % 50 == 7:
             data = data.replace(b"implementer", b"implementor", 1)

@@ -31,9 +31,9 @@ KEY = DigestKey("k" * 16, b"secret" * 6)
 SIDES = ("prompt", "response", "tool_args", "tool_output")
 SAMPLES: dict[str, dict[str, Any]] = {
     "stage_transition": {"to": "change"},
-    "step_started": {"step": "look", "input": {"path": "PLANTED"}},
-    "step_completed": {"step": "look", "output": "PLANTED", "duration_ms": 3},
-    "step_failed": {"step": "look", "error_code": "ValueError", "message": "PLANTED"},
+    "step_started": {"step": "look", "ordinal": 1, "input": {"path": "PLANTED"}},
+    "step_completed": {"step": "look", "ordinal": 1, "output": "PLANTED", "duration_ms": 3},
+    "step_failed": {"step": "look", "ordinal": 1, "error_code": "ValueError", "message": "PLANTED"},
     "tool_call": {"tool": "grep", "args": {"q": ["PLANTED", 1.5, None]}},
     "tool_result": {"call_id": "c1", "output": {"lines": "PLANTED"}},
     "patch_apply": {"path": "a.py", "kind": "modify", "before": "PLANTED", "after": "PLANTED", "diff": "+PLANTED"},
@@ -162,6 +162,13 @@ def test_gate_inputs_are_one_whole_object() -> None:
         ("tool_result", {"call_id": "c", "duration_ms": 1.5}, "tool_result.duration_ms"),
         ("tool_result", {"call_id": "c", "duration_ms": True}, "tool_result.duration_ms"),
         ("step_started", {"step": "s", "ordinal": 2**53}, "step_started.ordinal"),
+        ("step_started", {"step": "s", "ordinal": 0}, "step_started.ordinal"),
+        (
+            "gate_decision",
+            {"gate": "g", "rule_ref": "r", "outcome": "pass", "reason_code": "x", "rule_digest": "zz"},
+            "gate_decision.rule_digest",
+        ),
+        ("model_call", {"model": "m", "tokens": {f"k{n}": 1 for n in range(65)}}, "model_call.tokens"),
         ("step_completed", {"step": "s", "decision": "MAYBE"}, "step_completed.decision"),
         ("patch_apply", {"path": "p", "kind": "rename"}, "patch_apply.kind"),
         ("patch_apply", {"path": "p", "kind": "modify", "diff": {"a": 1}}, "patch_apply.diff"),

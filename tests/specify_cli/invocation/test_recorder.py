@@ -231,6 +231,26 @@ def test_a_policy_that_changed_is_referenced_before_the_checkpoint_once(
     assert findings(chartered) == []
 
 
+def test_a_policy_that_cannot_be_read_is_no_policy_withdrawn(
+    chartered: Path, opened: ProfileInvocationExecutor, run: str
+) -> None:
+    (chartered / ".kittify/charter/policy.yaml").mkdir()
+    for _ in range(2):
+        opened.commit(run)
+
+    references = [line for line in lines(chartered) if line["event"] == "policy_snapshot_ref"]
+    assert [(line["reason"], "error" in line) for line in references] == [("start", False), ("drift", True)]
+
+
+def test_a_step_without_an_ordinal_is_numbered_as_it_comes(
+    chartered: Path, opened: ProfileInvocationExecutor, run: str
+) -> None:
+    for event in ("step_started", "step_completed", "step_started", "step_failed", "step_started"):
+        opened.record(run, [(event, {"step": "s", **({"error_code": "E"} if event == "step_failed" else {})})])
+
+    assert [line["ordinal"] for line in lines(chartered)[4:]] == [1, 1, 2, 2, 3]
+
+
 def test_a_label_means_one_checkpoint_unless_it_is_forced(
     chartered: Path, opened: ProfileInvocationExecutor, run: str
 ) -> None:

@@ -22,6 +22,7 @@ from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import split_lines
 from specify_cli.invocation.runtime import LimitExceeded, Run, open_invocation
 from specify_cli.invocation.state import rehydrate
+from specify_cli.invocation.store import FileObjectStore
 
 
 def lines(root: Path) -> list[dict[str, Any]]:
@@ -245,7 +246,7 @@ def test_seconds_are_a_limit_too(chartered: Path, monkeypatch: pytest.MonkeyPatc
     with open_invocation(chartered, "implement WP03", limits={"seconds": 5}) as run:
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 7)
-        with pytest.raises(LimitExceeded, match="seconds: 5 allowed, this would be 7"):
+        with pytest.raises(LimitExceeded, match="seconds: 5 allowed, 8 spent"):
             run.step("s", lambda: 1)
 
 
@@ -256,6 +257,162 @@ def test_a_limit_that_is_none_is_refused_before_anything_is_recorded(chartered: 
 
     assert refused.value.code == "INVALID_VALUE"
     assert not (chartered / layout.RECORDS).exists()
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(0, False), (1, False), (2, True)])
+def test_part_of_a_second_over_is_over(
+    chartered: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, runs: bool
+) -> None:
+    with open_invocation(chartered, "implement WP03", limits={"seconds": seconds}) as run:
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 1.5)
+        if runs:
+            assert run.step("s", lambda: 1) == 1
+        else:
+            with pytest.raises(LimitExceeded):
+                run.step("s", lambda: 1)
+
+
+def test_a_model_call_that_overspends_is_the_last_thing_and_the_run_fails(chartered: Path) -> None:
+    with open_invocation(chartered, "implement WP03", limits={"tokens": 2}) as run:
+        assert run.model_call("m", "p", "r", tokens={"input": 500}) == "r"
+
+    found = lines(chartered)
+    assert [line["event"] for line in found[4:]] == ["model_call", "policy_violation", "completed"]
+    assert (found[-2]["allowed"], found[-2]["found"], found[-1]["outcome"]) == (2, 500, "failed")
+
+
+def test_nothing_at_all_goes_on_after_a_violation(chartered: Path) -> None:
+    with open_invocation(chartered, "implement WP03", limits={"steps": 0}) as run:
+        acts: tuple[Callable[[], Any], ...] = (
+            lambda: run.step("s", lambda: 1),
+            lambda: run.stage("x"),
+            lambda: run.gate("g", "all-true", {}),
+            lambda: run.retrieve("q"),
+            lambda: run.patch("p", "create"),
+            lambda: run.error("E"),
+            lambda: run.commit(),
+            lambda: run.artifact("a"),
+            lambda: run.model_call("m", "p"),
+        )
+        for act in acts:
+            with pytest.raises(LimitExceeded):
+                act()
+
+    assert work(chartered) == ["policy_violation", "completed"]
+
+
+def test_threads_do_not_spend_more_than_a_limit_between_them(chartered: Path) -> None:
+    ran: list[int] = []
+    with open_invocation(chartered, "implement WP03", limits={"tool_calls": 10}) as run:
+        tool = run.tool("t", side_effect="none")(lambda: ran.append(1))
+
+        def spend() -> None:
+            for _ in range(5):
+                try:
+                    tool()
+                except LimitExceeded:
+                    return
+
+        threads = [threading.Thread(target=spend) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert len(ran) == 10
+
+
+def test_work_that_is_still_to_be_done_is_not_recorded_as_done(chartered: Path) -> None:
+    async def later() -> int:
+        return 1
+
+    with open_invocation(chartered, "implement WP03") as run:
+        with pytest.raises(InvocationError, match="coroutine"):
+            run.step("s", later)  # type: ignore[unused-coroutine]
+        with pytest.raises(InvocationError, match="coroutine"):
+            run.tool("t", side_effect="none")(later)
+        with pytest.raises(InvocationError, match="generator"):
+            run.step("g", lambda: (number for number in range(3)))
+
+    assert work(chartered) == ["step_started", "step_failed", "step_started", "step_failed", "completed"]
+
+
+class Odd(list[int]):
+    def __iter__(self) -> Any:
+        raise OSError("not now")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise OSError("no words")
+
+
+def _mute() -> None:
+    raise Mute
+
+
+@pytest.mark.parametrize(
+    ("act", "ends"),
+    [
+        (lambda run: run.step("s", lambda: 1, decide=lambda _: "MAYBE"), "step_failed"),
+        (lambda run: run.step("s", lambda: 1, decide=lambda _: 1 // 0), "step_failed"),
+        (lambda run: run.step("s", _mute), "step_failed"),
+        (lambda run: run.step("s", lambda: Odd([1])), "step_completed"),
+    ],
+)
+def test_a_step_that_began_has_an_end_whatever_it_gives(chartered: Path, act: Callable[[Run], Any], ends: str) -> None:
+    with open_invocation(chartered, "implement WP03") as run:
+        if ends == "step_failed":
+            with pytest.raises((InvocationError, ZeroDivisionError, Mute)):
+                act(run)
+        else:
+            act(run)
+
+    assert work(chartered)[:2] == ["step_started", ends]
+    assert lines(chartered)[-1]["outcome"] == "done"
+
+
+def test_a_rule_sees_inputs_of_its_own_and_one_that_raises_is_on_the_record(chartered: Path) -> None:
+    rules = gates.RuleRegistry()
+    given = {"a": 1}
+
+    @rules.rule("greedy")
+    def greedy(inputs: Any) -> gates.Verdict:
+        inputs["a"] = 99
+        return gates.Verdict("pass", "took")
+
+    @rules.rule("broken")
+    def broken(inputs: Any) -> gates.Verdict:
+        return gates.Verdict("pass", inputs["missing"])
+
+    with open_invocation(chartered, "implement WP03", rules=rules) as run:
+        run.gate("g", "greedy", given)
+        with pytest.raises(KeyError):
+            run.gate("g", "broken", given)
+
+    project, _ = load_project(str(chartered))
+    decided, failed = lines(chartered)[4:6]
+    assert given == {"a": 1}
+    assert FileObjectStore(project.root).get(decided["inputs"]) == b'{"a":1}'
+    assert failed["event"] == "error" and "rule broken gave no answer" in failed["message"]
+
+
+@pytest.mark.parametrize("code", [0, None])
+def test_leaving_in_order_is_no_error(chartered: Path, code: int | None) -> None:
+    with pytest.raises(SystemExit), open_invocation(chartered, "implement WP03"):
+        sys.exit(code)
+
+    assert work(chartered) == ["completed"]
+    assert lines(chartered)[-1]["outcome"] == "done"
+
+
+@pytest.mark.parametrize("given", [{"program": "ghp_x"}, {"tools": {"t": "x"}}, {"capture": "full"}])
+def test_terms_that_are_none_are_refused_by_name(chartered: Path, given: Any) -> None:
+    with pytest.raises(InvocationError) as refused:
+        open_invocation(chartered, "implement WP03", **given)
+
+    assert refused.value.code == "INVALID_VALUE"
 
 
 def test_the_live_state_is_what_a_reader_folds_after_every_line(chartered: Path) -> None:

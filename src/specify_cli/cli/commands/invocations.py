@@ -100,11 +100,13 @@ def verify(values: Values) -> int:
     anchors = _anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
+    from specify_cli.invocation.portable import is_export
+
     reports: Iterable[RecordReport]
     if target is None:
         reports = invocations.verify_all(project, workers=os.cpu_count() or 1)
-    elif os.sep in target or target.endswith(".jsonl"):
-        reports = [_verify_file(project, target, anchors)]
+    elif os.sep in target or target.endswith((".jsonl", ".tar")):
+        reports = _verify_export(target) if is_export(target) else [_verify_file(project, target, anchors)]
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
     counts = {ERROR: 0, WARNING: 0, INFO: 0}
@@ -222,6 +224,14 @@ def _proven(records: int, unsealed: int) -> str:
     if records == unsealed:
         return "nothing"
     return "seals and chain" + (f" of {records - unsealed} of {records} records" if unsealed else "")
+
+
+def _verify_export(path: str) -> Iterator[RecordReport]:
+    """Every record of an export, with its objects, looked at outside the project."""
+    from specify_cli.invocation.portable import unpacked
+
+    with unpacked(path) as project:
+        yield from invocations.verify_all(project)
 
 
 def _anchors(given: object) -> list[str]:

@@ -68,7 +68,8 @@ def _masks(body: dict[str, object]) -> list[str]:
 
 
 def _detail(body: dict[str, object]) -> str:
-    shown = [str(body[key]) for key in ("call_id", "label", "to", "state_hash", "ref", "reason") if body.get(key)]
+    names = ("step", "ordinal", "gate", "path", "call_id", "label", "to", "state_hash", "ref", "reason", "error_code")
+    shown = [str(body[key]) for key in names if body.get(key)]
     masks = _masks(body)
     if masks:
         shown.append(f"masked: {', '.join(masks)}")

@@ -8,8 +8,9 @@ from specify_cli.invocation.errors import CallerError
 
 
 def schema(values: Values) -> int:
-    """One schema by name, or the names."""
+    """One schema by name, or the names; a single event goes by its wire name or class."""
     from specify_cli.cli.shapes import schemas
+    from specify_cli.invocation.event import schema_of_event
 
     known = schemas()
     name = values["name"]
@@ -19,12 +20,13 @@ def schema(values: Values) -> int:
         else:
             write_text("\n".join(sorted(known)))
         return 0
-    if str(name) not in known:
+    found = known.get(str(name)) or schema_of_event(str(name))
+    if found is None:
         raise CallerError(
             "SCHEMA_NOT_FOUND",
             f"no schema has the name {name!r}",
             "spec-kitty schema",
             candidates=[{"name": item} for item in sorted(known)],
         )
-    write_json(known[str(name)])
+    write_json(found)
     return 0

@@ -1,0 +1,42 @@
+"""invocations export and import."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import portable
+from specify_cli.invocation.project import load_project
+
+
+def export(values: Values) -> int:
+    """Write records and what they lead to into one file."""
+    project, _ = load_project(shell.here(), shell.home())
+    given = values["ids"]
+    ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    done = portable.export(project, ids, str(values["output"]), safe=bool(values["safe"]))
+    if values["json"]:
+        write_json(done.as_value())
+        return 0
+    lines = [f"{one_line(done.path)}: {len(done.records)} records, {done.objects} objects, {done.size} bytes"]
+    lines.append(f"SHA-256 {done.sha256}")
+    for row in done.records:
+        withheld = row["withheld"]
+        for item in withheld if isinstance(withheld, list) else []:
+            why = ", ".join(item["rules"]) or item["why"]
+            lines.append(f"withheld: {row['invocation_id']} seq {item['seq']} {one_line(str(item['event']))}: {why}")
+    lines += [f"withheld: object {item['digest']}: {one_line(str(item['why']))}" for item in done.withheld_objects]
+    write_text("\n".join(lines))
+    return 0
+
+
+def import_(values: Values) -> int:
+    """Bring the records of an export in."""
+    project, _ = load_project(shell.here(), shell.home())
+    done = portable.import_file(project, str(values["file"]))
+    if values["json"]:
+        write_json(done.as_value())
+        return 0
+    lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
+    write_text("\n".join([*lines, f"{done.objects} objects"]))
+    return 0

@@ -1,0 +1,107 @@
+"""replay: would a record's decisions come out the same, from what it kept or under what holds today."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation import replays
+from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.replay import DEFAULT_EPSILON
+from specify_cli.invocation.report import first_screen, report_value
+
+_EXACT_ONLY = ("as_of", "compare_to", "epsilon", "report", "record", "rules")
+_CHANGES_SHOWN = 12
+_AGAINST_ONLY = ("idempotency_key", "from_root")
+
+
+def replay(values: Values) -> int:
+    """Replay exactly, 1 where something differs; or against today, whose diff is an answer."""
+    against = values["against"] is not None
+    foreign = [name for name in (_EXACT_ONLY if against else _AGAINST_ONLY) if values[name] not in (None, False)]
+    if foreign:
+        option = "--" + foreign[0].replace("_", "-")
+        message = f"{option} and --against exclude each other" if against else f"{option} needs --against current"
+        raise CallerError("USAGE", message, "spec-kitty replay --help")
+    return _against(values) if against else _exact(values)
+
+
+def _exact(values: Values) -> int:
+    project, cache = shell.reading_project()
+    wanted = str(values["invocation_id"])
+    place = replays.closed_place(project, wanted) if values["record"] else None
+    replayed = replays.replay(
+        project,
+        wanted,
+        as_of=_text(values, "as_of"),
+        compare_to=_text(values, "compare_to"),
+        epsilon=_text(values, "epsilon") or DEFAULT_EPSILON,
+        rules_module=_text(values, "rules"),
+    )
+    cache.save()
+    folder = _text(values, "report")
+    if folder is not None:
+        for path in replays.write_report(folder, replayed):
+            write_note(f"report: {path}")
+    if place is not None:
+        write_note(f"annex: {replays.note_replay(project, place, replayed, clock=time.time_ns)}")
+    value = report_value(replayed)
+    if values["json"]:
+        write_json(value)
+    else:
+        write_text("\n".join(first_screen(value)))
+    return 0 if replayed.match else 1
+
+
+def _against(values: Values) -> int:
+    from specify_cli.invocation.against import replay_against
+    from specify_cli.invocation.project import load_project
+
+    project, cache = load_project(shell.here(), shell.home())
+    value = replay_against(
+        project,
+        cache,
+        str(values["invocation_id"]),
+        caller=shell.caller(),
+        clock=time.time_ns,
+        key=_text(values, "idempotency_key"),
+        from_root=bool(values["from_root"]),
+    )
+    cache.save()
+    if values["json"]:
+        write_json(value)
+    else:
+        write_text("\n".join(_diff_lines(value)))
+    if not value["recorded"]:
+        write_note(f"warning: the child record could not be written: {value['reason']}")
+    return 0
+
+
+def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
+    diff, child = value["diff"], value["replay_invocation_id"]
+    entries, filters = diff["selected_entries"], diff["filters_applied"]
+    lists = [*(entries[key] for key in ("added", "removed", "changed")), *filters.values()]
+    same = not any(lists) and not diff["context_hash"]["changed"]
+    verdict = "the same context as then" if same else "another context than then"
+    yield f"{verdict}; {entries['common']} entries in common; child {child or 'not recorded'}"
+    for key, sign in (("added", "+"), ("removed", "-"), ("changed", "~")):
+        yield from (f"  {sign} {one_line(entry['uri'])}" for entry in entries[key])
+    for key, sign in (("added", "+"), ("removed", "-")):
+        for item in filters[key]:
+            yield f"  {sign} {one_line(item['action'])} {one_line(item['uri'])} by rule {one_line(item['rule_id'])}"
+    for cause in value["causes"]:
+        yield f"cause {cause['cause']}: {cause['message']}"
+        for item in cause["changed"][:_CHANGES_SHOWN]:
+            shown = " -> ".join(one_line(str(item[key] or "nothing"), 60) for key in ("original", "today"))
+            yield f"  {item['what']} {one_line(item['name'])}: {shown}"
+        if len(cause["changed"]) > _CHANGES_SHOWN:
+            yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"
+
+
+def _text(values: Values, key: str) -> str | None:
+    value = values[key]
+    return None if value is None else str(value)

@@ -1,0 +1,87 @@
+"""A unified diff applied to a text, strictly: every line where the diff says it is, or not at all.  [pure]
+
+Guarantees: the result is what the diff describes, byte for byte, or PatchError names the line of the diff that does
+not fit. Nothing is searched for and no context is forgiven: this decides whether a recorded change is reproduced.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_NO_NEWLINE = "\\"
+
+
+class PatchError(ValueError):
+    """A diff that does not fit its text; the message names the line of the diff."""
+
+
+def apply_diff(before: str, diff: str) -> str:
+    """The text a unified diff of one file makes of `before`. Raises PatchError."""
+    lines = diff.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    old, ended = _lines_of(before)
+    out: list[str] = []
+    taken = at = files = hunks = 0
+    marked = marked_old = marked_new = False
+    while at < len(lines):
+        found = _HUNK.match(lines[at])
+        if found is None:
+            files += lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
+            if files > 1:
+                raise PatchError(f"line {at + 1}: a second file begins; expected the diff of one file")
+            at += 1
+            continue
+        hunks += 1
+        start, size = int(found[1]), int(found[2] or "1")
+        wanted, left = (size, int(found[4] or "1")), (size, int(found[4] or "1"))
+        # A hunk that takes no line stands behind line `start`, any other begins with it.
+        begin = start if size == 0 else start - 1
+        if not taken <= begin <= len(old):
+            raise PatchError(f"line {at + 1}: the hunk begins at line {start}, the text has {len(old)} lines")
+        out += old[taken:begin]
+        taken = begin
+        at += 1
+        while at < len(lines) and left != (0, 0):
+            kind, text = (lines[at][:1] or " "), lines[at][1:]
+            if kind == _NO_NEWLINE:
+                at += 1
+                continue
+            if kind not in " +-":
+                break
+            if kind != "+":
+                if taken >= len(old) or old[taken] != text:
+                    found_there = repr(old[taken]) if taken < len(old) else "the end"
+                    raise PatchError(f"line {at + 1}: expected {text!r} at line {taken + 1}, found {found_there}")
+                taken += 1
+            if kind != "-":
+                out.append(text)
+            left = (left[0] - (kind != "+"), left[1] - (kind != "-"))
+            at += 1
+            if at < len(lines) and lines[at].startswith(_NO_NEWLINE):
+                marked = True
+                marked_old = marked_old or kind != "+"
+                marked_new = marked_new or kind != "-"
+                at += 1
+        if left != (0, 0):
+            raise PatchError(f"line {at + 1}: the hunk says {wanted[0]} and {wanted[1]} lines and has others")
+    if not hunks:
+        raise PatchError("it holds no hunk")
+    if marked_old and (taken != len(old) or ended):
+        raise PatchError("it says that the text ends without a line feed, and it does not")
+    rest = old[taken:]
+    # Where no line of the end is touched, or a writer left the mark out, the end stays as it was.
+    ended_after = not marked_new if (not rest and marked) else ended or not before
+    text = "\n".join([*out, *rest])
+    return text + "\n" if ended_after and (out or rest) else text
+
+
+def _lines_of(text: str) -> tuple[list[str], bool]:
+    """The lines of a text without their line feeds, and whether the last one has its own."""
+    if not text:
+        return [], True
+    lines = text.split("\n")
+    if lines[-1]:
+        return lines, False
+    return lines[:-1], True

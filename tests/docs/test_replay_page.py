@@ -1,0 +1,75 @@
+"""docs/replay.md says what the code does: its example runs, its tables name every finding and refusal."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import jsonschema
+
+from specify_cli.cli.shapes import schemas
+from specify_cli.invocation.errors import CODES
+from specify_cli.invocation.replay import FINDINGS
+from support import environment
+
+PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs_and_says_what_its_comments_say(chartered: Path, home: Path) -> None:
+    found = re.search(r"```sh\n(.*?)```", PAGE, flags=re.S)
+    assert found is not None
+    done = subprocess.run(
+        ["sh", "-eu", "-c", found.group(1)], cwd=chartered, env=environment(home), capture_output=True, text=True
+    )
+
+    told = [line for line in done.stdout.splitlines() if line.startswith(("MATCH", "another", "  +", "cause"))]
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0].split(";")[0] for line in told] == [
+        *["MATCH"] * 4,
+        "another context than then",
+        "  + doctrine",
+        "cause data",
+    ]
+    assert told[0] == "MATCH: routing, 1 retrieval come out as recorded"
+    assert told[-2] == "  + doctrine://directive/login-twice"
+    assert (chartered / "out/replay_report.md").is_file()
+
+
+def test_the_table_of_findings_is_that_of_the_code() -> None:
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (error|warning) \| (.*) \|$", PAGE, flags=re.M)
+
+    assert rows == [(code, severity, meaning) for code, (severity, meaning) in FINDINGS.items()]
+
+
+def test_the_refusals_are_codes_in_their_order() -> None:
+    table = PAGE.partition("## Refusals")[2].partition("##")[0]
+    named = re.findall(r"^\| ([A-Z_]+|unreplayable\.[a-z_]+) \|", table, flags=re.M)
+
+    assert set(named) <= set(CODES)
+    assert [name for name in named if name.startswith("unreplayable")] == [
+        name for name in CODES if name.startswith("unreplayable")
+    ]
+
+
+def test_the_envelope_shown_has_its_shape() -> None:
+    found = re.search(r"```json\n(.*?)```", PAGE, flags=re.S)
+    assert found is not None
+
+    jsonschema.validate(json.loads(found.group(1)), schemas()["replay-diff"])
+
+
+def test_every_test_named_beside_a_case_exists() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cases.md").read_text(encoding="utf-8")
+    tests = Path(__file__).parents[1]
+    defined = {
+        name
+        for path in tests.rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), flags=re.M)
+    }
+    vectors = {path.name.partition(".")[0] for path in (tests / "vectors").iterdir()}
+
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert named - defined == set() and len(named) > 60
+    assert set(re.findall(r"`([a-z-]+)`", page.replace("`comparison`", "").replace("`-`", ""))) <= vectors
