@@ -291,6 +291,7 @@ class RecordWriter:
         self.place = place
         self._root = root
         self._folder = self._file = self._pid = -1
+        self._tip: Tip | None = None
         self.size = 0
 
     def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
@@ -304,9 +305,11 @@ class RecordWriter:
             raise durable.write_failed(place.path, error) from error
         try:
             plan = self._plan(at)
+            self._tip = None
             data, tip = _compose(place, plan, compose, lambda offset: durable.read_all(self._file, offset))
             if data:
                 self.size = durable.append(self._file, data, sync=sync)
+                self._tip = tip
             return tip
         except OSError as error:
             raise durable.write_failed(place.path, error) from error
@@ -319,6 +322,7 @@ class RecordWriter:
             if fd >= 0:
                 os.close(fd)
         self._folder = self._file = -1
+        self._tip = None
 
     def _hold(self) -> None:
         """Open and lock the file that has the record's name now."""
@@ -343,10 +347,14 @@ class RecordWriter:
                 return
             os.close(self._file)
             self._file = -1
+            self._tip = None
 
     def _plan(self, at: str) -> AppendPlan:
         fd, place = self._file, self.place
         size = os.fstat(fd).st_size
+        # A record that ends where this writer's last line ended still ends with that line.
+        if self._tip is not None and size == self.size:
+            return AppendPlan(b"", self._tip, 0)
         refusal = Refusal("RECORD_DAMAGED", "no complete line")
         for reach in (_LINE_WINDOW, _WINDOW, size):
             start = max(0, size - reach)
