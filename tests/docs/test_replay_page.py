@@ -58,18 +58,3 @@ def test_the_envelope_shown_has_its_shape() -> None:
     assert found is not None
 
     jsonschema.validate(json.loads(found.group(1)), schemas()["replay-diff"])
-
-
-def test_every_test_named_beside_a_case_exists() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "cases.md").read_text(encoding="utf-8")
-    tests = Path(__file__).parents[1]
-    defined = {
-        name
-        for path in tests.rglob("test_*.py")
-        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), flags=re.M)
-    }
-    vectors = {path.name.partition(".")[0] for path in (tests / "vectors").iterdir()}
-
-    named = set(re.findall(r"`(test_\w+)`", page))
-    assert named - defined == set() and len(named) > 60
-    assert set(re.findall(r"`([a-z-]+)`", page.replace("`comparison`", "").replace("`-`", ""))) <= vectors

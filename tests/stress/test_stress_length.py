@@ -82,8 +82,8 @@ def test_a_line_of_a_long_record_costs_what_a_line_of_a_short_one_does(project: 
     short, long = found
     REPORT.append(
         f"{what}: {long['lines']:,} lines at {long['us']:.1f} µs each, {long['us'] / short['us']:.2f} x a line of "
-        f"{short['lines']:,}; {long['grown_kb'] / 1024:.0f} MB more memory than before, {short['grown_kb'] / 1024:.0f} MB "
-        f"for the short one"
+        f"{short['lines']:,}; {long['grown_kb'] / 1024:.0f} MB more memory than before, {short['grown_kb'] / 1024:.0f} "
+        f"MB for the short one"
     )
     assert long["us"] < 2 * short["us"]
     assert long["grown_kb"] < short["grown_kb"] + 30 * 1024

@@ -50,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
 
         write_text(f"spec-kitty {VERSION}")
         return 0
+    if words[:1] == ["hook"] and len(words) == 2 and not words[1].startswith("-"):
+        return _hook(words[1])
     from specify_cli.cli.table import parse_plain
 
     plain = None if _COMPLETION in os.environ else parse_plain(words)
@@ -58,6 +60,19 @@ def main(argv: list[str] | None = None) -> int:
     from specify_cli.cli.app import run_typer
 
     return run_typer(words)
+
+
+def _hook(harness: str) -> int:
+    """A harness's hook: no table, no Typer, and no failure the agent could feel."""
+    try:
+        from specify_cli.invocation.hook import MAX_INPUT, run_hook
+
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT)
+        home = os.path.expanduser("~")
+        run_hook(harness, data, os.getcwd(), home if os.path.isabs(home) else None)
+    except (OSError, ImportError):
+        pass  # nowhere to say so: the agent goes on undisturbed
+    return 0
 
 
 def run(command: Command, values: Values) -> int:

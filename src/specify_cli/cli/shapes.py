@@ -813,6 +813,102 @@ class Brief(_Shape):
     sha256: str
 
 
+HarnessName = Literal["claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode"]
+
+
+class HooksPlace(_Shape):
+    """A settings file and how things stand in it."""
+
+    scope: Literal["project", "user"]
+    path: str
+    state: Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
+    problem: str | None
+
+
+class HarnessStatus(_Shape):
+    """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
+
+    harness: HarnessName
+    title: str
+    detected: bool
+    installed: bool
+    command: str
+    source: str
+    places: list[HooksPlace]
+
+
+class HooksStatus(_Shape):
+    """Printed by hooks status."""
+
+    program: str | None
+    on_path: bool
+    harnesses: list[HarnessStatus]
+
+
+class HooksChange(_Shape):
+    """What was done to one settings file, or would be."""
+
+    harness: HarnessName
+    scope: Literal["project", "user"]
+    path: str
+    state: Literal["installed", "updated", "unchanged", "restored", "removed", "deleted", "absent"]
+    diff: str | None
+    note: str | None
+
+
+class HooksRefusal(_Shape):
+    """A settings file that was refused and left alone."""
+
+    harness: HarnessName
+    error_code: str
+    message: str
+    suggestion: str
+    candidates: list[dict[str, Any]] | None = None
+
+
+class HooksChanges(_Shape):
+    """Printed by hooks install and uninstall."""
+
+    dry_run: bool
+    changes: list[HooksChange]
+    refused: list[HooksRefusal]
+
+
+class HookedEvent(_Shape):
+    """One event a hook call stands for; `phase` and `key` tell it from others of its session."""
+
+    phase: Literal["pre", "post", "other"]
+    key: str
+    body: dict[str, Any]
+
+
+class HooksTest(_Shape):
+    """Printed by hooks test."""
+
+    harness: HarnessName
+    hook_event: str
+    session_id: str | None
+    subagent: str | None
+    cwd: str | None
+    started_invocation: str | None
+    events: list[HookedEvent]
+
+
+class SkillFile(_Shape):
+    """A shipped file and what became of it; one that was edited is kept."""
+
+    path: str
+    state: Literal["new", "unchanged", "edited", "replaced"]
+    diff: str | None
+
+
+class SkillsInstalled(_Shape):
+    """Printed by skills install."""
+
+    dry_run: bool
+    files: list[SkillFile]
+
+
 class Ailment(_Shape):
     """One thing that is wrong, and what mends it."""
 
@@ -864,6 +960,10 @@ SHAPES: dict[str, type[BaseModel]] = {
     "imported": Imported,
     "replay-report": ReplayReport,
     "replay-diff": ReplayDiff,
+    "hooks-status": HooksStatus,
+    "hooks-changes": HooksChanges,
+    "hooks-test": HooksTest,
+    "skills-installed": SkillsInstalled,
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,

@@ -51,6 +51,12 @@ _NO_TRAIL = Param(
 )
 _OPEN_ID = Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID")
 _ID = Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID")
+_HARNESSES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode")
+_HARNESS = Param(
+    "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*_HARNESSES, "all-detected")
+)
+_SCOPE = Param("scope", "option", "The project's settings, or yours.", "project", choices=("project", "user"))
+_SHOW = Param("dry_run", "flag", "Show what would change; write nothing.")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
 
@@ -59,6 +65,8 @@ GROUPS = {
     "charter": "What the project demands of its agents.",
     "profile-invocation": "Close a record or add to it.",
     "invocations": "List, read and verify records.",
+    "hooks": "Let agents' harnesses fill the record by themselves.",
+    "skills": "Teach agents when to ask and when to close.",
 }
 
 COMMANDS: tuple[Command, ...] = (
@@ -380,6 +388,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("report", "option", "Write replay_report.md and replay_report.json there.", metavar="DIR"),
             Param("record", "flag", "Note the result beside the closed record, and keep the report."),
             Param("rules", "option", "Import this module for its gate rules.", metavar="MODULE"),
+            Param("from_file", "option", "Take the record from an export, outside any project.", metavar="FILE"),
             Param(
                 "against",
                 "option",
@@ -396,6 +405,50 @@ COMMANDS: tuple[Command, ...] = (
             "spec-kitty replay 01J5 --against current",
         ),
         "0 match, or --against answered · 1 differs or refused · 2 usage",
+    ),
+    Command(
+        ("hooks", "install"),
+        f"{_MODULE}.hooks:install",
+        "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
+        (_HARNESS, _SCOPE, _SHOW, _JSON),
+        ("spec-kitty hooks install", "spec-kitty hooks install --harness claude-code --scope user --dry-run"),
+        "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
+    ),
+    Command(
+        ("hooks", "status"),
+        f"{_MODULE}.hooks:status",
+        "Which harnesses are in use here, and whether the hook is in their settings.",
+        (_JSON,),
+        ("spec-kitty hooks status", "spec-kitty hooks status --json"),
+        "0 ok · 2 usage",
+    ),
+    Command(
+        ("hooks", "uninstall"),
+        f"{_MODULE}.hooks:uninstall",
+        "Take the hook out: the very bytes from before where the file is untouched since, else what is ours alone.",
+        (_HARNESS, _SCOPE, _SHOW, _JSON),
+        ("spec-kitty hooks uninstall", "spec-kitty hooks uninstall --harness cursor"),
+        "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 usage",
+    ),
+    Command(
+        ("hooks", "test"),
+        f"{_MODULE}.hooks:test",
+        "Show what one hook call would record, masked and cut as it would be; writes nothing.",
+        (
+            Param("harness", "option", "Whose payload it is.", required=True, choices=_HARNESSES),
+            Param("payload", "option", "A file with the JSON of one hook call; - reads stdin.", "-", metavar="FILE"),
+            _JSON,
+        ),
+        ("spec-kitty hooks test --harness claude-code --payload call.json",),
+        "0 shown · 1 not JSON · 2 usage",
+    ),
+    Command(
+        ("skills", "install"),
+        f"{_MODULE}.hooks:skills",
+        "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
+        (Param("force", "flag", "Replace what was edited too."), _SHOW, _JSON),
+        ("spec-kitty skills install", "spec-kitty skills install --dry-run"),
+        "0 written, or there already · 1 refused · 2 usage",
     ),
     Command(
         ("intake",),

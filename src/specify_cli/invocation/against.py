@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
 from doctrine.load import GRAPH_FILE, ParseCache
 from specify_cli import VERSION
-from specify_cli.invocation import durable, layout, snapshot
+from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.executor import Routed, Terms, make_projections, opening_of
@@ -70,7 +70,7 @@ class Child(NamedTuple):
     invocation_id: str
     profile_id: str
     data: bytes
-    members: tuple[bytes, ...]
+    members: Mapping[str, bytes]
     roots: tuple[bytes, ...]
 
     @property
@@ -108,6 +108,8 @@ def replay_against(
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
     opened = open_past(records.read(place), place.path, objects, against=True)
+    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
+        raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
     # 2. What was answered before under this key is the answer.
     known = None if key is None else _claimed(project, opened.past.invocation_id, key)
     if known is not None:
@@ -434,7 +436,7 @@ def _child(
     inputs = context.inputs
     taken = snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
-        profile_sources=tuple(routed.registry.sources.values()),
+        profile_sources=routed.registry.sources,
         router_table=routed.table.data,
         router_table_digest=routed.table.digest,
         policy=_bytes_hash(inputs),
@@ -445,7 +447,7 @@ def _child(
         corpus=inputs.corpus,
         files=inputs.files,
         unreadable=inputs.unreadable,
-        blobs=tuple(inputs.blobs.values()),
+        blobs=inputs.blobs,
         config={**_config_then(opened), "retrieval": retrieval.request.get("config")},
         facts={"languages": list(routed.facts.languages)},
         build=_text_or_none(current_code()["build"]),
@@ -559,7 +561,7 @@ def _claimed(project: Project, original: str, key: str) -> _Claim | None:
         return None
     try:
         value = json.loads(data)
-        child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), (), ())
+        child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
         envelope = value["envelope"]
         if PROFILE_ID.fullmatch(child.profile_id) is None or not isinstance(envelope, dict):
             raise ValueError("no envelope")

@@ -15,6 +15,7 @@ from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.hook import logged
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.reach import Reach
@@ -55,6 +56,7 @@ def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time
     yield from _shields(project)
     yield from _index(project)
     yield from _records(project, clock() // 1_000_000)
+    yield from _hooks(project)
 
 
 def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
@@ -167,6 +169,18 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
         path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
         return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
     return found.repair
+
+
+def _hooks(project: Project) -> Iterator[Ailment]:
+    orphans = logged(project.root, layout.ORPHANS)
+    if orphans:
+        what = f"{len(orphans)} hook events belong to no invocation; the last: {orphans[-1].get('why')}"
+        yield Ailment("HOOK_ORPHANS", INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}")
+    failures = logged(project.root, layout.HOOK_FAILURES)
+    if failures:
+        last = failures[-1]
+        what = f"{len(failures)} hooks failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
+        yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what, f"mend that, then rm {layout.HOOK_FAILURES}")
 
 
 def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:

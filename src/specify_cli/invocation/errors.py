@@ -77,6 +77,8 @@ CODES: Mapping[str, str] = {
     "WRITE_FAILED": "The file system refused a write; nothing was answered.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the message names it.",
+    "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list the names.",
+    "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; it was left alone.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }

@@ -271,6 +271,7 @@ class ProfileInvocationExecutor:
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
+        _bind(project.root, caller, invocation_id)
         # 8. Answer.
         return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
 
@@ -412,6 +413,19 @@ class ProfileInvocationExecutor:
         return new_ulid(millis, self._entropy(10))
 
 
+def _bind(root: str, caller: Caller, invocation_id: str) -> None:
+    """Let the hooks of the caller's session find this record; without that they ask for the only open one."""
+    session = caller.session or {}
+    if "harness" not in session or "session_id" not in session:
+        return
+    from specify_cli.invocation.hook import bind
+
+    try:
+        bind(root, session["harness"], session["session_id"], None, invocation_id, "environment")
+    except (OSError, InvocationError):
+        return  # derived: the record says the same
+
+
 def _check_limits(limits: Mapping[str, int] | None) -> None:
     for name, value in (limits or {}).items():
         if name not in LIMITS or type(value) is not int or value < 0:
@@ -465,7 +479,7 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
     }
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
-        profile_sources=tuple(routed.registry.sources.values()),
+        profile_sources=routed.registry.sources,
         router_table=routed.table.data,
         router_table_digest=routed.table.digest,
         policy=None if inputs.policy_bytes is None else digest(inputs.policy_bytes),
@@ -476,7 +490,7 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
         corpus=inputs.corpus,
         files=inputs.files,
         unreadable=inputs.unreadable,
-        blobs=tuple(inputs.blobs.values()),
+        blobs=inputs.blobs,
         config=config,
         facts={"languages": list(routed.facts.languages)},
         build=build_digest(),

@@ -93,10 +93,11 @@ def source_digest(function: Callable[..., object]) -> str:
     """SHA-256 of a function's source as written, its decorators left out; of its code where the source is gone."""
     import inspect
     import textwrap
+    import tokenize
 
     try:
         source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):
         return hashlib.sha256(_code_text(getattr(function, "__code__", None)).encode("utf-8")).hexdigest()
     lines = source.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith(("def ", "lambda", "class "))), 0)

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
 
+# What some events say of the state they come in; where it is not given it is looked up.
+_PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
 # What an answer repeats of a line that was written.
 _TOLD = ("event", "at", "call_id", "idempotency_key", "label", "to", "state_hash", "ref", "sha", "reason", "redactions")
 # A search gives every hit it found; what an agent is shown is the caller's to cut.
@@ -167,14 +169,18 @@ class Recorder:
         except PayloadError as error:
             raise _invalid_payload(str(error), event) from error
 
-    def append(self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = ()) -> Batch:
-        """Write these events as one batch; a stage transition brings its checkpoint.
+    def append(
+        self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = (), checkpoints: bool = True
+    ) -> Batch:
+        """Write these events as one batch; a stage transition brings its checkpoint unless it is a hook's.
 
         Raises InvocationError; nothing of the batch is written then.
         """
         if self.tombstone:
             return self._nothing_kept(len(items))
-        grounds = self._grounds() if any(item.event == "stage_transition" for item in items) else None
+        grounds = None
+        if checkpoints and any(item.event == "stage_transition" for item in items):
+            grounds = self._grounds()
         return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items))
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
@@ -313,8 +319,8 @@ class Recorder:
                 refusal = refusal_after(held.tip, self.invocation_id, item.event)
                 if refusal is not None:
                     raise _refused(refusal.code, refusal.message, self.invocation_id)
-            unnumbered = any(item.event in STEP_EVENTS and "ordinal" not in item.body for item in items)
-            if self._follow or grounds is not None or unnumbered:
+            looked_up = any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
+            if self._follow or grounds is not None or looked_up:
                 self._catch_up(held.read)
             if check is not None:
                 check(self.fold)
@@ -367,9 +373,9 @@ class Recorder:
                 yield from self._checkpoint(body, grounds)
                 continue
             if item.event == "stage_transition":
-                body = {**body, "from": body.get("from", self.fold.stage)}
-                yield body
-                assert grounds is not None
+                yield {**body, "from": body.get("from", self.fold.stage)}
+                if grounds is None:
+                    continue
                 yield from self._checkpoint({"event": "checkpoint", "manual": False}, grounds)
                 continue
             yield body
@@ -418,7 +424,7 @@ class Recorder:
         corpus = corpus_object(
             shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
         )
-        self._objects.put((*inputs.blobs.values(), inputs.bundle.data), (corpus,))
+        self._objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
         bundle = None if inputs.policy_bytes is None else digest(inputs.policy_bytes)
         policy = digest_of(inputs.policy_document) if inputs.policy_state == "present" else None
         return Grounds(digest(corpus), bundle, policy, inputs.policy_error, inputs)

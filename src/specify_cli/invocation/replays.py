@@ -55,7 +55,7 @@ from specify_cli.invocation.replay import (
 from specify_cli.invocation.report import page_of, report_bytes, report_value
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.invocation.seal import open_line
-from specify_cli.invocation.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
+from specify_cli.invocation.store import Blobs, FileObjectStore, FileRecordStore, ObjectStore, Place, digest
 from specify_cli.invocation.ulid import new_ulid, rfc3339
 from specify_cli.invocation.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
 
@@ -73,7 +73,7 @@ class Kept:
         self._objects = objects
         self._known: dict[str, bytes] = {}
 
-    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         self._objects.put(members, roots)
 
     def get(self, digest: str) -> bytes:
@@ -500,7 +500,7 @@ def assembled(
     try:
         if not isinstance(config, dict):
             raise TypeError("config: expected an object")
-        return assemble_context(
+        found = assemble_context(
             inputs,
             profile=profile,
             action=action,
@@ -508,6 +508,7 @@ def assembled(
             first_load=retrieval.is_context and first_load,
             config=config,
         )
+        return found if retrieval.is_context else found._replace(hits=tuple(limited(found.hits, config)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return f"{type(error).__name__}: {error}"
 
@@ -516,9 +517,8 @@ def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outco
     """An assembled context as the outcome of a retrieval."""
     if isinstance(found, str):
         return Outcome((), (), failure=found)
-    hits = found.hits if retrieval.is_context else tuple(limited(found.hits, found.config))
     text_hash = digest(found.text.encode("utf-8")) if retrieval.is_context else None
-    return Outcome(hits, found.filters_applied, found.error, found.query, text_hash)
+    return Outcome(found.hits, found.filters_applied, found.error, found.query, text_hash)
 
 
 def _output(result: Fields | None, objects: Kept) -> str:

@@ -19,11 +19,11 @@ CODE_VERSIONS: Mapping[str, int] = {"router": 1, "retrieval": 2, "context": 2, "
 
 
 class Snapshot(NamedTuple):
-    """The manifest's bytes and the objects it names: `members` first on disk, the manifest last."""
+    """The manifest's bytes and the objects it names, by digest: `members` first on disk, the manifest last."""
 
     manifest: bytes
     corpus: bytes
-    members: tuple[bytes, ...]
+    members: dict[str, bytes]
 
 
 def corpus_object(
@@ -44,7 +44,7 @@ def corpus_object(
 def take(
     *,
     profiles: Mapping[str, str],
-    profile_sources: Sequence[bytes],
+    profile_sources: Mapping[str, bytes],
     router_table: bytes,
     router_table_digest: str,
     policy: str | None,
@@ -55,7 +55,7 @@ def take(
     corpus: Mapping[str, str],
     files: Mapping[str, str],
     unreadable: Mapping[str, Sequence[str]],
-    blobs: Sequence[bytes],
+    blobs: Mapping[str, bytes],
     config: Mapping[str, object],
     facts: Mapping[str, object],
     build: str | None,
@@ -63,6 +63,7 @@ def take(
 ) -> Snapshot:
     """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
     corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
+    corpus_digest = hashlib.sha256(corpus_bytes).hexdigest()
     manifest = {
         "v": MANIFEST_VERSION,
         "profiles": dict(profiles),
@@ -70,14 +71,20 @@ def take(
         "policy": policy,
         "policy_state": policy_state,
         "graph": graph,
-        "corpus": hashlib.sha256(corpus_bytes).hexdigest(),
+        "corpus": corpus_digest,
         "shipped": shipped_digest,
         "config": dict(config),
         "facts": dict(facts),
         "code": {**CODE_VERSIONS, "build": build},
         "runtime": dict(runtime),
     }
-    members = (*profile_sources, router_table, shipped, *blobs, corpus_bytes)
+    members = {
+        **profile_sources,
+        router_table_digest: router_table,
+        shipped_digest: shipped,
+        **blobs,
+        corpus_digest: corpus_bytes,
+    }
     return Snapshot(canonical(manifest), corpus_bytes, members)
 
 

@@ -32,6 +32,7 @@ _IGNORE_ALL = b"*\n"
 _IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
 
 Body = dict[str, object]
+Blobs = Sequence[bytes] | Mapping[str, bytes]
 
 
 class Place(NamedTuple):
@@ -77,8 +78,8 @@ class RecordStore(Protocol):
 class ObjectStore(Protocol):
     """Immutable bytes by their SHA-256."""
 
-    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
-        """Keep these; whoever sees a root later may rely on every member."""
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        """Keep these; whoever sees a root later may rely on every member. A mapping gives them under their digests."""
 
     def get(self, digest: str) -> bytes:
         """The bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
@@ -87,6 +88,14 @@ class ObjectStore(Protocol):
 def digest(data: bytes) -> str:
     """The name of an object: SHA-256, lowercase hex."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _named(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
+    """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
+    if isinstance(blobs, Mapping):
+        yield from blobs.items()
+    else:
+        yield from ((digest(data), data) for data in blobs)
 
 
 def _refused(place: Place, refusal: Refusal) -> StoredDataError:
@@ -141,9 +150,8 @@ class MemoryObjectStore:
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
 
-    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
-        for data in (*members, *roots):
-            self.objects[digest(data)] = data
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        self.objects.update([*_named(members), *_named(roots)])
 
     def get(self, digest: str) -> bytes:
         if digest not in self.objects:
@@ -394,7 +402,7 @@ class FileObjectStore:
         self.root = root
         self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
 
-    def put(self, members: Sequence[bytes], roots: Sequence[bytes] = ()) -> None:
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         try:
             known = all(self._holds(data) for data in roots)
             self._put_group(members, settle=not known)
@@ -413,7 +421,7 @@ class FileObjectStore:
         except OSError as error:
             raise durable.write_failed(layout.OBJECTS, error) from error
 
-    def _put_group(self, blobs: Sequence[bytes], *, settle: bool, mode: int = durable.PRIVATE) -> None:
+    def _put_group(self, blobs: Blobs, *, settle: bool, mode: int = durable.PRIVATE) -> None:
         """Write all, fsync all, link all, then fsync each folder once.
 
         A root that is already there proves its members durable, because it was linked after their folders
@@ -422,8 +430,7 @@ class FileObjectStore:
         """
         absent: dict[str, bytes] = {}
         young: set[str] = set()
-        for data in blobs:
-            name = digest(data)
+        for name, data in _named(blobs):
             state = self._present(name)
             if state is None or state.st_size != len(data) or not stat.S_ISREG(state.st_mode):
                 absent[name] = data

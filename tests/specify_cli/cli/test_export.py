@@ -85,6 +85,29 @@ def test_an_export_verifies_and_imports_on_another_machine(
     assert [row["invocation_id"] for row in cli("invocations", "list", "--json", cwd=elsewhere).json()] == [run]
 
 
+def test_a_run_is_replayed_from_an_export_as_of_any_checkpoint_in_it(
+    cli: Cli, chartered: Path, elsewhere: Path
+) -> None:
+    folder = chartered / ".kittify/doctrine/directives"
+    folder.mkdir(parents=True)
+    with open_invocation(chartered, "implement the invoice export") as opened:
+        for name in ("rounding", "currency"):
+            (folder / f"invoice-{name}.yaml").write_text(
+                f"id: invoice-{name}\ntitle: Invoice {name}\nbody: An invoice export states its {name} rule.\n"
+            )
+            opened.commit(name)
+            opened.retrieve("invoice export rules", k=3)
+    cli("invocations", "export", opened.invocation_id, "-o", "run.tar")
+    argv = ("replay", opened.invocation_id, "--from-file", str(chartered / "run.tar"), "--json")
+    exact = cli(*argv, cwd=elsewhere)
+    early = cli(*argv, "--as-of", "rounding", cwd=elsewhere)
+
+    assert (exact.code, exact.json()["match"]) == (0, True)
+    assert early.code == 1 and "invoice-currency" in early.out
+    assert not (elsewhere / ".kittify").exists()
+    assert cli(*argv, "--record", cwd=elsewhere).code == 2
+
+
 def test_a_stranger_with_tar_and_sha256sum_can_check_it(cli: Cli, chartered: Path, tmp_path: Path, run: str) -> None:
     cli("invocations", "export", run, "-o", "run.tar")
     subprocess.run(["tar", "xf", chartered / "run.tar", "-C", tmp_path], check=True)

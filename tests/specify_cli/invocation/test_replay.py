@@ -51,6 +51,7 @@ from specify_cli.invocation.replay import (
     plain,
 )
 from specify_cli.invocation.replays import NetworkDenied, network_denied, replay
+from specify_cli.invocation.report import first_screen, page_of, report_bytes, report_value
 from specify_cli.invocation.runtime import Run
 from specify_cli.invocation.seal import digest_of
 from specify_cli.invocation.store import FileObjectStore, digest
@@ -952,6 +953,49 @@ def test_missing_gate_inputs_are_missing_input(chartered: Path) -> None:
     object_path(chartered, gate["inputs"]).unlink()
 
     assert refused(chartered, invocation_id).code == "unreplayable.missing_input"
+
+
+def _members(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to every member of a value; of a list only its first."""
+    keys = list(value) if isinstance(value, dict) else range(min(1, len(value))) if isinstance(value, list) else ()
+    for key in keys:
+        yield (*way, key)
+        yield from _members(value[key], (*way, key))
+
+
+def test_a_sealed_line_with_anything_in_any_member_is_refused_or_replayed_and_never_a_crash(chartered: Path) -> None:
+    """Whoever has our tools can seal nonsense; it is data like any other."""
+
+    def work(run: Run) -> None:
+        run.retrieve("login", k=2)
+        run.patch("x", "modify", before="a\n", after="b\n", diff="@@ -1 +1 @@\n-a\n+b\n")
+        run.gate("g", "all-true", {"x": True})
+        run.model_call("m", "p", "r")
+        run.commit("here")
+
+    invocation_id = ran(chartered, work)
+    whole = record_path(chartered, invocation_id).read_bytes()
+    envelope = {"v", "seq", "prev", "~", "invocation_id", "event"}
+    asked = 0
+    for number, line in enumerate(lines_of(chartered, invocation_id)):
+        for place, way in enumerate(_members({key: line[key] for key in line if key not in envelope})):
+            odd = ([None, 7], {"a": 1}, None, "x")[place % 4]
+
+            def put(lines: Lines, number: int = number, way: tuple[Any, ...] = way, odd: object = odd) -> None:
+                inner: Any = lines[number]
+                for key in way[:-1]:
+                    inner = inner[key]
+                inner[way[-1]] = odd
+
+            reseal(chartered, invocation_id, put)
+            try:
+                value = report_value(replayed(chartered, invocation_id))
+                assert page_of(value) and first_screen(value) and report_bytes(value)
+            except InvocationError as error:
+                assert error.code.startswith("unreplayable.")
+            record_path(chartered, invocation_id).write_bytes(whole)
+            asked += 1
+    assert asked > 100
 
 
 # --- model and tool steps

@@ -11,10 +11,12 @@ from specify_cli.cli.output import one_line, write_json, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import replays
 from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.portable import unpacked
+from specify_cli.invocation.project import Project
 from specify_cli.invocation.replay import DEFAULT_EPSILON
 from specify_cli.invocation.report import first_screen, report_value
 
-_EXACT_ONLY = ("as_of", "compare_to", "epsilon", "report", "record", "rules")
+_EXACT_ONLY = ("as_of", "compare_to", "epsilon", "report", "record", "rules", "from_file")
 _CHANGES_SHOWN = 12
 _AGAINST_ONLY = ("idempotency_key", "from_root")
 
@@ -31,7 +33,19 @@ def replay(values: Values) -> int:
 
 
 def _exact(values: Values) -> int:
+    source = _text(values, "from_file")
+    if source is not None:
+        if values["record"]:
+            raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
+        with unpacked(source) as project:
+            return _replay_in(project, values)
     project, cache = shell.reading_project()
+    code = _replay_in(project, values)
+    cache.save()
+    return code
+
+
+def _replay_in(project: Project, values: Values) -> int:
     wanted = str(values["invocation_id"])
     place = replays.closed_place(project, wanted) if values["record"] else None
     replayed = replays.replay(
@@ -42,7 +56,6 @@ def _exact(values: Values) -> int:
         epsilon=_text(values, "epsilon") or DEFAULT_EPSILON,
         rules_module=_text(values, "rules"),
     )
-    cache.save()
     folder = _text(values, "report")
     if folder is not None:
         for path in replays.write_report(folder, replayed):

@@ -1,0 +1,279 @@
+"""hooks and skills: what makes agents' harnesses fill the record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import escape, one_line, write_error, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.capture import redact
+from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.invocation.foreign import ForeignError, parse_foreign
+from specify_cli.invocation.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.invocation.hook_install import Change, Place, standing
+from specify_cli.invocation.hook_install import install as put_in
+from specify_cli.invocation.hook_install import uninstall as take_out
+from specify_cli.invocation.hook_payload import sender, translate
+from specify_cli.invocation.payload import PayloadError, Settings, compose_event
+from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.skills import install_skills
+
+_DETECTED = "all-detected"
+
+
+def install(values: Values) -> int:
+    """Put hooks into the settings of the harness named, or of all that are in use here."""
+    return _change(values, installing=True)
+
+
+def uninstall(values: Values) -> int:
+    """Take them out again."""
+    return _change(values, installing=False)
+
+
+def status(values: Values) -> int:
+    """How things stand for every harness, in the project and for the user."""
+    root, home = _folders()
+    program = shutil.which("spec-kitty")
+    rows: list[dict[str, object]] = []
+    for harness in HARNESSES.values():
+        places = []
+        for scope in SCOPES:
+            place = _place(harness, scope, root, home)
+            found = None if place is None else standing(place)
+            if found is not None:
+                places.append(
+                    {"scope": scope, "path": found.place.path, "state": found.state, "problem": found.problem}
+                )
+        rows.append(
+            {
+                "harness": harness.name,
+                "title": harness.title,
+                "detected": _detected(harness, root, home),
+                "installed": any(place["state"] not in ("absent", "foreign", "invalid") for place in places),
+                "command": harness.command,
+                "source": harness.source,
+                "places": places,
+            }
+        )
+    if values["json"]:
+        write_json({"program": program, "on_path": program is not None, "harnesses": rows})
+        return 0
+    lines = []
+    for row, harness in zip(rows, HARNESSES.values(), strict=True):
+        lines.append(f"{harness.title} ({harness.name}) · {'in use here' if row['detected'] else 'not seen here'}")
+        for place in row["places"]:  # type: ignore[attr-defined]
+            lines.append(f"  {place['scope']:<8} {place['state']:<9} {one_line(place['path'])}")
+            if place["problem"]:
+                lines.append(f"           {one_line(place['problem'])}")
+    write_text("\n".join(lines))
+    if program is None:
+        write_note("warning: spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing")
+    return 0
+
+
+def test(values: Values) -> int:
+    """What a payload would record, masked and cut as it would be; nothing is written."""
+    source = str(values["payload"])
+    data = shell.stdin_bytes() if source == "-" else _payload(source)
+    try:
+        value = parse_foreign(data)
+    except ForeignError as error:
+        raise CallerError(
+            "PAYLOAD_INVALID",
+            f"{source}: expected JSON, found {error}",
+            "give one hook call's JSON, as the harness sends",
+        ) from error
+    project, _ = load_project(shell.here(), shell.home())
+    config = project.config
+    settings = Settings(config.capture, config.redaction, None)
+    harness = sender(str(values["harness"]), value)
+    found = translate(harness, value)
+    events: list[dict[str, object]] = []
+    for event in found.events:
+        try:
+            done = compose_event(event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32)
+        except PayloadError as error:
+            raise StoredDataError("PAYLOAD_INVALID", str(error), "report this payload") from error
+        events.append({"phase": event.phase, "key": _masked(event.call_id, settings), "body": done.body})
+        events += [{"phase": event.phase, "key": "", "body": gap} for gap in done.gaps]
+    answer = {
+        "harness": harness,
+        "hook_event": _masked(found.hook_event, settings),
+        "session_id": _masked(found.session_id, settings),
+        "subagent": _masked(found.subagent, settings),
+        "cwd": _masked(found.cwd, settings),
+        "started_invocation": found.started_invocation,
+        "events": events,
+    }
+    if values["json"]:
+        write_json(answer)
+        return 0
+    lines = [
+        f"{harness} · {one_line(found.hook_event) or 'no event named'} · session {found.session_id or 'not named'}"
+    ]
+    for shown in events:
+        body = shown["body"]
+        assert isinstance(body, dict)
+        lines.append(f"  {body['event']}")
+        lines += [f"    {name}: {one_line(str(item), 160)}" for name, item in body.items() if name != "event"]
+    if found.started_invocation is not None:
+        lines.append(f"  the session belongs to {found.started_invocation} from here on")
+    if not events:
+        lines.append("  records nothing")
+    write_text("\n".join(lines))
+    write_note("nothing was written")
+    return 0
+
+
+def skills(values: Values) -> int:
+    """Write agent skills and the replay command; what was edited is kept."""
+    root, home = _folders()
+    used = [name for name, harness in HARNESSES.items() if _detected(harness, root, home)]
+    dry = bool(values["dry_run"])
+    found = install_skills(root, used, force=bool(values["force"]), dry_run=dry)
+    if values["json"]:
+        files = [{"path": file.path, "state": file.state, "diff": file.diff or None} for file in found]
+        write_json({"dry_run": dry, "files": files})
+        return 0
+    lines = []
+    for file in found:
+        lines.append(f"{file.state:<9} {file.path}")
+        if dry and file.diff:
+            lines.append(escape(file.diff).rstrip("\n"))
+    if any(file.state == "edited" for file in found):
+        lines.append("what was edited is kept; --force replaces it, --dry-run shows the difference")
+    write_text("\n".join(lines))
+    return 0
+
+
+# --- changing
+
+
+def _change(values: Values, *, installing: bool) -> int:
+    root, home = _folders()
+    scope, dry = str(values["scope"]), bool(values["dry_run"])
+    wanted = str(values["harness"])
+    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else _in_use(root, home, scope, installing=installing)
+    act = put_in if installing else take_out
+    done: list[Change] = []
+    refused: list[tuple[Harness, InvocationError]] = []
+    for harness in chosen:
+        place = _place(harness, scope, root, home)
+        try:
+            if place is None:
+                raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
+            done.append(act(place, dry_run=dry))
+        except InvocationError as error:
+            if wanted != _DETECTED:
+                raise
+            refused.append((harness, error))
+    if values["json"]:
+        write_json(
+            {
+                "dry_run": dry,
+                "changes": [_as_value(change) for change in done],
+                "refused": [{"harness": harness.name, **refusal.as_value()} for harness, refusal in refused],
+            }
+        )
+    else:
+        _tell(done, dry=dry, installing=installing)
+        for _, refusal in refused:
+            write_error(refusal, False)
+    return 1 if refused else 0
+
+
+def _in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
+    """The harnesses in use here; for an uninstall, those whose settings hold something of ours."""
+    if not installing:
+        places = [_place(harness, scope, root, home) for harness in HARNESSES.values()]
+        return [place.harness for place in places if place is not None and standing(place).state != "absent"]
+    found = [harness for harness in HARNESSES.values() if _detected(harness, root, home)]
+    if not found:
+        raise CallerError(
+            "HARNESS_NOT_FOUND",
+            "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
+            "spec-kitty hooks install --harness claude-code",
+            candidates=[{"name": harness.name} for harness in HARNESSES.values()],
+        )
+    return found
+
+
+def _as_value(change: Change) -> dict[str, object]:
+    place = change.place
+    return {
+        "harness": place.harness.name,
+        "scope": place.scope,
+        "path": place.path,
+        "state": change.state,
+        "diff": change.diff or None,
+        "note": place.harness.note or None,
+    }
+
+
+def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
+    lines: list[str] = []
+    for change in done:
+        harness = change.place.harness
+        lines.append(f"{harness.title}: {change.state} · {one_line(change.place.path)}")
+        if dry and change.diff:
+            lines.append(escape(change.diff).rstrip("\n"))
+        if installing and harness.note:
+            lines.append(f"  {harness.note}")
+    if dry:
+        lines.append("nothing was written (--dry-run)")
+    elif not done:
+        lines.append("nothing of ours is installed there" if not installing else "nothing was done")
+    if lines:
+        write_text("\n".join(lines))
+    if installing and shutil.which("spec-kitty") is None:
+        write_note("warning: spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing")
+
+
+# --- where things are
+
+
+def _folders() -> tuple[str, str | None]:
+    home = shell.home()
+    return find_root(shell.here(), home)[0], home
+
+
+def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place | None:
+    """Where a harness's settings are; None where there is no home folder."""
+    if scope == "project":
+        return Place(harness, scope, root, harness.project, root)
+    if home is None:
+        return None
+    moved = os.environ.get(harness.variable) if harness.variable else None
+    state = os.environ.get("XDG_STATE_HOME", "")
+    memory = f"{state if os.path.isabs(state) else f'{home}/.local/state'}/spec-kitty"
+    if moved and os.path.isabs(moved):
+        parent, name = os.path.split(os.path.normpath(moved))
+        return Place(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}", memory)
+    return Place(harness, scope, home, harness.user, memory)
+
+
+def _detected(harness: Harness, root: str, home: str | None) -> bool:
+    """Whether a harness is in use here: its program, or a folder only it makes."""
+    if any(shutil.which(program) for program in harness.programs):
+        return True
+    folders = [f"{root}/{folder}" for folder in harness.traces]
+    if home is not None:
+        folders += [f"{home}/{folder}" for folder in harness.home_traces]
+    return any(os.path.exists(folder) for folder in folders)
+
+
+def _payload(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(64 * 1024 * 1024)
+    except OSError as error:
+        raise CallerError(
+            "PAYLOAD_INVALID", f"cannot read {path}: {error.strerror}", "give a file, or - for stdin"
+        ) from error
+
+
+def _masked(text: str | None, settings: Settings) -> str | None:
+    return None if text is None else redact(text, settings.rules).text

@@ -1,0 +1,455 @@
+"""What a harness tells its hooks, as run events.  [pure]
+
+Guarantees: `translate` gives what it can of any JSON value and raises for none; names and paths fit the limits of
+`payload`; everything else passes through as it came. Redaction, binding and writing are the hook's. The harnesses'
+dialects differ in spelling more than in meaning, so one reading serves all: docs/hooks.md names what each sends.
+This is on the path of every tool call of an agent and loads nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+MAX_NAME = 512
+MAX_PATH = 4096
+_MAX_INTEGER = 2**53 - 1
+
+
+class HookEvent(NamedTuple):
+    """One event to record. `phase` (pre, post, other) and `call_id` tell it from others of its session."""
+
+    event: str
+    payload: dict[str, object]
+    phase: str
+    call_id: str
+
+
+class HookInput(NamedTuple):
+    """One hook call: who sent it, from where, and what of it is recorded, in order."""
+
+    session_id: str | None
+    subagent: str | None
+    hook_event: str
+    cwd: str | None
+    events: tuple[HookEvent, ...]
+    started_invocation: str | None
+
+
+_NOTHING = HookInput(None, None, "", None, (), None)
+_BEFORE = frozenset(("pretooluse", "beforetool", "tool.execute.before"))
+_AFTER = frozenset(("posttooluse", "aftertool", "tool.execute.after"))
+_FAILED = frozenset(("posttoolusefailure",))
+_ERRORS = frozenset(("stopfailure", "erroroccurred", "session.error"))
+_READERS = """read grep glob ls list notebookread todoread todowrite
+    read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
+    search_file_content write_todos view view_file find_by_name"""
+_READING = frozenset(_READERS.split())
+_WRITING = frozenset(("write", "write_file", "write_to_file", "create_file", "create"))
+_EDITORS = """edit multiedit notebookedit replace replace_file_content multi_replace_file_content
+    replace_string_in_file insert_edit_into_file"""
+_EDITING = frozenset(_EDITORS.split())
+_PATCHING = frozenset(("apply_patch", "patch"))
+_PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
+_VERBS = frozenset(("do", "ask", "advise"))
+_ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_RUNNERS = frozenset(("env", "exec", "time", "command", "uv", "uvx", "poetry", "pipx", "run"))
+
+
+def translate(harness: str, payload: object) -> HookInput:
+    """The events a hook call stands for, none where it stands for nothing; never raises."""
+    if not isinstance(payload, dict):
+        return _NOTHING
+    name = _first(payload, "hook_event_name", "hookEventName")
+    hook_event = name if name is not None else "PostToolUse" if harness == "antigravity" else ""
+    kind = hook_event.lower()
+    subagent = _first(payload, "agent_id", "agentId", "subagent_id")
+    events: tuple[HookEvent, ...] = ()
+    started = None
+    if kind in _BEFORE:
+        events = (_call(payload, subagent),)
+    elif kind in _AFTER or kind in _FAILED:
+        if harness == "antigravity":
+            # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
+            events = _whole_call(payload, subagent)
+        else:
+            events = _result(payload, subagent, failed=kind in _FAILED)
+            started = _started_by(payload)
+    elif kind == "permissiondenied":
+        events = (_denied(payload, subagent),)
+    elif kind == "afterfileedit":
+        events = _edited(payload)
+    elif kind in ("subagentstart", "subagentstop"):
+        events = (_stage(payload, subagent, begins=kind == "subagentstart"),)
+    elif kind in _ERRORS:
+        events = (_error(payload),)
+    nested = kind in ("subagentstart", "subagentstop")
+    session = (_first(payload, "parent_conversation_id") if nested else None) or _first(
+        payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
+    )
+    return HookInput(session, subagent, hook_event, _cwd(payload), events, started)
+
+
+def sender(harness: str, payload: object) -> str:
+    """The harness a payload comes from: several read `.claude/settings.json` and run what is installed there."""
+    if harness != "claude-code" or not isinstance(payload, dict):
+        return harness
+    if "cursor_version" in payload:
+        return "cursor"
+    # Claude Code's own payloads hold no time; those of Copilot and VS Code do.
+    return "copilot" if "timestamp" in payload else harness
+
+
+# --- the events
+
+
+def _call(payload: dict[str, object], subagent: str | None) -> HookEvent:
+    tool, args = _tool(payload)
+    call_id, key = _ids(payload, tool, args)
+    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": _side_effect(tool)}
+    if args is not None:
+        body["args"] = args
+    return HookEvent("tool_call", _by(body, subagent), "pre", key)
+
+
+def _result(payload: dict[str, object], subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
+    tool, args = _tool(payload)
+    call_id, key = _ids(payload, tool, args)
+    given, output = _output(payload)
+    status = "denied" if payload.get("failure_type") == "permission_denied" else "error"
+    if not failed:
+        status = _status(output)
+    body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
+    if given:
+        body["output"] = output
+    for name in ("duration_ms", "duration"):
+        value = payload.get(name)
+        if type(value) is int and 0 <= value <= _MAX_INTEGER:
+            body["duration_ms"] = value
+            break
+    found = [HookEvent("tool_result", _by(body, subagent), "post", key)]
+    if "cursor_version" not in payload:  # Cursor tells edits by an event of their own
+        found += _patches(tool, args, output, call_id, key, ok=status == "ok", subagent=subagent)
+    return tuple(found)
+
+
+def _whole_call(payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
+    """A call and its result of one payload; nothing where it does not say which tool it was."""
+    call = payload.get("toolCall")
+    if not isinstance(call, dict):
+        return ()
+    step = payload.get("stepIdx")
+    told = {
+        "tool_name": call.get("name"),
+        "tool_input": call.get("args"),
+        "tool_use_id": _first(call, "id") or (f"step-{step}" if type(step) is int and step < 10**9 else None),
+    }
+    error = payload.get("error")
+    failed = error not in (None, "", {})
+    if failed:
+        told["error"] = error
+    return (_call(told, subagent), *_result(told, subagent, failed=failed))
+
+
+def _denied(payload: dict[str, object], subagent: str | None) -> HookEvent:
+    tool, args = _tool(payload)
+    call_id, key = _ids(payload, tool, args)
+    body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": "denied"}
+    if payload.get("reason") is not None:
+        body["output"] = payload["reason"]
+    return HookEvent("tool_result", _by(body, subagent), "post", key)
+
+
+def _edited(payload: dict[str, object]) -> tuple[HookEvent, ...]:
+    """What Cursor says of a file its agent edited: the place and the pieces, not the file."""
+    path = _path(payload)
+    if path is None:
+        return ()
+    part = (_first(payload, "generation_id"), path, payload.get("edits"))
+    return (HookEvent("patch_apply", {"path": path, "kind": "modify", "ok": True}, "other", _fingerprint(part)),)
+
+
+def _stage(payload: dict[str, object], subagent: str | None, *, begins: bool) -> HookEvent:
+    kind = _first(payload, "agent_type", "agentType", "subagent_type", "agent_name", "agentName") or "unknown"
+    stage = f"subagent:{kind}"[:MAX_NAME]
+    body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
+    told = ("task", "generation_id", "timestamp", "duration_ms")
+    key = subagent or _fingerprint((kind, *(payload.get(name) for name in told)))
+    return HookEvent("stage_transition", _by(body, subagent), "pre" if begins else "post", key)
+
+
+def _error(payload: dict[str, object]) -> HookEvent:
+    error = payload.get("error")
+    code = message = None
+    if isinstance(error, dict):
+        code = _first(error, "name", "code", "type")
+        data = error.get("data")
+        message = _first(error, "message") or (_first(data, "message") if isinstance(data, dict) else None)
+    elif isinstance(error, str) and error:
+        code = error[:MAX_NAME]
+        message = _whole(payload, "error_details") or _whole(payload, "last_assistant_message")
+    body: dict[str, object] = {
+        "error_code": code or "unknown",
+        "severity": "warning" if payload.get("recoverable") is True else "error",
+    }
+    if message is not None:
+        body["message"] = message
+    moment = payload.get("timestamp", payload.get("prompt_id"))
+    # Without a moment, one error twice could be two: then nothing tells it from others.
+    return HookEvent("error", body, "other", "" if moment is None else _fingerprint((error, moment, message)))
+
+
+# --- files
+
+
+def _patches(
+    tool: str, args: object, output: object, call_id: str, key: str, *, ok: bool, subagent: str | None
+) -> list[HookEvent]:
+    """The changes a file-editing tool made, as far as its payload says them."""
+    word = tool.lower()
+    given = args if isinstance(args, dict) else {}
+    told: list[dict[str, object]] = []
+    if word in _PATCHING:
+        text = args if isinstance(args, str) else _whole(given, "command", "input", "patch", "patchText")
+        told = _patched_files(text or "")
+    elif word in _WRITING or word in _EDITING:
+        path = _path(given)
+        if path is not None:
+            told = [{"path": path, **_change(word, given, output)}]
+    number = len(told)
+    return [
+        HookEvent(
+            "patch_apply",
+            _by({**patch, "ok": ok, "call_id": call_id}, subagent),
+            "other",
+            key if number == 1 else f"{key}#{place}",
+        )
+        for place, patch in enumerate(told)
+    ]
+
+
+def _change(word: str, args: dict[str, object], output: object) -> dict[str, object]:
+    """Kind, texts and diff of one file, where the payload holds them whole."""
+    told = output if isinstance(output, dict) else {}
+    shown = told.get("returnDisplay")
+    metadata = told.get("metadata")
+    shown = shown if isinstance(shown, dict) else {}
+    metadata = metadata if isinstance(metadata, dict) else {}
+    was = told.get("originalFile", shown.get("originalContent", ""))
+    created = told.get("type") == "create" or (was is None and word in _WRITING)
+    before = was if isinstance(was, str) and ("originalFile" in told or "originalContent" in shown) else None
+    patch: dict[str, object] = {"kind": "create" if created else "modify"}
+    if before is not None and not created:
+        patch["before"] = before
+    after = _whole(args, "content", "file_text", "CodeContent") if word in _WRITING else _whole(shown, "newContent")
+    if after is not None:
+        patch["after"] = after
+    diff = _whole(metadata, "diff") or _whole(shown, "fileDiff") or _diff_of(told.get("structuredPatch"), _path(args))
+    if diff:
+        patch["diff"] = diff
+    return patch
+
+
+def _diff_of(hunks: object, path: str | None) -> str | None:
+    """A unified diff of the hunks Claude Code gives; None unless every one has its form."""
+    if not isinstance(hunks, list) or not hunks or path is None:
+        return None
+    lines = [f"--- {path}", f"+++ {path}"]
+    for hunk in hunks:
+        body = hunk.get("lines") if isinstance(hunk, dict) else None
+        if not isinstance(body, list) or not all(isinstance(line, str) for line in body):
+            return None
+        places = [hunk.get(name) for name in ("oldStart", "oldLines", "newStart", "newLines")]
+        if not all(type(place) is int and 0 <= place <= _MAX_INTEGER for place in places):
+            return None
+        lines.append("@@ -{},{} +{},{} @@".format(*places))
+        lines += body
+    return "\n".join(lines) + "\n"
+
+
+def _patched_files(text: str) -> list[dict[str, object]]:
+    """The files a patch in the `*** Begin Patch` form names, in its order."""
+    kinds = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
+    found: list[dict[str, object]] = []
+    for line in text.split("\n"):
+        if line.startswith("*** "):
+            for head, kind in kinds.items():
+                path = line[len(head) :].strip()[:MAX_PATH]
+                if line.startswith(head) and path:
+                    found.append({"path": path, "kind": kind})
+    return found
+
+
+# --- what started here
+
+
+def _started_by(payload: dict[str, object]) -> str | None:
+    """The invocation a `spec-kitty do`, `ask` or `advise` of this call began, from what it printed."""
+    _, args = _tool(payload)
+    command = _whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
+    if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
+        command = " ".join(word for word in args["command"] if isinstance(word, str))
+    if not isinstance(command, str) or "spec-kitty" not in command or not _starts(command):
+        return None
+    _, output = _output(payload)
+    for text in _texts(output):
+        for spelled in (text, text.replace('\\"', '"')):
+            found = _after(spelled, '"invocation_id": "') or _after(spelled, '"invocation_id":"')
+            found = found or _after(spelled, "--invocation-id ") or _record_of(spelled)
+            if found is not None:
+                return found
+    return None
+
+
+def _starts(command: str) -> bool:
+    """Whether one of a command line's commands is a spec-kitty that begins an invocation."""
+    for mark in ("&&", "||", ";", "|", "(", "\n", "'", '"', "`"):
+        command = command.replace(mark, "\0")
+    for part in command.split("\0"):
+        words = part.split()
+        while words and (words[0] in _RUNNERS or "=" in words[0]):
+            words.pop(0)
+        if len(words) > 1 and words[0].rpartition("/")[2] == "spec-kitty" and words[1] in _VERBS:
+            return True
+    return False
+
+
+def _texts(output: object) -> list[str]:
+    """What a tool printed, wherever its result holds it."""
+    if isinstance(output, str):
+        return [output]
+    found: list[str] = []
+    if isinstance(output, list):
+        for item in output[:32]:
+            found += _texts(item) if isinstance(item, (str, dict)) else []
+    elif isinstance(output, dict):
+        for name in ("stdout", "output", "text_result_for_llm", "textResultForLlm", "llmContent", "text", "content"):
+            value = output.get(name)
+            if isinstance(value, str):
+                found.append(value)
+            elif isinstance(value, list):
+                found += [
+                    part["text"] for part in value[:32] if isinstance(part, dict) and isinstance(part.get("text"), str)
+                ]
+    return found
+
+
+def _after(text: str, mark: str) -> str | None:
+    """The ULID behind the last such mark."""
+    at = text.rfind(mark)
+    return _ulid(text[at + len(mark) : at + len(mark) + 26]) if at >= 0 else None
+
+
+def _record_of(text: str) -> str | None:
+    at = text.rfind(".jsonl")
+    return _ulid(text[at - 26 : at]) if at > 26 and text[at - 27] == "-" else None
+
+
+def _ulid(text: str) -> str | None:
+    return text if len(text) == 26 and text[0] < "8" and _ULID.issuperset(text) else None
+
+
+# --- reading
+
+
+def _tool(payload: dict[str, object]) -> tuple[str, object]:
+    tool = _first(payload, "tool_name", "toolName", "tool") or "unknown"
+    for name in ("tool_input", "toolArgs", "args"):
+        if name in payload:
+            return tool, payload[name]
+    return tool, None
+
+
+def _output(payload: dict[str, object]) -> tuple[bool, object]:
+    """Whether a result is there, and the result."""
+    names = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
+    for name in names:
+        if name in payload:
+            return True, payload[name]
+    return False, None
+
+
+def _status(output: object) -> str:
+    """ok, unless the result says otherwise."""
+    if not isinstance(output, dict):
+        return "ok"
+    kind = output.get("result_type", output.get("resultType"))
+    if kind in ("denied", "rejected"):
+        return "denied"
+    if isinstance(kind, str) and kind != "success":
+        return "error"
+    told = output.get("success") is False or output.get("is_error") is True or output.get("isError") is True
+    return (
+        "error" if told or output.get("interrupted") is True or output.get("error") not in (None, "", False) else "ok"
+    )
+
+
+def _ids(payload: dict[str, object], tool: str, args: object) -> tuple[str, str]:
+    """(what call and result are both named by, what tells this call from others).
+
+    A harness without ids gets a stand-in: the same call has the same name, and its time tells it from others.
+    """
+    given = _first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
+    if given is not None:
+        return given, given
+    name = f"{tool[:64]}:{_fingerprint((tool, args))}"
+    stamp = payload.get("timestamp")
+    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _huge(stamp) else name
+
+
+def _huge(value: object) -> bool:
+    return type(value) is int and not -(10**30) < value < 10**30
+
+
+def _fingerprint(value: object) -> str:
+    """Sixteen hex digits of a value; equal values that were read from equal JSON have equal ones."""
+    import hashlib  # only where a harness names no calls
+
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):  # deeper or longer than Python spells
+        text = str(type(value))
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
+def _side_effect(tool: str) -> str:
+    return "none" if tool.lower() in _READING else "external"
+
+
+def _by(body: dict[str, object], subagent: str | None) -> dict[str, object]:
+    return body if subagent is None else {**body, "agent": subagent}
+
+
+def _path(args: dict[str, object]) -> str | None:
+    for name in _PATHS:
+        value = args.get(name)
+        if isinstance(value, str) and value:
+            return value[:MAX_PATH]
+    return None
+
+
+def _cwd(payload: dict[str, object]) -> str | None:
+    value = payload.get("cwd")
+    if isinstance(value, str) and value:
+        return value
+    for name in ("workspace_roots", "workspacePaths"):
+        roots = payload.get(name)
+        if isinstance(roots, list) and roots and isinstance(roots[0], str) and roots[0]:
+            return roots[0]
+    return None
+
+
+def _first(source: dict[str, object], *names: str) -> str | None:
+    """The first of these members that is a text with something in it, cut to what a name may be."""
+    for name in names:
+        value = source.get(name)
+        if isinstance(value, str) and value:
+            return value[:MAX_NAME]
+    return None
+
+
+def _whole(source: dict[str, object], *names: str) -> str | None:
+    for name in names:
+        value = source.get(name)
+        if isinstance(value, str):
+            return value
+    return None

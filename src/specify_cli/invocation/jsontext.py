@@ -1,0 +1,298 @@
+"""JSON as the text somebody wrote: where each value stands, and changes that leave the rest of it as it is.  [pure]
+
+Guarantees: what is put in or taken out touches no other value, key, comment or line; line ends and indentation
+follow the text's own. With `comments`, `//` and `/* */` are read over; without, they are mistakes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from typing import NamedTuple
+
+MAX_DEPTH = 64
+BOM = "\ufeff"
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_SPACE = " \t\r\n"
+_WORDS = (("true", True), ("false", False), ("null", None))
+
+
+class JsonTextError(ValueError):
+    """A text that is not JSON, or not of the form asked for: where, and what is wrong."""
+
+    def __init__(self, text: str, at: int, problem: str) -> None:
+        super().__init__(problem)
+        self.line = text.count("\n", 0, at) + 1
+        self.problem = problem
+
+
+class Node(NamedTuple):
+    """A value and its place. `children` are the elements of an array or the members of an object, in order."""
+
+    kind: str  # object · array · scalar
+    start: int
+    end: int
+    value: object
+    children: tuple[Child, ...] = ()
+
+    def find(self, key: str) -> Node | None:
+        """The value of a member, of a key given twice the last."""
+        return next((child.node for child in reversed(self.children) if child.key == key), None)
+
+
+class Child(NamedTuple):
+    """An element, or a member with its key; `start` is where the key or the element begins."""
+
+    key: str | None
+    start: int
+    node: Node
+
+
+class Style(NamedTuple):
+    """How a text is written."""
+
+    newline: str
+    unit: str
+    one_line: bool
+
+
+class Insertion(NamedTuple):
+    """A text with something put in: `spans` are the places of what is new."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds nothing but a byte order mark and white space."""
+    return not text.removeprefix(BOM).strip(_SPACE)
+
+
+def read(text: str, *, comments: bool) -> Node:
+    """The one value of a text. Raises JsonTextError."""
+    reader = _Reader(text, comments)
+    node = reader.value(reader.skip(len(BOM) if text.startswith(BOM) else 0), 0)
+    end = reader.skip(node.end)
+    if end < len(text):
+        raise JsonTextError(text, end, f"expected the end of the file, found {text[end]!r}")
+    return node
+
+
+class _Reader:
+    def __init__(self, text: str, comments: bool) -> None:
+        self.text = text
+        self.comments = comments
+
+    def skip(self, at: int) -> int:
+        """The next place behind white space and comments."""
+        text = self.text
+        while at < len(text):
+            if text[at] in _SPACE:
+                at += 1
+            elif text[at] == "/" and text[at + 1 : at + 2] in ("/", "*"):
+                if not self.comments:
+                    raise JsonTextError(text, at, "a comment, which this file's reader does not take")
+                if text[at + 1] == "/":
+                    end = text.find("\n", at)
+                    at = len(text) if end < 0 else end
+                else:
+                    end = text.find("*/", at + 2)
+                    if end < 0:
+                        raise JsonTextError(text, at, "a comment without its end")
+                    at = end + 2
+            else:
+                break
+        return at
+
+    def value(self, at: int, depth: int) -> Node:
+        text = self.text
+        if depth > MAX_DEPTH:
+            raise JsonTextError(text, at, f"nested deeper than {MAX_DEPTH}")
+        head = text[at : at + 1]
+        if head == "{":
+            return self.collection(at, depth, "object", "}")
+        if head == "[":
+            return self.collection(at, depth, "array", "]")
+        if head == '"':
+            found, end = self.string(at)
+            return Node("scalar", at, end, found)
+        for word, meant in _WORDS:
+            if text.startswith(word, at):
+                return Node("scalar", at, at + len(word), meant)
+        number = _NUMBER.match(text, at)
+        if number is None:
+            raise JsonTextError(text, at, f"expected a value, found {head!r}" if head else "expected a value")
+        try:
+            return Node("scalar", at, number.end(), json.loads(number.group()))
+        except ValueError as error:
+            raise JsonTextError(text, at, "a number of too many digits") from error
+
+    def string(self, at: int) -> tuple[str, int]:
+        if self.text[at : at + 1] != '"':
+            found = self.text[at : at + 1]
+            raise JsonTextError(self.text, at, f"expected a string, found {found!r}" if found else "expected a string")
+        try:
+            value: tuple[str, int] = scanstring(self.text, at + 1, True)
+            return value
+        except json.JSONDecodeError as error:
+            raise JsonTextError(self.text, error.pos, error.msg[0].lower() + error.msg[1:]) from error
+
+    def collection(self, start: int, depth: int, kind: str, close: str) -> Node:
+        children: list[Child] = []
+        at = self.skip(start + 1)
+        if self.text[at : at + 1] != close:
+            while True:
+                key, begin = None, at
+                if kind == "object":
+                    key, at = self.string(at)
+                    at = self.skip(at)
+                    if self.text[at : at + 1] != ":":
+                        raise JsonTextError(self.text, at, "expected a colon behind the key")
+                    at = self.skip(at + 1)
+                node = self.value(at, depth + 1)
+                children.append(Child(key, begin, node))
+                at = self.skip(node.end)
+                if self.text[at : at + 1] == close:
+                    break
+                if self.text[at : at + 1] != ",":
+                    raise JsonTextError(self.text, at, f"expected a comma or {close}")
+                at = self.skip(at + 1)
+                if self.text[at : at + 1] == close:
+                    raise JsonTextError(self.text, at, f"a comma before {close}")
+        value: object
+        if kind == "object":
+            value = {child.key: child.node.value for child in children}
+        else:
+            value = [child.node.value for child in children]
+        return Node(kind, start, at + 1, value, tuple(children))
+
+
+def style_of(text: str, root: Node) -> Style:
+    """How a text is written; two blanks where it does not show."""
+    end = text.find("\n")
+    newline = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
+    one_line = bool(root.children) and "\n" not in text[root.start : root.end]
+    unit = _indent(text, root.children[0].start) if root.children else None
+    return Style(newline, unit or "  ", one_line)
+
+
+def fresh(value: object) -> str:
+    """A new file holding one value."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def insert(text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool) -> Insertion:
+    """The text with one more member or element at the end of a container."""
+    own = _line_indent(text, container.start)
+    children = container.children
+    if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
+        spelled = _spell(key, json.dumps(value, ensure_ascii=False))
+        at = children[-1].node.end if children else container.start + 1
+        return _put(text, [(at, f", {spelled}" if children else spelled)])
+    inner = _indent(text, children[0].start) if children else None
+    inner = own + style.unit if inner is None else inner
+    lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
+    spelled = f"{style.newline}{inner}" + _spell(key, f"{style.newline}{inner}".join(lines))
+    if not children:
+        closing = "" if "\n" in text[container.start : container.end] else style.newline + own
+        return _put(text, [(container.start + 1, spelled + closing)])
+    last = children[-1].node.end
+    line_end = text.find("\n", last)
+    line_end = line_end - 1 if line_end > 0 and text[line_end - 1] == "\r" else line_end
+    # A remark behind the last value stays behind it.
+    behind = (
+        line_end
+        if comments and last < line_end < container.end and _Reader(text, True).skip(last) >= line_end
+        else last
+    )
+    return _put(text, [(last, ","), (behind, spelled)])
+
+
+def _spell(key: str | None, value: str) -> str:
+    return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
+
+
+def _put(text: str, pieces: list[tuple[int, str]]) -> Insertion:
+    """The text with pieces put in at places in order."""
+    out: list[str] = []
+    spans: list[tuple[int, int]] = []
+    taken = grown = 0
+    for at, piece in pieces:
+        out += text[taken:at], piece
+        spans.append((at + grown, at + grown + len(piece)))
+        taken, grown = at, grown + len(piece)
+    return Insertion("".join((*out, text[taken:])), tuple(spans))
+
+
+def joined(spans: tuple[tuple[int, int], ...], later: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The places of everything put in, after `later` was put into a text that held `spans`."""
+    for start, end in later:
+        size = end - start
+        moved: list[tuple[int, int]] = []
+        for first, last in spans:
+            if start <= first:
+                moved.append((first + size, last + size))
+            elif start < last:
+                moved.append((first, last + size))
+            else:
+                moved.append((first, last))
+        spans = tuple(sorted((*moved, (start, end))))
+    merged: list[tuple[int, int]] = []
+    for first, last in spans:
+        if merged and first <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def taken_out(text: str, spans: tuple[tuple[int, int], ...]) -> str:
+    """The text without these places, which are in order and apart."""
+    kept: list[str] = []
+    at = 0
+    for start, end in spans:
+        kept.append(text[at:start])
+        at = end
+    return "".join((*kept, text[at:]))
+
+
+def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
+    """The text without one child of a container; remarks beside it stay."""
+    children = container.children
+    child = children[place]
+    reader = _Reader(text, comments)
+    begin, end = child.start, child.node.end
+    while text[begin - 1] in _SPACE:
+        begin -= 1
+    line = text.rfind("\n", 0, begin) + 1
+    if comments and "//" in text[line:begin] and "\n" in text[begin : child.start]:
+        # The remark before it needs its line end, so the one behind it goes.
+        begin = text.index("\n", begin) + 1
+        end = _behind_line(text, end)
+    if place + 1 < len(children):
+        comma = reader.skip(child.node.end)
+        return taken_out(text, ((begin, end if end <= comma else comma), (comma, comma + 1)))
+    if place == 0:
+        return taken_out(text, ((begin, end),))
+    comma = reader.skip(children[place - 1].node.end)
+    if begin <= comma:
+        begin = comma + 1
+    return taken_out(text, ((comma, comma + 1), (begin, end)))
+
+
+def _indent(text: str, at: int) -> str | None:
+    """The white space before something that begins its line; None where it does not."""
+    line = text.rfind("\n", 0, at) + 1
+    before = text[line:at]
+    return before if line > 0 and not before.strip(_SPACE) else None
+
+
+def _behind_line(text: str, at: int) -> int:
+    """The place behind a line end that follows at once; else the same place."""
+    return at + 2 if text.startswith("\r\n", at) else at + 1 if text.startswith("\n", at) else at
+
+
+def _line_indent(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 :].removeprefix(BOM)
+    return line[: len(line) - len(line.lstrip(" \t"))]

@@ -1,0 +1,253 @@
+"""What a harness's hook leaves: the right events on the right record, once, and never a disturbed agent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.invocation import layout
+from support import Cli, environment, git
+
+SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
+SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+Found = Callable[[], list[Path]]
+
+
+def pre(root: Path, tool: str = "Grep", call: str = "toolu_1", session: str = SESSION, **more: Any) -> dict[str, Any]:
+    """A PreToolUse payload as Claude Code sends it."""
+    return {
+        "session_id": session,
+        "transcript_path": "/tmp/t.jsonl",
+        "cwd": str(root),
+        "hook_event_name": "PreToolUse",
+        "tool_name": tool,
+        "tool_input": {"pattern": "login"},
+        "tool_use_id": call,
+        **more,
+    }
+
+
+def post(root: Path, tool: str = "Grep", call: str = "toolu_1", session: str = SESSION, **more: Any) -> dict[str, Any]:
+    """The PostToolUse payload of the same call."""
+    return {**pre(root, tool, call, session), "hook_event_name": "PostToolUse", "tool_response": {"hits": 3}, **more}
+
+
+@pytest.fixture
+def hook(cli: Cli, chartered: Path) -> Callable[..., None]:
+    """Run the hook with a payload; it says nothing and exits 0, whatever it is given."""
+
+    def run(payload: Any, harness: str = "claude-code", cwd: Path = chartered) -> None:
+        data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+        done = cli("hook", harness, stdin=data, cwd=cwd)
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+    return run
+
+
+@pytest.fixture
+def run(cli: Cli, chartered: Path) -> str:
+    """An invocation begun inside a Claude Code session."""
+    assert chartered
+    done = cli("do", "implement WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    return str(done.json()["invocation_id"])
+
+
+def events(root: Path, invocation_id: str) -> list[dict[str, Any]]:
+    (path,) = (root / layout.RECORDS).glob(f"*{invocation_id}.jsonl")
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]][4:]
+
+
+def log(root: Path, path: str) -> list[dict[str, Any]]:
+    file = root / path
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def test_a_call_and_its_result_land_on_the_record_of_the_session(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    hook(pre(chartered))
+    hook(post(chartered))
+
+    call, result = events(chartered, run)
+    assert (call["event"], call["tool"], call["call_id"], call["side_effect"]) == (
+        "tool_call",
+        "Grep",
+        "toolu_1",
+        "none",
+    )
+    assert (result["event"], result["call_id"], result["status"]) == ("tool_result", "toolu_1", "ok")
+    assert cli("invocations", "verify", run, "--json").json()["findings"] == []
+
+
+def test_the_same_physical_event_twice_is_recorded_once(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    for payload in (pre(chartered), pre(chartered), post(chartered), post(chartered), pre(chartered, call="toolu_2")):
+        hook(payload)
+
+    assert [(e["event"], e["call_id"]) for e in events(chartered, run)] == [
+        ("tool_call", "toolu_1"),
+        ("tool_result", "toolu_1"),
+        ("tool_call", "toolu_2"),
+    ]
+
+
+def test_a_post_tool_event_that_carries_a_do_outranks_what_was_bound(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    """The agent itself asked for governance in its shell."""
+    answer = cli("do", "review WP03", "--json")
+    other = answer.json()["invocation_id"]
+    carried: dict[str, Any] = {
+        "tool_input": {"command": 'spec-kitty do "review WP03" --json'},
+        "tool_response": {"stdout": answer.out},
+    }
+    hook(post(chartered, "Bash", "toolu_7", **carried))
+    hook(pre(chartered, call="toolu_8"))
+
+    assert [e["call_id"] for e in events(chartered, other)] == ["toolu_7", "toolu_8"]
+    assert events(chartered, run) == []
+
+
+def test_without_a_binding_the_only_open_record_of_the_session_is_meant_and_never_one_of_two(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    bindings = chartered / layout.LOCAL / "bindings"
+    for path in bindings.iterdir():
+        path.unlink()
+    hook(pre(chartered))
+    cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    for path in bindings.iterdir():
+        path.unlink()
+    hook(pre(chartered, call="toolu_2"))
+
+    assert [e["call_id"] for e in events(chartered, run)] == ["toolu_1"]
+    assert [line["why"] for line in log(chartered, layout.ORPHANS)] == ["no invocation is bound to this session"]
+
+
+def test_an_event_of_no_session_we_know_is_an_orphan_that_doctor_counts(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    hook(pre(chartered, session="another", tool_input={"token": SECRET, "text": "x" * 100_000}))
+
+    (line,) = log(chartered, layout.ORPHANS)
+    assert events(chartered, run) == []
+    assert line["harness"] == "claude-code" and SECRET not in json.dumps(line)
+    assert (chartered / layout.ORPHANS).stat().st_size < 9000
+    assert "HOOK_ORPHANS" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+
+
+def test_after_the_close_events_are_orphans(hook: Callable[..., None], chartered: Path, run: str, cli: Cli) -> None:
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    before = events(chartered, run)
+    hook(pre(chartered))
+
+    assert events(chartered, run) == before
+    assert "closed" in log(chartered, layout.ORPHANS)[0]["why"]
+
+
+def test_sessions_and_worktrees_stay_apart(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, home: Path
+) -> None:
+    git(chartered, "add", ".kittify/charter", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    tree = chartered.parent / "tree"
+    git(chartered, "worktree", "add", "-q", str(tree), home=home)
+    there = cli("do", "implement WP04", "--json", cwd=tree, env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()
+    second = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": "second"}).json()["invocation_id"]
+    hook(pre(tree, call="in-tree"))
+    hook(pre(chartered, call="of-second", session="second"))
+    hook(pre(chartered, call="of-first"))
+
+    assert [e["call_id"] for e in events(tree, there["invocation_id"])] == ["in-tree"]
+    assert [e["call_id"] for e in events(chartered, second)] == ["of-second"]
+    assert [e["call_id"] for e in events(chartered, run)] == ["of-first"]
+
+
+def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    hook(pre(chartered, "Bash", tool_input={"command": f"curl -H 'Authorization: Bearer {SECRET}'"}))
+    hook(post(chartered, "Bash", tool_response={"stdout": f"export TOKEN={SECRET}\n"}))
+
+    assert len(events(chartered, run)) == 2
+    holding = [path for path in chartered.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    assert holding == []
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"session_id": 3, "tool_name": {}, "cwd": []}', b"[" * 100_000],
+)
+def test_what_is_no_payload_disturbs_nobody_and_writes_no_event(
+    hook: Callable[..., None], chartered: Path, run: str, payload: bytes
+) -> None:
+    hook(payload)
+
+    assert events(chartered, run) == []
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "cursor", "nobody-knows", "--help-me"[2:]])
+def test_unknown_events_and_harnesses_disturb_nobody(
+    hook: Callable[..., None], chartered: Path, run: str, harness: str
+) -> None:
+    hook({"session_id": SESSION, "cwd": str(chartered), "hook_event_name": "SomethingNew"}, harness)
+
+    assert events(chartered, run) == []
+
+
+def test_a_large_output_is_cut_as_the_record_says(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    hook(post(chartered, tool_response={"text": "y" * 5_000_000}))
+
+    (result,) = events(chartered, run)
+    assert result["output"]["size"] > 5_000_000 and len(result["output"]["head"]) == 400
+
+
+def test_where_spec_kitty_is_not_used_a_hook_leaves_no_trace(hook: Callable[..., None], tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    git(bare, "init", "-q")
+    hook(pre(bare), cwd=bare)
+
+    assert sorted(path.name for path in bare.iterdir()) == [".git"]
+
+
+def test_a_failure_of_its_own_is_left_for_doctor(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    (chartered / ".kittify/config.yaml").write_text("trail: nowhere\n")
+    hook(pre(chartered))
+    (chartered / ".kittify/config.yaml").unlink()
+
+    (line,) = log(chartered, layout.HOOK_FAILURES)
+    assert line["code"] == "CONFIG_INVALID"
+    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert events(chartered, run) == []
+
+
+@pytest.mark.parametrize("planted", [b"{}", b"nope", b'{"invocation_id": "../../etc/passwd"}', b'{"invocation_id": 7}'])
+def test_a_planted_binding_names_nothing_outside(
+    hook: Callable[..., None], chartered: Path, run: str, planted: bytes
+) -> None:
+    for path in (chartered / layout.LOCAL / "bindings").iterdir():
+        path.write_bytes(planted)
+    hook(pre(chartered))
+
+    # The record itself says whose session it is.
+    assert [e["call_id"] for e in events(chartered, run)] == ["toolu_1"]
+
+
+def test_many_hooks_at_once_lose_nothing(chartered: Path, run: str, home: Path, tmp_path: Path) -> None:
+    exe = str(Path(sys.executable).parent / "spec-kitty")
+    children = []
+    for number in range(40):
+        payload = tmp_path / f"p{number}.json"
+        payload.write_text(json.dumps(pre(chartered, call=f"c{number}")))
+        with payload.open("rb") as file:
+            argv = [exe, "hook", "claude-code"]
+            children.append(subprocess.Popen(argv, cwd=chartered, env=environment(home), stdin=file))
+    assert [child.wait() for child in children] == [0] * 40
+
+    assert sorted(e["call_id"] for e in events(chartered, run)) == sorted(f"c{number}" for number in range(40))

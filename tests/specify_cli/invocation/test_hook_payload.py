@@ -1,0 +1,385 @@
+"""What harnesses send, as run events: every documented payload, and whatever else may come."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specify_cli.invocation.foreign import parse_foreign
+from specify_cli.invocation.harnesses import HARNESSES
+from specify_cli.invocation.hook_payload import MAX_NAME, MAX_PATH, HookInput, sender, translate
+from specify_cli.invocation.patching import apply_diff
+from specify_cli.invocation.payload import Settings, compose_event
+from specify_cli.invocation.redaction import shipped_rule_set
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
+SETTINGS = Settings(dict.fromkeys(("prompt", "response", "tool_args", "tool_output"), "full"), shipped_rule_set(), None)
+ULID = "01K6Z3Q8R00000000000000ABC"
+
+
+def payload(name: str) -> Any:
+    return json.loads((FIXTURES / name).read_text(encoding="utf-8"))
+
+
+def told(name: str) -> HookInput:
+    return translate(name.partition("/")[0], payload(name))
+
+
+def names() -> list[str]:
+    return sorted(f"{path.parent.name}/{path.name}" for path in FIXTURES.glob("*/[!_]*.json"))
+
+
+# fixture → the events in order, each with what tells it: tool or path or stage, and status, kind or side effect.
+EXPECTED: dict[str, list[tuple[str, ...]]] = {
+    "claude-code/pre-bash.json": [("tool_call", "Bash", "external")],
+    "claude-code/pre-read.json": [("tool_call", "Read", "none")],
+    "claude-code/pre-mcp.json": [("tool_call", "mcp__memory__create_entities", "external")],
+    "claude-code/post-bash.json": [("tool_result", "Bash", "ok")],
+    "claude-code/post-write.json": [("tool_result", "Write", "ok"), ("patch_apply", "/work/shop/NOTES.md", "modify")],
+    "claude-code/post-write-create.json": [
+        ("tool_result", "Write", "ok"),
+        ("patch_apply", "/work/shop/new.py", "create"),
+    ],
+    "claude-code/post-edit.json": [("tool_result", "Edit", "ok"), ("patch_apply", "/work/shop/src/login.py", "modify")],
+    "claude-code/post-failure.json": [("tool_result", "Bash", "error")],
+    "claude-code/post-do.json": [("tool_result", "Bash", "ok")],
+    "claude-code/permission-denied.json": [("tool_result", "Bash", "denied")],
+    "claude-code/in-subagent.json": [("tool_call", "Grep", "none")],
+    "claude-code/subagent-start.json": [("stage_transition", "subagent:Explore")],
+    "claude-code/subagent-stop.json": [("stage_transition", "main")],
+    "claude-code/stop-failure.json": [("error", "rate_limit")],
+    "claude-code/session-start.json": [],
+    "claude-code/prompt.json": [],
+    "codex/pre-bash.json": [("tool_call", "Bash", "external")],
+    "codex/post-bash.json": [("tool_result", "Bash", "ok")],
+    "codex/post-apply-patch.json": [
+        ("tool_result", "apply_patch", "ok"),
+        ("patch_apply", "src/login.py", "modify"),
+        ("patch_apply", "NOTES.md", "create"),
+        ("patch_apply", "old.txt", "delete"),
+    ],
+    "codex/post-do.json": [("tool_result", "Bash", "ok")],
+    "codex/subagent-start.json": [("stage_transition", "subagent:worker")],
+    "codex/subagent-stop.json": [("stage_transition", "main")],
+    "cursor/pre-shell.json": [("tool_call", "Shell", "external")],
+    "cursor/post-shell.json": [("tool_result", "Shell", "ok")],
+    "cursor/post-write.json": [("tool_result", "Write", "ok")],
+    "cursor/post-failure.json": [("tool_result", "Shell", "error")],
+    "cursor/post-denied.json": [("tool_result", "Shell", "denied")],
+    "cursor/file-edit.json": [("patch_apply", "/work/shop/src/login.py", "modify")],
+    "cursor/subagent-start.json": [("stage_transition", "subagent:explore")],
+    "cursor/subagent-stop.json": [("stage_transition", "main")],
+    "copilot/pre-bash.json": [("tool_call", "Bash", "external")],
+    "copilot/post-bash.json": [("tool_result", "Bash", "ok")],
+    "copilot/post-write.json": [("tool_result", "Write", "ok"), ("patch_apply", "/work/shop/NOTES.md", "modify")],
+    "copilot/post-failure.json": [("tool_result", "Bash", "error")],
+    "copilot/post-do.json": [("tool_result", "Bash", "ok")],
+    "copilot/vscode-pre.json": [("tool_call", "editFiles", "external")],
+    "copilot/vscode-post.json": [("tool_result", "create_file", "ok"), ("patch_apply", "src/main.ts", "modify")],
+    "copilot/subagent-stop.json": [("stage_transition", "main")],
+    "copilot/error.json": [("error", "ModelError")],
+    "gemini/before-shell.json": [("tool_call", "run_shell_command", "external")],
+    "gemini/after-shell.json": [("tool_result", "run_shell_command", "ok")],
+    "gemini/after-error.json": [("tool_result", "read_file", "error")],
+    "gemini/after-replace.json": [("tool_result", "replace", "ok"), ("patch_apply", "/work/shop/a.py", "modify")],
+    "gemini/after-write.json": [("tool_result", "write_file", "ok"), ("patch_apply", "/work/shop/b.py", "create")],
+    "antigravity/post-command.json": [("tool_call", "run_command", "external"), ("tool_result", "run_command", "ok")],
+    "antigravity/post-write.json": [
+        ("tool_call", "write_to_file", "external"),
+        ("tool_result", "write_to_file", "ok"),
+        ("patch_apply", "/work/shop/NOTES.md", "modify"),
+    ],
+    "antigravity/post-error.json": [("tool_call", "run_command", "external"), ("tool_result", "run_command", "error")],
+    "antigravity/post-bare.json": [],
+    "opencode/before.json": [("tool_call", "bash", "external")],
+    "opencode/after.json": [("tool_result", "bash", "ok")],
+    "opencode/after-edit.json": [("tool_result", "edit", "ok"), ("patch_apply", "/work/shop/a.py", "modify")],
+    "opencode/in-child.json": [("tool_call", "grep", "none")],
+    "opencode/error.json": [("error", "ProviderAuthError")],
+}
+_TELLING = {
+    "tool_call": ("tool", "side_effect"),
+    "tool_result": ("tool", "status"),
+    "patch_apply": ("path", "kind"),
+    "stage_transition": ("to",),
+    "error": ("error_code",),
+}
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_documented_payload_is_these_events(name: str) -> None:
+    found = [(event.event, *(str(event.payload[key]) for key in _TELLING[event.event])) for event in told(name).events]
+
+    assert found == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_event_is_taken_by_the_record(name: str) -> None:
+    for event in told(name).events:
+        body = compose_event(event.event, event.payload, SETTINGS, new_id=lambda: "", trace_id="0" * 32).body
+
+        assert body["event"] == event.event
+
+
+def test_every_harness_has_payloads_and_every_payload_names_where_it_is_documented() -> None:
+    assert {path.name for path in FIXTURES.iterdir()} == set(HARNESSES)
+    assert sorted(EXPECTED) == names()
+    for folder in FIXTURES.iterdir():
+        sources = json.loads((folder / "_source.json").read_text(encoding="utf-8"))
+
+        assert sorted(sources) == sorted(path.name for path in folder.glob("[!_]*.json"))
+        assert all(entry["source"].startswith("https://") for entry in sources.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "session", "subagent", "cwd"),
+    [
+        ("claude-code/in-subagent.json", "9f1c2a6e-0001", "agent-7", "/work/shop"),
+        ("codex/pre-bash.json", "019a-77", None, "/work/shop"),
+        ("cursor/file-edit.json", "conv-1", None, "/work/shop"),
+        ("cursor/subagent-start.json", "conv-1", "sub-1", "/work/shop"),
+        ("copilot/vscode-pre.json", "vs-1", None, "/work/shop"),
+        ("antigravity/post-command.json", "agy-1", None, "/work/shop"),
+        ("opencode/in-child.json", "ses_1", "ses_2", "/work/shop"),
+    ],
+)
+def test_session_subagent_and_folder_are_found(name: str, session: str, subagent: str | None, cwd: str) -> None:
+    found = told(name)
+
+    assert (found.session_id, found.subagent, found.cwd) == (session, subagent, cwd)
+
+
+def test_what_a_subagent_does_names_it() -> None:
+    (event,) = told("claude-code/in-subagent.json").events
+
+    assert event.payload["agent"] == "agent-7"
+
+
+def test_values_pass_as_they_came() -> None:
+    (event,) = told("claude-code/post-bash.json").events
+
+    assert event.payload["output"] == payload("claude-code/post-bash.json")["tool_response"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("claude-code/pre-bash.json", "claude-code/post-bash.json"),
+        ("codex/pre-bash.json", "codex/post-bash.json"),
+        ("cursor/pre-shell.json", "cursor/post-shell.json"),
+        ("copilot/pre-bash.json", "copilot/post-failure.json"),
+        ("gemini/before-shell.json", "gemini/after-shell.json"),
+        ("opencode/before.json", "opencode/after.json"),
+    ],
+)
+def test_a_result_names_its_call(before: str, after: str) -> None:
+    one, other = payload(before), payload(after)
+    other["tool_input"] = one["tool_input"]
+    (call,) = translate(before.partition("/")[0], one).events
+    result = translate(after.partition("/")[0], other).events[0]
+
+    assert call.payload["call_id"] == result.payload["call_id"]
+    assert (call.phase, result.phase) == ("pre", "post")
+
+
+@pytest.mark.parametrize("name", ["copilot/pre-bash.json", "gemini/before-shell.json"])
+def test_without_ids_the_same_call_at_another_time_is_another(name: str) -> None:
+    one = payload(name)
+    harness = name.partition("/")[0]
+    again = translate(harness, one).events[0]
+    later = translate(harness, {**one, "timestamp": "2026-11-02T10:00:09.000Z"}).events[0]
+
+    assert told(name).events[0].call_id == again.call_id != later.call_id
+
+
+def test_the_files_of_one_patch_have_keys_of_their_own() -> None:
+    events = told("codex/post-apply-patch.json").events
+
+    assert len({(event.phase, event.call_id) for event in events}) == 4
+
+
+def test_an_edit_carries_the_text_from_before_and_a_diff_that_fits_it() -> None:
+    patch = told("claude-code/post-edit.json").events[1].payload
+
+    assert apply_diff(str(patch["before"]), str(patch["diff"])).endswith("strip().lower()\n")
+    assert "after" not in patch
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("claude-code/post-write.json", {"after"}),
+        ("claude-code/post-write-create.json", {"after"}),
+        ("cursor/file-edit.json", set()),
+        ("gemini/after-replace.json", {"before", "after", "diff"}),
+        ("gemini/after-write.json", {"after", "diff"}),
+        ("opencode/after-edit.json", {"diff"}),
+        ("codex/post-apply-patch.json", set()),
+    ],
+)
+def test_a_patch_holds_texts_only_where_the_payload_does(name: str, keys: set[str]) -> None:
+    patch = next(event.payload for event in told(name).events if event.event == "patch_apply")
+
+    assert {"before", "after", "diff"} & set(patch) == keys
+
+
+@pytest.mark.parametrize("name", ["claude-code/post-do.json", "codex/post-do.json", "copilot/post-do.json"])
+def test_a_call_that_begins_an_invocation_names_it(name: str) -> None:
+    assert told(name).started_invocation == ULID
+    assert told(name).events[0].event == "tool_result"
+
+
+@pytest.mark.parametrize(
+    ("command", "begins"),
+    [
+        ("spec-kitty do 'fix it'", True),
+        ("spec-kitty advise x --json", True),
+        (".venv/bin/spec-kitty ask builder x", True),
+        ("cd a && SPEC_KITTY_TRAIL=on spec-kitty do x", True),
+        ("uv run spec-kitty do x", True),
+        ("bash -lc 'spec-kitty do x'", True),
+        ("cat r.txt | spec-kitty do - --json", True),
+        ("spec-kitty invocations show 01K6", False),
+        ("grep -r spec-kitty do docs", False),
+        ("echo my-spec-kitty do", False),
+        ("spec-kitty route x", False),
+        ("", False),
+    ],
+)
+def test_only_a_command_that_begins_one_binds_a_session(command: str, begins: bool) -> None:
+    hook = payload("claude-code/post-do.json")
+    hook["tool_input"]["command"] = command
+
+    assert (translate("claude-code", hook).started_invocation == ULID) is begins
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        f'{{"invocation_id": "{ULID}"}}',
+        f'{{"invocation_id":"{ULID}"}}',
+        f"record: .kittify/events/profile-invocations/builder-bea-{ULID}.jsonl",
+        f"close it with: spec-kitty profile-invocation complete --invocation-id {ULID} --outcome done",
+    ],
+)
+@pytest.mark.parametrize("shape", ["text", "stdout", "parts"])
+def test_the_invocation_is_read_from_whatever_was_printed(printed: str, shape: str) -> None:
+    hook = payload("claude-code/post-do.json")
+    hook["tool_response"] = {
+        "text": printed,
+        "stdout": {"stdout": printed},
+        "parts": {"content": [{"type": "text", "text": printed}]},
+    }[shape]
+
+    assert translate("claude-code", hook).started_invocation == ULID
+
+
+def test_of_two_begun_in_one_command_the_last_counts() -> None:
+    other = "01K6Z3Q8R00000000000000XYZ"
+    hook = payload("claude-code/post-do.json")
+    hook["tool_response"]["stdout"] = f'{{"invocation_id": "{other}"}}\n{{"invocation_id": "{ULID}"}}'
+
+    assert translate("claude-code", hook).started_invocation == ULID
+
+
+@pytest.mark.parametrize(
+    "printed", ["", '{"invocation_id": "01K6"}', '{"invocation_id": "not-a-ulid-not-a-ulid-xxxx"}']
+)
+def test_what_is_no_id_binds_nothing(printed: str) -> None:
+    hook = payload("claude-code/post-do.json")
+    hook["tool_response"]["stdout"] = printed
+
+    assert translate("claude-code", hook).started_invocation is None
+
+
+@pytest.mark.parametrize(
+    ("harness", "hook", "expected"),
+    [
+        ("claude-code", "claude-code/pre-bash.json", "claude-code"),
+        ("claude-code", "copilot/pre-bash.json", "copilot"),
+        ("claude-code", "copilot/vscode-pre.json", "copilot"),
+        ("claude-code", "cursor/pre-shell.json", "cursor"),
+        ("gemini", "gemini/before-shell.json", "gemini"),
+        ("codex", "codex/pre-bash.json", "codex"),
+    ],
+)
+def test_who_really_sent_it_is_told_where_several_read_one_file(harness: str, hook: str, expected: str) -> None:
+    assert sender(harness, payload(hook)) == expected
+
+
+def test_names_and_paths_are_cut_to_what_a_record_takes() -> None:
+    hook = payload("claude-code/post-edit.json")
+    long = "n" * 5000
+    hook.update(session_id=long, agent_id=long, tool_use_id=long, cwd=long, tool_name="Write")
+    hook["tool_input"]["file_path"] = long
+    found = translate("claude-code", hook)
+
+    assert (len(found.session_id or ""), len(found.subagent or "")) == (MAX_NAME, MAX_NAME)
+    assert len(str(found.events[1].payload["path"])) == MAX_PATH
+    for event in found.events:
+        compose_event(event.event, event.payload, SETTINGS, new_id=lambda: "", trace_id="0" * 32)
+
+
+KEYS = sorted(
+    {key for name in names() for key in payload(name)}
+    | {"success", "interrupted", "structuredPatch", "originalFile", "toolName", "toolArgs", "command", "lines"}
+)
+EVENTS = sorted({str(payload(name).get("hook_event_name", "x")) for name in names()})
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.sampled_from(EVENTS)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | st.text(), inner, max_size=6),
+    max_leaves=20,
+)
+hooks = st.fixed_dictionaries(
+    {"hook_event_name": st.sampled_from(EVENTS) | values},
+    optional={key: values for key in KEYS if key != "hook_event_name"},
+)
+
+
+@given(st.sampled_from([*HARNESSES, "unknown"]), values | hooks)
+def test_no_json_whatever_breaks_the_hook(harness: str, value: object) -> None:
+    found = translate(harness, value)
+    sender(harness, value)
+
+    for event in found.events:
+        assert len(event.call_id) <= MAX_NAME + 16
+        compose_event(event.event, event.payload, SETTINGS, new_id=lambda: "", trace_id="0" * 32)
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hook_event_name":"PreToolUse","tool_name":"t","tool_input":' + "[" * 5000 + "]" * 5000 + "}",
+        '{"hook_event_name":"BeforeTool","tool_name":"t","timestamp":' + "9" * 6000 + "}",
+        '{"hook_event_name":"AfterTool","tool_input":' + "9" * 6000 + ',"tool_response":1e400}',
+        '{"hook_event_name":"PostToolUse","tool_name":"\\ud800","tool_input":{"file_path":"\\ud800"},"tool_use_id":"\\ud800"}',
+        '{"toolCall":{"name":"t","args":' + '{"a":' * 3000 + "1" + "}" * 3000 + '},"stepIdx":1e400}',
+    ],
+)
+def test_the_depths_and_numbers_of_json_are_survived(harness: str, text: str) -> None:
+    for event in translate(harness, parse_foreign(text)).events:
+        compose_event(event.event, event.payload, SETTINGS, new_id=lambda: "", trace_id="0" * 32)
+
+
+def test_it_loads_nothing() -> None:
+    """A hook runs at every tool call: reading its payload costs no import."""
+    program = (
+        "import sys, typing, __future__\nbefore = set(sys.modules)\nimport specify_cli.invocation.hook_payload\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.split("'")[1::2] == [
+        "specify_cli",
+        "specify_cli.invocation",
+        "specify_cli.invocation.hook_payload",
+    ]
