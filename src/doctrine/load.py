@@ -17,6 +17,7 @@ import stat
 from typing import NamedTuple
 
 from doctrine.artifact import Artifact, parse_artifact
+from doctrine.git import git_directory
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
 TYPE_CHECKING = False
@@ -451,33 +452,6 @@ def project_cache(root: str) -> ParseCache:
 def cache_path(git_dir: str) -> str:
     """Where the cache lies below a git directory."""
     return f"{git_dir}/kittify/parse-cache.json"
-
-
-def git_directory(top: str) -> str | None:
-    """The git directory of a worktree, shared by all of one repository; found by reading, git is not started."""
-    path = f"{top}/.git"
-    if not os.path.isdir(path):
-        pointer = _small_text(path)
-        if pointer is None or not pointer.startswith("gitdir: "):
-            return None
-        path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
-    common = _small_text(f"{path}/commondir")
-    if common is not None:
-        path = os.path.normpath(os.path.join(path, common.strip()))
-    return path if os.path.isdir(path) else None
-
-
-def _small_text(path: str) -> str | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        return os.read(descriptor, 4096).decode("utf-8", "surrogateescape")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 if __name__ == "__main__":

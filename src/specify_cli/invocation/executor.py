@@ -271,7 +271,7 @@ class ProfileInvocationExecutor:
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
-        _bind(project.root, caller, invocation_id)
+        _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
         return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
 
@@ -413,7 +413,7 @@ class ProfileInvocationExecutor:
         return new_ulid(millis, self._entropy(10))
 
 
-def _bind(root: str, caller: Caller, invocation_id: str) -> None:
+def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> None:
     """Let the hooks of the caller's session find this record; without that they ask for the only open one."""
     session = caller.session or {}
     if "harness" not in session or "session_id" not in session:
@@ -421,7 +421,7 @@ def _bind(root: str, caller: Caller, invocation_id: str) -> None:
     from specify_cli.invocation.hook import bind
 
     try:
-        bind(root, session["harness"], session["session_id"], None, invocation_id, "environment")
+        bind(root, session["harness"], session["session_id"], None, invocation_id, "environment", profile_id)
     except (OSError, InvocationError):
         return  # derived: the record says the same
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, InvocationError
 from specify_cli.invocation.hook_payload import HookEvent, HookInput, translate
-from specify_cli.invocation.record import INVOCATION_ID
+from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID
+from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 
 if TYPE_CHECKING:
@@ -38,10 +39,11 @@ class Orphan(Exception):
 
 
 class Binding(NamedTuple):
-    """Which record a session of a harness writes to."""
+    """Which record a session of a harness writes to, and the profile in its file's name where that is known."""
 
     invocation_id: str
     source: str
+    profile_id: str | None = None
 
 
 def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
@@ -53,14 +55,17 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
         root = _root_of(told.cwd or cwd, home)
         if root is None or not (told.events or told.started_invocation):
             return
-        # 2. Which record it belongs to; what the agent was just told outranks what was known before.
+        # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
+        if _append_directly(root, harness, told):
+            return
+        # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
         try:
             recorder, agent = _bound(root, harness, told, home)
         except Orphan as why:
             if told.events:
                 _keep_orphan(root, harness, told, str(why), home)
             return
-        # 3. Append: each physical event once.
+        # 4. Append: each physical event once.
         try:
             _append(recorder, harness, told, agent)
         finally:
@@ -72,8 +77,6 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
 
 def _root_of(folder: str, home: str | None) -> str | None:
     """The project's top folder if spec-kitty is used in it; a hook never begins that."""
-    from specify_cli.invocation.project import find_root
-
     root, _ = find_root(folder, home)
     return root if os.path.isdir(f"{root}/{layout.EVENTS}") else None
 
@@ -87,6 +90,96 @@ def _append(recorder: Recorder, harness: str, told: HookInput, agent: str | None
         keys.append(dedupe_key(harness, told.session_id, event))
     if items:
         recorder.append(items, dedupe=keys, checkpoints=False)
+
+
+def _append_directly(root: str, harness: str, told: HookInput) -> bool:
+    """Append to the bound record without loading the project; False where anything is not as it mostly is.
+
+    It mostly is: bound by this session, no redaction or capture setting of the project's own, nothing so large that
+    it becomes an object, nothing that depends on where the run stands.
+    """
+    session = told.session_id
+    if session is None or told.started_invocation is not None or told.subagent is not None:
+        return False
+    binding = binding_of(root, harness, session, None)
+    ceilings = _plain_ceilings(root)
+    if binding is None or binding.profile_id is None or ceilings is None:
+        return False
+    from specify_cli.invocation.capture import narrower, shipped_rule_set
+    from specify_cli.invocation.payload import Settings, compose_event
+    from specify_cli.invocation.seal import open_line
+    from specify_cli.invocation.store import FileRecordStore, Held, Place
+    from specify_cli.invocation.ulid import new_ulid
+
+    name = layout.record_name(binding.profile_id, binding.invocation_id)
+    place = Place(layout.RECORDS, name, binding.invocation_id, binding.profile_id)
+    store = FileRecordStore(root)
+    try:
+        started = open_line(store.head(place))
+    except FileNotFoundError:
+        return False
+    fields = started.fields or {}
+    capture = fields.get("capture")
+    if started.problems or fields.get("tombstone") or not isinstance(capture, dict) or "hash" in capture.values():
+        return False
+    modes = {
+        side: narrower(
+            str(mode), ceilings.get("capture_tool_io" if side.startswith("tool") else "capture_llm_io", "full")
+        )
+        for side, mode in capture.items()
+    }
+    settings = Settings(modes, shipped_rule_set(), None)
+    millis = time.time_ns() // 1_000_000
+    trace_id = str(fields.get("trace_id", ""))
+    items = []
+    for event in told.events:
+        if event.event not in ("tool_call", "tool_result", "patch_apply", "error"):
+            return False
+        item = compose_event(
+            event.event, event.payload, settings, new_id=lambda: new_ulid(millis, os.urandom(10)), trace_id=trace_id
+        )
+        if item.objects or item.gaps:
+            return False
+        items.append((item, dedupe_key(harness, session, event)))
+    closed = False
+
+    def compose(held: Held) -> list[dict[str, object]]:
+        nonlocal closed
+        closed = held.tip.event == "completed"
+        if closed:
+            return []
+        known = held.read(0)
+        at = rfc3339(millis)
+        return [
+            {**item.body, "at": at} if key is None else {**item.body, "at": at, "dedupe": key}
+            for item, key in items
+            if key is None or b'"dedupe":"%b"' % key.encode("ascii") not in known
+        ]
+
+    store.append(place, compose, rfc3339(millis), sync=any(item.durable for item, _ in items))
+    return not closed
+
+
+def _plain_ceilings(root: str) -> dict[str, str] | None:
+    """The capture modes a config in its usual form states, by group; None where it has to be parsed to know.
+
+    A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
+    """
+    try:
+        data = durable.read_below(root, layout.CONFIG)
+    except FileNotFoundError:
+        return {}
+    found: dict[str, str] = {}
+    for line in data.split(b"\n"):
+        said = line.strip()
+        if said.startswith(b"#"):
+            continue
+        name, _, value = said.decode("utf-8", "replace").partition(": ")
+        if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in found:
+            found[name] = value
+        elif b"redaction" in said or b"capture" in said or b"\\" in said:
+            return None
+    return found
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
@@ -138,10 +231,18 @@ def _binding_path(harness: str, session: str, subagent: str | None) -> tuple[str
     return f"{layout.LOCAL}/bindings", hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:40] + ".json"
 
 
-def bind(root: str, harness: str, session: str, subagent: str | None, invocation_id: str, source: str) -> None:
+def bind(
+    root: str,
+    harness: str,
+    session: str,
+    subagent: str | None,
+    invocation_id: str,
+    source: str,
+    profile_id: str | None = None,
+) -> None:
     """Bind a session to a record, for this clone. Raises OSError, InvocationError."""
     folder, name = _binding_path(harness, session, subagent)
-    value = {"invocation_id": invocation_id, "source": source}
+    value = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
     with durable.folder(root, folder, create=True) as fd:
         durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
 
@@ -156,7 +257,9 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
     invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
     if not isinstance(invocation_id, str) or INVOCATION_ID.fullmatch(invocation_id) is None:
         return None
-    return Binding(invocation_id, str(value.get("source")))
+    profile_id = value.get("profile_id")
+    known = isinstance(profile_id, str) and PROFILE_ID.fullmatch(profile_id) is not None
+    return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
 
 
 def _only_open(project: Project, harness: str, session: str) -> Binding | None:

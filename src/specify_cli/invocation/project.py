@@ -6,11 +6,10 @@ worktree's top level, so a worktree inside another checkout keeps its own trail 
 
 from __future__ import annotations
 
-import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, git_directory, read_source
+from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.yaml_reader import YamlError
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, StoredDataError
@@ -23,6 +22,7 @@ from specify_cli.invocation.redaction import (
     rule_set,
     shipped_rule_set,
 )
+from specify_cli.invocation.root import find_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,22 +83,6 @@ def _secret_places(text: str, rules: RuleSet) -> list[tuple[str, int]]:
             found.append((rule, masked.text.count("\n", 0, at) + 1))
             at = masked.text.find(mask, at + 1)
     return found
-
-
-def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
-    """(project root, git directory) for a folder: design §4. `home` itself is no project's ancestor."""
-    here = os.path.abspath(start)
-    first = here
-    kittify: str | None = None
-    while True:
-        if kittify is None and (here == first or here != home) and os.path.isdir(f"{here}/{layout.KITTIFY}"):
-            kittify = here
-        if os.path.lexists(f"{here}/.git"):
-            return kittify or here, git_directory(here)
-        parent = os.path.dirname(here)
-        if parent == here:
-            return kittify or first, None
-        here = parent
 
 
 def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:

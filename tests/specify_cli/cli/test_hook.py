@@ -217,7 +217,7 @@ def test_where_spec_kitty_is_not_used_a_hook_leaves_no_trace(hook: Callable[...,
 def test_a_failure_of_its_own_is_left_for_doctor(
     hook: Callable[..., None], chartered: Path, run: str, cli: Cli
 ) -> None:
-    (chartered / ".kittify/config.yaml").write_text("trail: nowhere\n")
+    (chartered / ".kittify/config.yaml").write_text("redaction: nothing\n")
     hook(pre(chartered))
     (chartered / ".kittify/config.yaml").unlink()
 
@@ -225,6 +225,50 @@ def test_a_failure_of_its_own_is_left_for_doctor(
     assert line["code"] == "CONFIG_INVALID"
     assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
     assert events(chartered, run) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "held"),
+    [
+        ("audit: {capture_tool_io: full}\n", "summary"),
+        ("audit: {capture_tool_io: hash}\n", "hash"),
+        ('"\\x61udit": {"\\x63apture_tool_io": "off"}\n', "off"),
+        ("# audit: {capture_tool_io: off}\n", "summary"),
+        ("audit:\n  capture_llm_io: full\n  capture_tool_io: summary\n", "summary"),
+        ("audit:\n  capture_tool_io: 'off'\n", "off"),
+    ],
+)
+def test_what_the_config_says_of_capture_holds_for_hooks_too(
+    hook: Callable[..., None], chartered: Path, run: str, config: str, held: str
+) -> None:
+    (chartered / ".kittify/config.yaml").write_text(config)
+    hook(pre(chartered))
+
+    (call,) = events(chartered, run)
+    found = "off" if "args_hash" not in call else "hash" if "args" not in call else "summary"
+    assert found == held
+
+
+@pytest.mark.parametrize("now", ["summary", "full"])
+def test_a_run_begun_in_full_is_narrowed_by_what_the_config_states_now(
+    hook: Callable[..., None], chartered: Path, cli: Cli, now: str
+) -> None:
+    config = chartered / ".kittify/config.yaml"
+    config.write_text("audit:\n  capture_tool_io: full\n")
+    run = cli("do", "implement WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()["invocation_id"]
+    config.write_text(f"audit:\n  capture_tool_io: {now}\n")
+    hook(pre(chartered))
+
+    (call,) = events(chartered, run)
+    assert isinstance(call["args"], str) == (now == "full")
+
+
+def test_a_projects_own_rule_masks_what_hooks_bring(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    (chartered / ".kittify/config.yaml").write_text("redaction: {rules: {code-name: 'ORCHID-[0-9]+'}}\n")
+    hook(pre(chartered, tool_input={"q": "ORCHID-17"}))
+
+    (call,) = events(chartered, run)
+    assert "ORCHID" not in json.dumps(call) and call["redactions"] == {"code-name": 1}
 
 
 @pytest.mark.parametrize("planted", [b"{}", b"nope", b'{"invocation_id": "../../etc/passwd"}', b'{"invocation_id": 7}'])

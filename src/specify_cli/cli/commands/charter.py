@@ -26,8 +26,9 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import NO_RULES, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
-from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.project import load_project
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
+from specify_cli.invocation.root import find_root
 from specify_cli.invocation.router import ACTIONS
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from specify_cli.cli import shell
 from specify_cli.cli.output import write_json, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
-from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.root import find_root
 from specify_cli.invocation.store import FileRecordStore
 
 _CONFIG = """\
