@@ -149,13 +149,13 @@ def divergence(where: str, expected: object, found: object) -> StoredDataError:
     )
 
 
-def in_doubt_error(call: RecordedCall) -> CallerError:
+def in_doubt_error(call: RecordedCall, invocation_id: str) -> CallerError:
     """The refusal to run again what may have taken effect already."""
     return CallerError(
         "IN_DOUBT",
         f"call {call.call_id} of {call.call.get('tool')} began and has no result: it may have taken effect, and "
         "running it again may do so twice",
-        f"look whether it did, then: spec-kitty resume ID --rerun {call.call_id}",
+        f"if it did not: spec-kitty resume {invocation_id} --rerun {call.call_id}; if it did, record its tool_result",
     )
 
 

@@ -18,7 +18,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.compare import Chain, ReplayResult, receipts_of, verify_replay
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
-from specify_cli.invocation.history import History, RecordedCall, changed_members, signature
+from specify_cli.invocation.history import History, RecordedCall, changed_members, in_doubt_error, signature
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.invocations import read_record_lines, verify_place
 from specify_cli.invocation.project import Project, load_project
@@ -209,6 +209,9 @@ def resume(
                 f"--rerun: expected calls that are in doubt ({known}), found {unknown[0]}",
                 f"spec-kitty resume {plan.invocation_id}",
             )
+        for call in plan.in_doubt:
+            if not call.safe_again and call.call_id not in rerun:
+                raise in_doubt_error(call, plan.invocation_id)
         # 2. Go on: same record, same trace, the seam before the first new line.
         seam: dict[str, object] = {
             "event": "resumed",

@@ -677,7 +677,7 @@ class ToolCall:
         if recorded is not None and run.history is not None:
             run._agree("tool_call", self._told(), recorded.call)
             if recorded.result is None and not recorded.safe_again and recorded.call_id not in run.rerun:
-                raise in_doubt_error(recorded)
+                raise in_doubt_error(recorded, run.invocation_id)
         return recorded
 
     def _begin(self, recorded: RecordedCall | None) -> ToolCall:

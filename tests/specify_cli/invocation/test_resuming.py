@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from specify_cli.invocation import layout, resuming
 from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import split_lines
@@ -163,18 +164,31 @@ def test_a_call_in_doubt_runs_again_only_if_it_is_asked_for(chartered: Path) -> 
     cut_after(chartered, invocation_id, lambda line: line["event"] == "tool_call" and line["step"] == "s1")
     (call,) = plan_resume(chartered, invocation_id).in_doubt
     program.ran.clear()
+    before = path_of(chartered, invocation_id).read_bytes()
     with pytest.raises(InvocationError) as refused:
         resume(chartered, invocation_id, program)
-    refused_ran = list(program.ran)
-    program.ran.clear()
+    untouched = path_of(chartered, invocation_id).read_bytes() == before and program.ran == []
     resume(chartered, invocation_id, program, rerun=[call.call_id])
 
     assert refused.value.code == "IN_DOUBT" and call.call_id in refused.value.suggestion
-    assert "send1" not in refused_ran
+    assert untouched
     assert program.ran == ["work1", "send1", "model", "work2", "send2", "model"]
     sent = [line for line in lines(chartered, invocation_id) if line["event"] == "tool_call" and line["step"] == "s1"]
     assert {line["call_id"] for line in sent} == {call.call_id}
     assert len({line["idempotency_key"] for line in sent}) == 1
+
+
+def test_a_call_that_took_effect_is_no_longer_in_doubt_once_its_result_is_recorded(chartered: Path) -> None:
+    program = Counted()
+    invocation_id = begun(chartered, program)
+    cut_after(chartered, invocation_id, lambda line: line["event"] == "tool_call" and line["step"] == "s1")
+    (call,) = plan_resume(chartered, invocation_id).in_doubt
+    given = {"call_id": call.call_id, "tool": "send", "status": "ok", "output": 10, "step": "s1", "ordinal": 1}
+    ProfileInvocationExecutor(chartered).record(invocation_id, [("tool_result", given)])
+    program.ran.clear()
+    resume(chartered, invocation_id, program)
+
+    assert program.ran == ["work1", "model", "work2", "send2", "model"]
 
 
 @pytest.mark.parametrize("side_effect", ["none", "idempotent"])
