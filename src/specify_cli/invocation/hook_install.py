@@ -64,10 +64,21 @@ class Change(NamedTuple):
     @property
     def diff(self) -> str:
         """The change as a unified diff, empty where there is none."""
-        old, new = (text.split("\n") if text else [] for text in (self.before, self.after))
-        names = ("/dev/null" if self.before is None else f"a/{self.place.path}", f"b/{self.place.path}")
-        lines = difflib.unified_diff(old, new, names[0], "/dev/null" if self.after is None else names[1], lineterm="")
-        return "".join(f"{line}\n" for line in lines)
+        return difference(self.place.path, self.before, self.after)
+
+
+def difference(path: str, before: str | None, after: str | None) -> str:
+    """Two states of a file as a unified diff; None is no file."""
+    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+    parts = difflib.unified_diff(_lines(before or ""), _lines(after or ""), *names)
+    return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text with their line feeds."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
 
 
 class Standing(NamedTuple):

@@ -3,10 +3,9 @@
 Guarantees: `translate` gives what it can of any JSON value and raises for none; names and paths fit the limits of
 `payload`; everything else passes through as it came. Redaction, binding and writing are the hook's. The harnesses'
 dialects differ in spelling more than in meaning, so one reading serves all: docs/hooks.md names what each sends.
-This is on the path of every tool call of an agent and loads nothing.
+This is on the path of every tool call of an agent and loads nothing; annotations are not put off, since a NamedTuple
+compiles each one that is a text.
 """
-
-from __future__ import annotations
 
 from typing import NamedTuple
 

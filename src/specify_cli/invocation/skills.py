@@ -6,13 +6,13 @@ second time nothing changes.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Collection
 from typing import NamedTuple
 
 from specify_cli.invocation import durable
 from specify_cli.invocation.errors import EnvironmentFault
+from specify_cli.invocation.hook_install import difference
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "skills")
 _SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
@@ -37,12 +37,7 @@ class SkillFile(NamedTuple):
     @property
     def diff(self) -> str:
         """What is there against what is shipped, empty where they are the same."""
-        if self.there == self.content:
-            return ""
-        old = [] if self.there is None else self.there.split("\n")
-        first = "/dev/null" if self.there is None else f"a/{self.path}"
-        lines = difflib.unified_diff(old, self.content.split("\n"), first, f"b/{self.path}", lineterm="")
-        return "".join(f"{line}\n" for line in lines)
+        return difference(self.path, self.there, self.content)
 
 
 def install_skills(

@@ -111,9 +111,8 @@ def test(values: Values) -> int:
     if values["json"]:
         write_json(answer)
         return 0
-    lines = [
-        f"{harness} · {one_line(found.hook_event) or 'no event named'} · session {found.session_id or 'not named'}"
-    ]
+    named = one_line(str(answer["hook_event"])) or "no event named"
+    lines = [f"{harness} · {named} · session {one_line(str(answer['session_id'] or 'not named'))}"]
     for shown in events:
         body = shown["body"]
         assert isinstance(body, dict)

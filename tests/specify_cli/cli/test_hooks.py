@@ -1,0 +1,283 @@
+"""hooks and skills, as a user's shell runs them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from specify_cli.cli.shapes import schemas
+from specify_cli.cli.table import find_command, parse_plain
+from specify_cli.invocation.harnesses import HARNESSES
+from specify_cli.invocation.skills import FILES, shipped
+from support import Cli
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
+DOCS = Path(__file__).parents[3] / "docs"
+SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+
+
+def valid(value: Any, shape: str) -> Any:
+    jsonschema.validate(value, schemas()[shape])
+    return value
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+@pytest.mark.parametrize("scope", ["project", "user"])
+def test_install_status_uninstall(cli: Cli, project: Path, home: Path, harness: str, scope: str) -> None:
+    argv = ("--harness", harness, "--scope", scope, "--json")
+    installed = valid(cli("hooks", "install", *argv).json(), "hooks-changes")
+    again = cli("hooks", "install", *argv).json()
+    status = valid(cli("hooks", "status", "--json").json(), "hooks-status")
+    gone = valid(cli("hooks", "uninstall", *argv).json(), "hooks-changes")
+
+    (row,) = [row for row in status["harnesses"] if row["harness"] == harness]
+    assert [change["state"] for change in installed["changes"] + again["changes"]] == ["installed", "unchanged"]
+    assert row["installed"] and {found["scope"]: found["state"] for found in row["places"]}[scope] == "current"
+    assert status["on_path"] is True and Path(status["program"]).name == "spec-kitty"
+    assert gone["changes"][0]["state"] == "deleted"
+    assert not (project / HARNESSES[harness].project).exists() and not (home / HARNESSES[harness].user).exists()
+
+
+def test_people_are_told_what_was_done_and_what_is_left_to_do(cli: Cli) -> None:
+    done = cli("hooks", "install", "--harness", "codex")
+    again = cli("hooks", "install", "--harness", "codex")
+    status = cli("hooks", "status")
+
+    assert done.code == 0 and done.out.startswith("Codex: installed · .codex/hooks.json\n")
+    assert "/hooks in Codex" in done.out
+    assert again.out.startswith("Codex: unchanged")
+    assert re.search(r"^Codex \(codex\) · in use here\n  project  current   \.codex/hooks\.json$", status.out, re.M)
+    assert cli("hooks", "uninstall", "--harness", "codex").out == "Codex: deleted · .codex/hooks.json\n"
+
+
+def test_a_dry_run_prints_the_diff(cli: Cli, project: Path) -> None:
+    settings = project / ".claude/settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  "model": "m"\n}\n')
+    done = cli("hooks", "install", "--harness", "claude-code", "--dry-run")
+
+    assert done.code == 0
+    assert "--- a/.claude/settings.json\n+++ b/.claude/settings.json\n@@ -1,3" in done.out
+    assert done.out.endswith("nothing was written (--dry-run)\n")
+    assert settings.read_text() == '{\n  "model": "m"\n}\n'
+    assert not (project / ".kittify").exists()
+
+
+def test_without_a_harness_those_in_use_are_meant(cli: Cli, project: Path, home: Path) -> None:
+    (project / ".claude").mkdir()
+    (home / ".cursor").mkdir()
+    env = {"PATH": "/nowhere"}
+    done = valid(cli("hooks", "install", "--json", env=env).json(), "hooks-changes")
+
+    assert [change["harness"] for change in done["changes"]] == ["claude-code", "cursor"]
+    gone = cli("hooks", "uninstall", "--json", env=env).json()
+    assert [(change["harness"], change["state"]) for change in gone["changes"]] == [
+        ("claude-code", "deleted"),
+        ("cursor", "deleted"),
+    ]
+    assert not (project / ".cursor").exists()
+
+
+def test_where_no_harness_is_seen_the_names_are_listed(cli: Cli) -> None:
+    done = cli("hooks", "install", "--json", env={"PATH": "/nowhere"})
+
+    assert done.code == 1
+    assert done.error()["error_code"] == "HARNESS_NOT_FOUND"
+    assert [item["name"] for item in done.error()["candidates"]] == list(HARNESSES)
+    assert cli("hooks", "uninstall", env={"PATH": "/nowhere"}).out == "nothing of ours is installed there\n"
+
+
+def test_one_broken_file_does_not_keep_the_others_from_being_done(cli: Cli, project: Path) -> None:
+    for folder in (".claude", ".cursor"):
+        (project / folder).mkdir()
+    (project / ".claude/settings.json").write_text('{\n  "a": 1,\n}\n')
+    done = cli("hooks", "install", "--json", env={"PATH": "/nowhere"})
+    value = valid(done.json(), "hooks-changes")
+
+    assert done.code == 1
+    assert [change["harness"] for change in value["changes"]] == ["cursor"]
+    assert value["refused"][0]["harness"] == "claude-code"
+    assert value["refused"][0]["error_code"] == "SETTINGS_INVALID"
+    assert ".claude/settings.json:3: a comma before }" in value["refused"][0]["message"]
+    assert (project / ".claude/settings.json").read_text() == '{\n  "a": 1,\n}\n'
+    assert "invalid" in cli("hooks", "status").out
+
+
+def test_a_file_that_is_named_and_broken_is_an_error(cli: Cli, project: Path) -> None:
+    (project / ".claude").mkdir()
+    (project / ".claude/settings.json").write_text("nope")
+    done = cli("hooks", "install", "--harness", "claude-code")
+
+    assert done.code == 1 and done.out == ""
+    assert done.err.startswith("SETTINGS_INVALID: .claude/settings.json:1: expected a value")
+
+
+def test_a_program_that_is_not_on_path_is_said(cli: Cli) -> None:
+    env = {"PATH": "/nowhere"}
+
+    assert "not on PATH" in cli("hooks", "install", "--harness", "codex", env=env).err
+    assert "not on PATH" in cli("hooks", "status", env=env).err
+    assert cli("hooks", "status", "--json", env=env).json()["on_path"] is False
+
+
+def test_a_moved_settings_folder_is_followed(cli: Cli, tmp_path: Path) -> None:
+    env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "moved"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    argv = ("--harness", "claude-code", "--scope", "user", "--json")
+    cli("hooks", "install", *argv, env=env)
+
+    assert (tmp_path / "moved/settings.json").is_file()
+    assert (tmp_path / "state/spec-kitty/hooks.json").is_file()
+    assert cli("hooks", "uninstall", *argv, env=env).json()["changes"][0]["state"] == "deleted"
+    assert not (tmp_path / "moved").exists()
+
+
+def test_settings_belong_to_the_project_whatever_folder_it_is_asked_from(cli: Cli, project: Path) -> None:
+    (project / "deep/er").mkdir(parents=True)
+    cli("hooks", "install", "--harness", "claude-code", cwd=project / "deep/er")
+
+    assert (project / ".claude/settings.json").is_file()
+
+
+# --- test
+
+
+def test_a_payload_shows_what_it_would_record_and_writes_nothing(cli: Cli, project: Path) -> None:
+    path = FIXTURES / "claude-code/post-edit.json"
+    done = cli("hooks", "test", "--harness", "claude-code", "--payload", str(path), "--json")
+    value = valid(done.json(), "hooks-test")
+
+    assert (done.code, value["session_id"], value["hook_event"]) == (0, "9f1c2a6e-0001", "PostToolUse")
+    assert [event["body"]["event"] for event in value["events"]] == ["tool_result", "patch_apply"]
+    assert len(value["events"][1]["body"]["diff_hash"]) == 64
+    assert not (project / ".kittify").exists()
+
+
+def test_secrets_in_a_payload_are_shown_masked_only(cli: Cli, project: Path) -> None:
+    (project / ".kittify").mkdir()
+    (project / ".kittify/config.yaml").write_text("redaction: {rules: {ticket: 'TICKET-[0-9]+'}}\n")
+    hook = {
+        "hook_event_name": "PostToolUse",
+        "session_id": f"s-{SECRET}",
+        "tool_use_id": f"t-{SECRET}",
+        "tool_name": "Bash",
+        "tool_input": {"command": f"export TOKEN={SECRET}"},
+        "tool_response": {"stdout": f"{SECRET} TICKET-77"},
+        "cwd": f"/x/{SECRET}",
+    }
+    for shape in ("--json", ""):
+        argv = ("hooks", "test", "--harness", "claude-code", *([shape] if shape else []))
+        done = cli(*argv, stdin=json.dumps(hook).encode())
+
+        assert done.code == 0
+        assert SECRET not in done.out + done.err and "TICKET-77" not in done.out
+        assert "⟦ticket⟧" in done.out
+
+
+def test_people_see_the_events_and_the_session_that_is_bound(cli: Cli) -> None:
+    path = FIXTURES / "claude-code/post-do.json"
+    done = cli("hooks", "test", "--harness", "claude-code", "--payload", str(path))
+    nothing = cli("hooks", "test", "--harness", "claude-code", stdin=b"[]")
+
+    assert "tool_result" in done.out and "the session belongs to 01K6Z3Q8R00000000000000ABC" in done.out
+    assert "records nothing" in nothing.out and "nothing was written" in nothing.err
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b'{"a": NaN}'])
+def test_what_is_no_json_is_an_error_of_the_one_who_asked(cli: Cli, data: bytes) -> None:
+    done = cli("hooks", "test", "--harness", "codex", "--json", stdin=data)
+
+    assert done.code == 1 and done.error()["error_code"] == "PAYLOAD_INVALID"
+    assert cli("hooks", "test", "--harness", "codex", "--payload", "no.json").code == 1
+    assert cli("hooks", "test", stdin=data).code == 2
+
+
+# --- skills
+
+
+def test_skills_are_written_once_and_kept_when_edited(cli: Cli, project: Path) -> None:
+    first = valid(cli("skills", "install", "--json").json(), "skills-installed")
+    again = cli("skills", "install", "--json").json()
+    skill = project / ".claude/skills/spec-kitty/SKILL.md"
+    skill.write_text(skill.read_text() + "\nOurs.\n")
+    kept = cli("skills", "install")
+    shown = cli("skills", "install", "--dry-run")
+
+    assert {file["state"] for file in first["files"]} == {"new"}
+    assert {file["state"] for file in again["files"]} == {"unchanged"}
+    assert skill.read_text().endswith("Ours.\n")
+    assert "edited    .claude/skills/spec-kitty/SKILL.md" in kept.out and "--force" in kept.out
+    assert "-Ours." in shown.out
+    assert "replaced" in cli("skills", "install", "--force").out
+    assert skill.read_text() == shipped("spec-kitty/SKILL.md")
+
+
+def test_commands_of_other_harnesses_come_where_these_are_in_use(cli: Cli, project: Path) -> None:
+    cli("skills", "install", env={"PATH": "/nowhere"})
+    plain = {path for path, _, _ in FILES if (project / path).is_file()}
+    for folder in (".gemini", ".opencode"):
+        (project / folder).mkdir()
+    cli("skills", "install", env={"PATH": "/nowhere"})
+
+    assert plain == {path for path, _, harness in FILES if harness is None}
+    assert all((project / path).is_file() for path, _, _ in FILES)
+
+
+def test_a_dry_run_of_skills_writes_nothing_and_a_link_is_refused(cli: Cli, project: Path) -> None:
+    assert cli("skills", "install", "--dry-run").code == 0
+    assert not (project / ".claude").exists() and not (project / ".agents").exists()
+    (project / ".agents").symlink_to(project / "elsewhere")
+    assert cli("skills", "install", "--json").error()["error_code"] == "UNSAFE_PATH"
+
+
+@pytest.mark.parametrize("source", sorted({source for _, source, _ in FILES}))
+def test_every_command_a_skill_names_is_one_of_ours(source: str) -> None:
+    text = shipped(source)
+    commands = re.findall(r"spec-kitty ((?:[a-z-]+ ?)+[^`\n|]*)", re.sub(r"name: spec-kitty\n", "", text))
+
+    assert len(commands) >= 2
+    for command in commands:
+        words = command.replace('"REQUEST"', "REQUEST").split(" <")[0].split()
+        if words[0] in ("picks", "command") or not words[0].isascii():
+            continue
+        found = find_command(words)
+        assert found is not None, command
+        options = {param.option for param in found[0].params}
+        assert all(word in options for word in words if word.startswith("--")), command
+
+
+def test_a_skill_begins_with_its_name_and_when_to_use_it() -> None:
+    head = shipped("spec-kitty/SKILL.md").split("---")[1].strip().splitlines()
+
+    assert head[0] == "name: spec-kitty"
+    assert head[1].startswith("description: ") and len(head[1]) < 1024
+    assert "$ARGUMENTS" in shipped("speckit.replay.md") and "{{args}}" in shipped("speckit.replay.toml")
+
+
+def test_both_forms_of_the_replay_command_say_the_same() -> None:
+    import tomllib
+
+    toml = tomllib.loads(shipped("speckit.replay.toml"))
+    head, _, body = shipped("speckit.replay.md").removeprefix("---\n").partition("---\n")
+
+    assert toml["prompt"].strip() == body.strip().replace("$ARGUMENTS", "{{args}}")
+    assert toml["description"] == head.removeprefix("description: ").strip()
+
+
+def test_the_command_line_knows_every_harness_by_its_name() -> None:
+    for name in HARNESSES:
+        assert parse_plain(["hooks", "install", "--harness", name]) is not None
+    assert parse_plain(["hooks", "install", "--harness", "other"]) is None
+
+
+def test_the_page_names_every_harness_its_file_and_its_source() -> None:
+    page = (DOCS / "hooks.md").read_text(encoding="utf-8")
+
+    for harness in HARNESSES.values():
+        for text in (harness.name, harness.project, harness.user, harness.source, harness.command):
+            assert text in page, text
+        assert harness.form == "plugin" or all(f"`{event}`" in page for event in harness.events)
