@@ -5,13 +5,10 @@ relation, which is shown to people and does not change a distance.  Distances de
 never on their order.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 class Edge(NamedTuple):

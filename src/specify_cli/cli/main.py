@@ -50,8 +50,9 @@ def main(argv: list[str] | None = None) -> int:
 
         write_text(f"spec-kitty {VERSION}")
         return 0
-    if words[:1] == ["hook"] and len(words) == 2 and not words[1].startswith("-"):
-        return _hook(words[1])
+    if words[:1] == ["hook"]:
+        # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
+        return _hook(" ".join(words[1:]))
     from specify_cli.cli.table import parse_plain
 
     plain = None if _COMPLETION in os.environ else parse_plain(words)

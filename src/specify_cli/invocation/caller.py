@@ -1,7 +1,5 @@
 """Who asked, as the shell tells it; the library itself reads no environment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ for a wider one. Who decides on the mode, and where fields and objects go, is le
 `redaction`, JSON values are `foreign`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import NamedTuple
 

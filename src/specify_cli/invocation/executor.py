@@ -505,7 +505,7 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
 def build_digest() -> str | None:
     """The digest of the sources this build was made from; None in a tree that was never built."""
     try:
-        with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="ascii") as file:
+        with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8") as file:
             return file.read().strip() or None
     except OSError:
         return None

@@ -5,8 +5,6 @@ digits, a number beyond a double keeps its spelling, and a lone surrogate is wri
 recurses, so depth is bounded by memory alone.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

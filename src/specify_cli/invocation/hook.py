@@ -6,8 +6,6 @@ cannot be recorded is kept, redacted and cut, where doctor finds it. A binding i
 name a record of this project, and nothing else.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, InvocationError
-from specify_cli.invocation.hook_payload import HookEvent, HookInput, translate
+from specify_cli.invocation.hook_payload import HookEvent, HookInput, sender, translate
 from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
@@ -51,10 +49,13 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
     root: str | None = None
     try:
         # 1. What happened, and in which project.
-        told = translate(harness, json.loads(data))
+        payload = _parsed(data)
+        harness = sender(harness, payload)
+        told = translate(harness, payload)
         root = _root_of(told.cwd or cwd, home)
         if root is None or not (told.events or told.started_invocation):
             return
+        told = told._replace(events=tuple(_placed(event, root) for event in told.events))
         # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
         if _append_directly(root, harness, told):
             return
@@ -75,13 +76,31 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
             note_failure(root, harness, error)
 
 
+def _parsed(data: bytes) -> object:
+    """The payload, however deep it is. Raises ValueError."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        from specify_cli.invocation.foreign import parse_foreign
+
+        return parse_foreign(data)
+
+
+def _placed(event: HookEvent, root: str) -> HookEvent:
+    """A patch by its path below the project, where it lies there."""
+    path = event.payload.get("path")
+    if event.event != "patch_apply" or not isinstance(path, str) or not path.startswith(root + "/"):
+        return event
+    return event._replace(payload={**event.payload, "path": path[len(root) + 1 :]})
+
+
 def _root_of(folder: str, home: str | None) -> str | None:
     """The project's top folder if spec-kitty is used in it; a hook never begins that."""
     root, _ = find_root(folder, home)
     return root if os.path.isdir(f"{root}/{layout.EVENTS}") else None
 
 
-def _append(recorder: Recorder, harness: str, told: HookInput, agent: str | None) -> None:
+def _append(recorder: "Recorder", harness: str, told: HookInput, agent: str | None) -> None:
     items = []
     keys: list[str | None] = []
     for event in told.events:
@@ -193,7 +212,7 @@ def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | Non
 # --- which record
 
 
-def _bound(root: str, harness: str, told: HookInput, home: str | None) -> tuple[Recorder, str | None]:
+def _bound(root: str, harness: str, told: HookInput, home: str | None) -> "tuple[Recorder, str | None]":
     """The recorder of the bound record, and the nested agent to name on its events. Raises Orphan."""
     from specify_cli.invocation.index import Index
     from specify_cli.invocation.invocations import read_row
@@ -262,7 +281,7 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
     return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
 
 
-def _only_open(project: Project, harness: str, session: str) -> Binding | None:
+def _only_open(project: "Project", harness: str, session: str) -> Binding | None:
     """The one open record among the newest that this session began; none where there are two."""
     from specify_cli.invocation.index import Index
     from specify_cli.invocation.invocations import read_row
@@ -323,7 +342,7 @@ def note_failure(root: str, harness: str, error: BaseException) -> None:
         return
 
 
-def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
+def _log(root: str, path: str, value: "Mapping[str, object]", limit: int) -> None:
     """Append one line to a log that stops growing at its limit; the last line says that it did."""
     folder, _, name = path.rpartition("/")
     data = json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")[:MAX_ORPHAN] + b"\n"
@@ -337,7 +356,7 @@ def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
             os.close(fd)
 
 
-def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
+def logged(root: str, path: str) -> "Sequence[Mapping[str, object]]":
     """The lines of a log that can be read, oldest first."""
     try:
         data = durable.read_below(root, path)

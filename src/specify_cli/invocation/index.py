@@ -8,8 +8,6 @@ gains a slower or a wrong-looking list until the next change, never a changed re
 tick in which two changes could hide leaves no stamp, so a race costs a listing, never a row.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ Guarantees: nothing of a payload reaches a body unredacted or beyond its capture
 Sealing, numbering and writing are the recorder's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Mapping

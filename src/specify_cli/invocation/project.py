@@ -4,10 +4,9 @@ Found by reading files; git is never started. Within a git worktree the search f
 worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.yaml_reader import YamlError
@@ -23,9 +22,6 @@ from specify_cli.invocation.redaction import (
     shipped_rule_set,
 )
 from specify_cli.invocation.root import find_root
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TRAILS = ("private", "committed")
 CAPTURE_MODES = ("off", "hash", "summary", "full")

@@ -4,8 +4,6 @@ Objects that records share (snapshots, the shipped bundle, charter files) are lo
 records; what belongs to one record is read and let go.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the ne
 conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the store's.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ rules do is said in `rules`, and those a project adds run on RE2, which is loade
 objects are `capture`; JSON values are `foreign`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache

@@ -4,8 +4,6 @@ A needle is looked for first; a regular expression is compiled when its needle s
 and is tried only at that place, over a bounded or a once-read stretch.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import NamedTuple

@@ -6,8 +6,6 @@ whole, one whose bytes changed, one that another JSON writer produced and one th
 It knows nothing of files, events or time.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

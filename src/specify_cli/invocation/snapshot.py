@@ -5,8 +5,6 @@ none"; an absent one "never captured". Digests of project files name objects tha
 digests of shipped profiles name entries of the shipped bundle, itself one object.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Guarantees: the state after a prefix depends on nothing but the lines of that pr
 and holds no time and no id but those of open calls in its digest. Unknown events change nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ many writers race; an object's bytes hash to its name on every read. The file st
 from is on stable storage (docs/format.md §6).
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat
@@ -202,7 +200,7 @@ class FileRecordStore:
         finally:
             writer.close()
 
-    def writer(self, place: Place) -> RecordWriter:
+    def writer(self, place: Place) -> "RecordWriter":
         """One record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
             raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))

@@ -5,8 +5,6 @@ objects the record names, for work that was executed. Tier 3 is the project's ow
 the people and agents who write them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -4,8 +4,6 @@ Guarantees: never raises, never stops at the first problem, holds one line at a 
 for one damage. Opening files is the caller's, and so is looking up the objects a report names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
