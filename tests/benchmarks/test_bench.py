@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -116,6 +117,41 @@ def test_a_durable_append_costs_little_more_than_its_syscalls(benchmark: Any, tm
         f"{measured.ours:.3f} ms / {measured.reference:.3f} ms · one append by itself {one.ratio:.2f} · "
         f"{len(line)} bytes an event"
     )
+
+
+@pytest.mark.parametrize("length", [10, 10_000])
+def test_a_hook_costs_little_more_than_an_interpreter_with_json(
+    benchmark: Any, chartered: Path, home: Path, spec_kitty: str, say: Say, length: int
+) -> None:
+    begun = {**environment(home), "CLAUDE_CODE_SESSION_ID": "s1"}
+    argv = [spec_kitty, "do", "implement WP03", "--json"]
+    answer = subprocess.run(argv, cwd=chartered, env=begun, capture_output=True, check=True).stdout
+    notes: list[tuple[str, dict[str, object]]] = [("error", {"error_code": "E", "message": "m" * 200})] * (length - 4)
+    ProfileInvocationExecutor(chartered).record(str(json.loads(answer)["invocation_id"]), notes)
+    count = 0
+
+    def hook() -> float:
+        nonlocal count
+        count += 1
+        given = {"session_id": "s1", "cwd": str(chartered), "hook_event_name": "PreToolUse", "tool_name": "Grep"}
+        payload = {**given, "tool_input": {"pattern": "login"}, "tool_use_id": f"toolu_{count}"}
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        data = json.dumps(payload).encode()
+        subprocess.run(
+            [spec_kitty, "hook", "claude-code"], cwd=chartered, env=environment(home), input=data, check=True
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return 1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+    reference = [sys.executable, "-c", "import json,re,hashlib"]
+    measured = benchmark.pedantic(lambda: paired(hook, lambda: cpu_of(reference, chartered, home), 31), rounds=1)
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    lines = path.read_bytes().count(b"\n")
+    say(
+        f"hook on a record of {length:,} lines / import json,re,hashlib: {measured.ratio:.2f} (at most 1.30) · "
+        f"{measured.ours:.1f} ms / {measured.reference:.1f} ms"
+    )
+    assert lines == length + count
 
 
 def test_rehydration_beside_parsing_and_its_cost_by_length(benchmark: Any, say: Say) -> None:

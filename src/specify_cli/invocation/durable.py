@@ -13,12 +13,12 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
 
 LOCK_WAIT_SECONDS = 10.0
+_SEARCHED = 256 * 1024
 PRIVATE = 0o600
 SHARED = 0o644
 
@@ -78,14 +78,17 @@ def _open_below(here: int, part: str, create: bool) -> int:
     return os.open(part, _DIRECTORY, dir_fd=here)
 
 
-@contextmanager
-def folder(root: str, relative: str, *, create: bool = False) -> Iterator[int]:
-    """`open_folder` for a relative name with `/`, closed on leaving."""
-    fd = open_folder(root, relative.split("/"), create=create)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+class folder:
+    """`open_folder` for a relative name with `/`: a descriptor that is closed on leaving."""
+
+    def __init__(self, root: str, relative: str, *, create: bool = False) -> None:
+        self._fd = open_folder(root, relative.split("/"), create=create)
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
 
 
 def open_regular(folder_fd: int, name: str, flags: int, shown: str) -> int:
@@ -111,12 +114,26 @@ def _not_regular(shown: str) -> InvocationError:
 
 
 def read_all(fd: int, offset: int = 0) -> bytes:
-    """Every byte of an open file from an offset on."""
+    """Every byte of an open file from an offset on; in one piece, because joining pieces costs more than reading."""
     out: list[bytes] = []
-    while chunk := os.pread(fd, 1 << 20, offset):
+    while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 1 << 16), offset):
         out.append(chunk)
         offset += len(chunk)
-    return b"".join(out)
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def holds(fd: int, needle: bytes) -> bool:
+    """Whether a file holds these bytes; read through one small buffer, whatever its size."""
+    buffer = bytearray(_SEARCHED)
+    offset = 0
+    while (count := os.preadv(fd, [buffer], offset)) > 0:
+        if buffer.find(needle, 0, count) >= 0:
+            return True
+        if count < len(needle):
+            return False
+        # What begins in this piece may end in the next.
+        offset += count - len(needle) + 1
+    return False
 
 
 def read_below(root: str, relative: str) -> bytes:

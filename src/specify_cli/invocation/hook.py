@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, InvocationError
 from specify_cli.invocation.hook_payload import HookEvent, HookInput, sender, translate
-from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID
+from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID, dedupe_bytes
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 
@@ -167,12 +167,11 @@ def _append_directly(root: str, harness: str, told: HookInput) -> bool:
         closed = held.tip.event == "completed"
         if closed:
             return []
-        known = held.read(0)
         at = rfc3339(millis)
         return [
             {**item.body, "at": at} if key is None else {**item.body, "at": at, "dedupe": key}
             for item, key in items
-            if key is None or b'"dedupe":"%b"' % key.encode("ascii") not in known
+            if key is None or not held.holds(dedupe_bytes(key))
         ]
 
     store.append(place, compose, rfc3339(millis), sync=any(item.durable for item, _ in items))

@@ -168,6 +168,11 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
     return None
 
 
+def dedupe_bytes(key: str) -> bytes:
+    """How a dedupe key stands in a line: quotes inside a text are escaped, so only a member matches."""
+    return b'"dedupe":"%b"' % key.encode("ascii")
+
+
 def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
     """The sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
     return seal_line(

@@ -30,7 +30,7 @@ from specify_cli.invocation.payload import (
     without_objects,
 )
 from specify_cli.invocation.project import CAPTURE_SIDES, Project
-from specify_cli.invocation.record import Tip, chain, refusal_after, split_lines
+from specify_cli.invocation.record import Tip, chain, dedupe_bytes, refusal_after, split_lines
 from specify_cli.invocation.seal import open_line
 from specify_cli.invocation.state import StateFold
 from specify_cli.invocation.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
@@ -324,7 +324,7 @@ class Recorder:
                 self._catch_up(held.read)
             if check is not None:
                 check(self.fold)
-            known = held.read(0) if any(dedupe) else b""
+            known = [key is not None and held.holds(dedupe_bytes(key)) for key in dedupe]
             bodies: list[Body] = []
             for body in self._bodies(items, gaps, dedupe, known, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
@@ -332,7 +332,7 @@ class Recorder:
                 self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
                 lines.append(Written(held.tip.seq + 1 + len(bodies), placed))
                 bodies.append(placed)
-            duplicates = sum(key is not None and _dedupe_bytes(key) in known for key in dedupe)
+            duplicates = sum(known)
             return bodies
 
         try:
@@ -357,13 +357,13 @@ class Recorder:
         items: Sequence[Composed],
         gaps: Sequence[Body],
         dedupe: Sequence[str | None],
-        known: bytes,
+        known: Sequence[bool],
         grounds: Grounds | None,
     ) -> Iterator[Body]:
         """The bodies of a batch one after another; each sees the state the one before it left."""
         yield from self._pending
-        for item, key in zip(items, dedupe, strict=True):
-            if key is not None and _dedupe_bytes(key) in known:
+        for item, key, there in zip(items, dedupe, known, strict=True):
+            if there:
                 continue
             body = item.body if key is None else {**item.body, "dedupe": key}
             if item.event in STEP_EVENTS and "ordinal" not in body:
@@ -533,10 +533,6 @@ def _key_in(folder_fd: int) -> DigestKey | None:
             os.close(fd)
         return DigestKey(digest(b"spec-kitty capture key\0" + secret)[:16], secret) if len(secret) >= 16 else None
     return None
-
-
-def _dedupe_bytes(key: str) -> bytes:
-    return b'"dedupe":"%b"' % key.encode("ascii")
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

@@ -47,10 +47,11 @@ class Place(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A record under its writer's lock: its last line, and its bytes from an offset where they are asked for."""
+    """A record under its writer's lock: its last line, its bytes from an offset on, and whether it holds some bytes."""
 
     tip: Tip
     read: Callable[[int], bytes]
+    holds: Callable[[bytes], bool]
 
 
 Compose = Callable[[Held], Sequence[Body]]
@@ -104,12 +105,18 @@ def _refused(place: Place, refusal: Refusal) -> StoredDataError:
     )
 
 
-def _compose(place: Place, plan: AppendPlan, compose: Compose, read: Callable[[int], bytes]) -> tuple[bytes, Tip]:
+def _compose(
+    place: Place,
+    plan: AppendPlan,
+    compose: Compose,
+    read: Callable[[int], bytes],
+    holds: Callable[[bytes], bool],
+) -> tuple[bytes, Tip]:
     """The bytes to append and the new tip: the one decision both stores share."""
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
-    bodies = compose(Held(plan.tip, read))
+    bodies = compose(Held(plan.tip, read, holds))
     if not bodies:
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)
@@ -137,7 +144,7 @@ class MemoryRecordStore:
         plan = plan_append(data, place.invocation_id, at)
         if isinstance(plan, Refusal):
             raise _refused(place, plan)
-        added, tip = _compose(place, plan, compose, lambda offset: data[offset:])
+        added, tip = _compose(place, plan, compose, lambda offset: data[offset:], data.__contains__)
         self.records[place.name] = data + added
         return tip
 
@@ -312,7 +319,13 @@ class RecordWriter:
         try:
             plan = self._plan(at)
             self._tip = None
-            data, tip = _compose(place, plan, compose, lambda offset: durable.read_all(self._file, offset))
+            data, tip = _compose(
+                place,
+                plan,
+                compose,
+                lambda offset: durable.read_all(self._file, offset),
+                lambda needle: durable.holds(self._file, needle),
+            )
             if data:
                 self.size = durable.append(self._file, data, sync=sync)
                 self._tip = tip

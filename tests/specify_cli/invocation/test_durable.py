@@ -290,3 +290,16 @@ def test_what_the_last_rung_answers_is_passed_on(
     os.close(fd)
 
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("at", [0, 1, 262_140, 262_144 - 5, 262_144, 524_288 - 1, 600_000])
+def test_bytes_are_found_wherever_they_lie_and_only_if_they_do(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x" * at + b"needle" + b"x" * 10)
+    fd = os.open(path, os.O_RDONLY)
+
+    assert durable.holds(fd, b"needle")
+    assert not durable.holds(fd, b"needles")
+    assert durable.read_all(fd) == path.read_bytes()
+    assert durable.read_all(fd, at) == path.read_bytes()[at:]
+    os.close(fd)

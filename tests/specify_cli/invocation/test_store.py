@@ -120,7 +120,7 @@ def test_a_torn_tail_is_mended_by_the_next_append(store: RecordStore) -> None:
 
 
 def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(store: RecordStore) -> None:
-    closed, _ = chain(genesis_tip(), ID, [STARTED, *_close(Held(genesis_tip(), lambda _: b""))])
+    closed, _ = chain(genesis_tip(), ID, [STARTED, *_close(Held(genesis_tip(), lambda _: b"", lambda _: False))])
     store.create(NAME, closed[:-1])
     store.append(PLACE, lambda _: [_note(1)], AT)
 
