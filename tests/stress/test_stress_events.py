@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import split_lines
 from specify_cli.invocation.runtime import Run, open_invocation
+from support import environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 REPORT: list[str] = []
@@ -144,3 +146,33 @@ def test_many_processes_append_to_one_record_and_none_is_lost_doubled_or_out_of_
     project, _ = load_project(str(chartered))
     assert [item for report in verify_all(project) for item in report.findings] == []
     REPORT.append(f"{processes} processes x {each} appends to one record: 0 lost, 0 doubled, order kept")
+
+
+def test_many_hook_processes_lose_nothing(chartered: Path, home: Path) -> None:
+    """200 hooks of one session at once, each delivered twice: every event once, one chain."""
+    processes = 200 if FULL else 20
+    exe = str(Path(sys.executable).parent / "spec-kitty")
+    begun = {**environment(home), "CLAUDE_CODE_SESSION_ID": "s1"}
+    argv = [exe, "do", "implement WP03", "--json"]
+    answer = subprocess.run(argv, cwd=chartered, env=begun, capture_output=True, check=True).stdout
+    invocation_id = json.loads(answer)["invocation_id"]
+    children = []
+    for number in range(2 * processes):
+        call = f"toolu_{number % processes}"
+        given = {"session_id": "s1", "cwd": str(chartered), "hook_event_name": "PreToolUse", "tool_name": "Bash"}
+        payload = chartered.parent / f"payload-{number}.json"
+        payload.write_text(json.dumps({**given, "tool_input": {"command": "ls"}, "tool_use_id": call}))
+        with payload.open("rb") as file:
+            hook = [exe, "hook", "claude-code"]
+            children.append(subprocess.Popen(hook, cwd=chartered, env=environment(home), stdin=file))
+    assert [child.wait() for child in children] == [0] * (2 * processes)
+
+    (path,) = (chartered / layout.RECORDS).glob(f"*{invocation_id}.jsonl")
+    found = [json.loads(raw) for _, raw in split_lines(path.read_bytes())]
+    calls = sorted(line["call_id"] for line in found if line["event"] == "tool_call")
+    assert calls == sorted(f"toolu_{number}" for number in range(processes))
+    project, _ = load_project(str(chartered))
+    assert [item for report in verify_all(project) for item in report.findings] == []
+    REPORT.append(
+        f"{2 * processes} hooks, each event delivered twice: {processes} recorded, 0 lost, 0 doubled"
+    )
