@@ -347,7 +347,7 @@ COMMANDS: tuple[Command, ...] = (
             _JSON,
         ),
         ("spec-kitty resume 01J5", "spec-kitty resume 01J5 --program agent:main --rerun 01J6…"),
-        "0 resumed, or can be · 1 refused, nothing appended · 2 usage",
+        "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
     ),
     Command(
         ("reexecute",),

@@ -34,6 +34,8 @@ CODES: Mapping[str, str] = {
     "LABEL_TAKEN": "The record has a checkpoint with this label; `--force` makes another, found as the newest.",
     "LIMIT_EXCEEDED": "The run has spent a limit it was opened with; nothing runs after that.",
     "IN_DOUBT": "A call began and has no result; it runs again only if it is idempotent or named by `--rerun`.",
+    "RUN_BUSY": "Another process is at work on the run, or has gone on with it since it was read.",
+    "PROGRAM_FAILED": "The program raised an error of its own; the run was closed as failed.",
     "NOT_RESUMABLE": "A program cannot be resumed at this place; the message says why.",
     "RESULT_NOT_KEPT": "A recorded result cannot be given back as it was: it was cut, masked or not captured.",
     "STATE_DIVERGENCE": "What the program does, or the record folds to, is not what was recorded.",

@@ -18,6 +18,7 @@ from specify_cli.invocation.redaction import NO_RULES
 Fields = Mapping[str, object]
 Place = tuple[str, int]
 TOP: Place = ("", 0)
+_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "LimitExceeded"}
 
 
 class RecordedCall(NamedTuple):
@@ -42,6 +43,7 @@ class History:
     def __init__(self, lines: Iterable[Fields], get: Callable[[str], bytes]) -> None:
         self._get = get
         self.completed: dict[Place, Fields] = {}
+        self.failed: dict[Place, Fields] = {}
         self.begun: dict[Place, Fields] = {}
         self.calls: dict[str, RecordedCall] = {}
         self.gates: dict[tuple[Place, str], list[Fields]] = {}
@@ -49,18 +51,32 @@ class History:
         self.retrievals: dict[str, tuple[Fields, Fields | None]] = {}
         self.stages: list[str] = []
         self.labels: set[str] = set()
-        self.plain: dict[tuple[str, Place], int] = {}
+        self.plain: dict[tuple[str, Place], list[Fields]] = {}
+        # What an enclosing step's result stands for is not asked for again once that step has completed.
+        self._around: dict[Place, frozenset[Place]] = {}
+        self._staged: list[tuple[str, frozenset[Place]]] = []
         keys: dict[str, str] = {}
+        running: dict[Place, None] = {}
         for fields in lines:
-            self._take(fields, keys)
+            self._take(fields, keys, running)
+        self.stages = [name for name, around in self._staged if not around & self.completed.keys()]
 
-    def _take(self, fields: Fields, keys: dict[str, str]) -> None:
+    def _take(self, fields: Fields, keys: dict[str, str], running: dict[Place, None]) -> None:
         event = str(fields.get("event"))
         place = _place(fields)
         if event == "step_started":
+            self._around[place] = frozenset(running)
+            running[place] = None
             self.begun[place] = fields
+            self.failed.pop(place, None)
         elif event == "step_completed":
+            running.pop(place, None)
             self.completed[place] = fields
+        elif event == "step_failed":
+            running.pop(place, None)
+            # An interrupt, or what its writer calls retryable, is a step that has not ended.
+            if not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
+                self.failed[place] = fields
         elif event == "tool_call":
             key = str(fields.get("idempotency_key"))
             keys[str(fields.get("call_id"))] = key
@@ -80,22 +96,29 @@ class History:
             if request is not None:
                 self.retrievals[str(fields.get("request_id"))] = (request[0], fields)
         elif event == "stage_transition":
-            self.stages.append(str(fields.get("to")))
+            self._staged.append((str(fields.get("to")), frozenset(running)))
         elif event == "checkpoint" and fields.get("label") is not None:
             self.labels.add(str(fields.get("label")))
         elif event in ("error", "patch_apply", "artifact_link"):
-            self.plain[event, place] = self.plain.get((event, place), 0) + 1
+            self.plain.setdefault((event, place), []).append(fields)
 
     @property
     def in_doubt(self) -> tuple[RecordedCall, ...]:
         """Calls that began and have no result: nobody can tell from here whether they took effect."""
-        done = set(self.completed)
-        return tuple(item for item in self.calls.values() if item.result is None and _place(item.call) not in done)
+        return tuple(
+            item for item in self.calls.values() if item.result is None and _place(item.call) not in self.completed
+        )
 
     @property
     def first_incomplete(self) -> Place | None:
-        """The first step that began and did not complete."""
-        return next((place for place in self.begun if place not in self.completed), None)
+        """The first step that began and has no end."""
+        return next((place for place in self.begun if place not in self.completed and place not in self.failed), None)
+
+    @property
+    def required(self) -> frozenset[Place]:
+        """The steps that ended and that a program which goes on has to come to again."""
+        ended = self.completed.keys() | self.failed.keys()
+        return frozenset(place for place in ended if not self._around.get(place, frozenset()) & self.completed.keys())
 
     def value(self, fields: Fields, name: str) -> object:
         """The value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""
@@ -140,13 +163,31 @@ def _not_kept(where: str, name: str, why: str) -> StoredDataError:
     )
 
 
-def divergence(where: str, expected: object, found: object) -> StoredDataError:
+def divergence(where: str, expected: object, found: object, *, appended: bool) -> StoredDataError:
     """A program that does not do again what the record says it did."""
+    after = "what it had done until then is on the record" if appended else "nothing was appended"
     return StoredDataError(
         "STATE_DIVERGENCE",
-        f"{where}: the record has {expected}, the program now gives {found}; nothing was appended",
+        f"{where}: the record has {expected}, the program now gives {found}; {after}",
         "resume with the program that began the run, or begin another invocation",
     )
+
+
+def recorded_error(code: str, message: str) -> Exception:
+    """The error a step or tool ended in, as the built-in exception of its name, else as a RecordedError."""
+    import builtins
+
+    kind = getattr(builtins, code, None)
+    if isinstance(kind, type) and issubclass(kind, Exception):
+        try:
+            return kind(message)
+        except TypeError:
+            pass  # this one is not made of a message alone
+    return RecordedError(f"{code}: {message}")
+
+
+class RecordedError(Exception):
+    """An error a step or tool ended in when it ran; its text is the recorded one."""
 
 
 def in_doubt_error(call: RecordedCall, invocation_id: str) -> CallerError:

@@ -275,12 +275,16 @@ class Recorder:
         named = self.started.get("snapshot")
         return None if named is None else frozen_profile(self._objects, str(named), str(self.started.get("profile_id")))
 
-    def append_bodies(self, bodies: Sequence[Body]) -> Batch:
-        """Lines the runtime makes itself: retrievals, and the seam of a resumed run."""
+    def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
+        """Lines the runtime makes itself: retrievals, and the seam of a resumed run.
+
+        With `after` only if nobody has gone on since that seq. Raises CallerError RUN_BUSY.
+        """
         if self.tombstone:
             return self._nothing_kept(len(bodies))
         self.last_bodies = list(bodies)
-        return self._write([Composed(dict(body), (), ()) for body in bodies], None, dedupe=(None,) * len(bodies))
+        items = [Composed(dict(body), (), ()) for body in bodies]
+        return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
     def close(self) -> None:
         """Let go of the record's file."""
@@ -299,6 +303,7 @@ class Recorder:
         *,
         dedupe: Sequence[str | None],
         check: Callable[[StateFold], None] | None = None,
+        after: int | None = None,
     ) -> Batch:
         # 1. Objects first: durable before a line names them.
         items = [self._stored(item) for item in items]
@@ -315,6 +320,13 @@ class Recorder:
             if held.tip.event == "completed" and all(item.event in LINKS for item in items):
                 late = held.tip
                 return []
+            here = held.tip.seq - (held.tip.event == "recovered")
+            if after is not None and after not in (here, held.tip.seq):
+                raise CallerError(
+                    "RUN_BUSY",
+                    f"{self.invocation_id} has gone on: its last line was {after} and is {held.tip.seq} now",
+                    f"spec-kitty resume {self.invocation_id}",
+                )
             for item in items:
                 refusal = refusal_after(held.tip, self.invocation_id, item.event)
                 if refusal is not None:

@@ -454,7 +454,7 @@ def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
     try:
         verdict = rule(inputs)
         outcome, reason = verdict.outcome, verdict.reason_code
-    except Exception as error:  # the rule is a caller's code: whatever it raises is its answer
+    except (Exception, SystemExit) as error:  # the rule is a caller's code: whatever it raises is its answer
         outcome, reason = "raised", f"{type(error).__name__}: {error}"
     same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
     if not same and fields.get("redactions"):

@@ -397,7 +397,7 @@ def load_rules(name: str) -> None:
         sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(name)
-    except Exception as error:  # it is a caller's module: whatever it raises on import is why it cannot be used
+    except (Exception, SystemExit) as error:  # a caller's module: whatever it raises is why it cannot be used
         raise CallerError(
             "RULES_NOT_FOUND",
             f"--rules: {name!r} cannot be imported: {type(error).__name__}: {error}",

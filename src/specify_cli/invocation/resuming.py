@@ -20,7 +20,7 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
 from specify_cli.invocation.history import History, RecordedCall, changed_members, in_doubt_error, signature
 from specify_cli.invocation.index import Index
-from specify_cli.invocation.invocations import read_record_lines, verify_place
+from specify_cli.invocation.invocations import read_record_lines, verify_file, verify_place
 from specify_cli.invocation.project import Project, load_project
 from specify_cli.invocation.record import Record, fold
 from specify_cli.invocation.recorder import Recorder
@@ -28,8 +28,8 @@ from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.runtime import Past, Run
 from specify_cli.invocation.seal import bulk_codec, digest_of, open_line
 from specify_cli.invocation.state import ExecutionState, StateFold
-from specify_cli.invocation.store import FileObjectStore, FileRecordStore
-from specify_cli.invocation.verify import OF_THE_LINES
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.invocation.verify import OF_THE_LINES, RecordReport
 
 Program = Callable[[Run], Any]
 
@@ -118,9 +118,11 @@ def load_program(name: str) -> Program:
         if not module_name or not function:
             raise ValueError("expected module:function")
         found = getattr(importlib.import_module(module_name), function)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
         raise CallerError(
-            "PROGRAM_NOT_FOUND", f"{name!r} cannot be loaded: {error}", "name it as module:function, from its folder"
+            "PROGRAM_NOT_FOUND",
+            f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
+            "name it as module:function, from its folder",
         ) from error
     if not callable(found):
         raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
@@ -141,6 +143,7 @@ def run_program(
 def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
     """The state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
     place = Index(project.root).resolve(invocation_id)
+    _sound(place, verify_file(project.root, place))
     codec = bulk_codec()
     folded = StateFold()
     for raw in read_record_lines(project.root, place):
@@ -229,18 +232,22 @@ def resume(
             seam=seam,
         )
         run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past)
-        return _drive(run, program)
+        try:
+            return _drive(run, program)
+        finally:
+            run.release()
     finally:
         recorder.close()
 
 
 # What says that a run could not go on, as against a run that went on and failed: the record stays open then.
-_REFUSALS = {"STATE_DIVERGENCE", "IN_DOUBT", "RESULT_NOT_KEPT", "NOT_RESUMABLE", "EXECUTION_HASH_MISMATCH"}
+_REFUSALS = {"RUN_BUSY", "STATE_DIVERGENCE", "IN_DOUBT", "RESULT_NOT_KEPT", "NOT_RESUMABLE", "EXECUTION_HASH_MISMATCH"}
 
 
 def _drive(run: Run, program: Program) -> str:
     try:
         program(run)
+        run.all_asked()
     except InvocationError as error:
         if error.code not in _REFUSALS:
             run.__exit__(type(error), error, None)
@@ -298,17 +305,22 @@ def _open(
 def _intact(project: Project, invocation_id: str) -> Record:
     """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
     place = Index(project.root).resolve(invocation_id)
-    report = verify_place(project, place)
-    for item in report.findings:
-        if item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL":
-            raise StoredDataError(
-                "RECORD_DAMAGED",
-                f"{place.path}: {item.code} at seq {item.seq}: {item.message}",
-                f"spec-kitty invocations verify {invocation_id}",
-            )
+    _sound(place, verify_place(project, place))
     record = fold(FileRecordStore(project.root).read(place))
     assert record is not None
     return record
+
+
+def _sound(place: Place, report: RecordReport) -> None:
+    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError RECORD_DAMAGED."""
+    for item in report.findings:
+        harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
+        if harmed or item.code == "WITHHELD":
+            raise StoredDataError(
+                "RECORD_DAMAGED",
+                f"{place.path}: {item.code} at seq {item.seq}: {item.message}",
+                f"spec-kitty invocations verify {place.invocation_id}",
+            )
 
 
 def _refold(record: Record) -> ExecutionState:
@@ -338,7 +350,7 @@ def _members(record: Record) -> dict[str, object]:
     return {
         "request": started.get("request_text") if "request_object" not in started else None,
         "profile": None,
-        "policy": last.get("policy_hash") or "none",
+        "policy": last.get("policy_hash") or ("unreadable" if last.get("error") else "none"),
         "tools": started.get("tools"),
         "program": started.get("program"),
         "limits": started.get("limits"),
@@ -349,7 +361,7 @@ def _policy_now(project: Project, cache: Any) -> str:
     from charter.context import load_inputs
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
-    return digest_of(inputs.policy_document) if inputs.policy_state == "present" else "none"
+    return digest_of(inputs.policy_document) if inputs.policy_state == "present" else inputs.policy_state
 
 
 def _profile_then(project: Project, record: Record) -> object:
@@ -408,6 +420,14 @@ def reexecute(
         from specify_cli.invocation.history import side_effects_not_allowed
 
         raise side_effects_not_allowed(str(external.get("tool")))
+    asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
+    unknown = sorted(set(models or {}) - asked)
+    if unknown:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
+            f"spec-kitty invocations show {place.invocation_id}",
+        )
     capture, limits = started.get("capture"), started.get("limits")
     terms = Terms(
         capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,

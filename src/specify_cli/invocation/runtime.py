@@ -17,9 +17,9 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapp
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar, cast
 
-from specify_cli.invocation import gates
+from specify_cli.invocation import durable, gates, layout
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.executor import InvocationPayload, ProfileInvocationExecutor, Terms
 from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
 from specify_cli.invocation.history import (
@@ -31,6 +31,7 @@ from specify_cli.invocation.history import (
     difference,
     divergence,
     in_doubt_error,
+    recorded_error,
     side_effects_not_allowed,
     signature,
 )
@@ -44,6 +45,19 @@ from specify_cli.invocation.store import Body
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
 _NOTHING = object()
+# What an event that is asked for again has to have in common with the recorded one.
+_AGREED: tuple[str, ...] = (
+    "tool",
+    "step_type",
+    "path",
+    "kind",
+    "error_code",
+    "input_hash",
+    "args_hash",
+    "prompt_hash",
+    "inputs",
+)
+_AGREED += ("inputs_hash", "before_hash", "after_hash", "diff_hash")
 # Code flags of generators, coroutines and asynchronous generators.
 _ASYNC = 0x20 | 0x80 | 0x200
 
@@ -59,10 +73,6 @@ class LimitExceeded(CallerError):
             "begin another invocation, or open it with a wider limit",
         )
         self.limit = name
-
-
-class RecordedError(Exception):
-    """The error a tool gave when it ran; its text is the recorded one."""
 
 
 class GateResult(NamedTuple):
@@ -134,6 +144,7 @@ class Run:
         rules: gates.RuleRegistry | None = None,
         *,
         past: Past | None = None,
+        claim: int | None = None,
     ) -> None:
         self._executor = executor
         self._recorder = recorder
@@ -145,6 +156,8 @@ class Run:
         self._began = time.monotonic()
         self._past = past
         self._seam_body = None if past is None else past.seam
+        self._asked: set[Place] = set()
+        self._claim = claim if claim is not None else take_claim(recorder.project.root, recorder.invocation_id)
         self._watched = None if past is None or past.watch is None else list(past.watch)
         self._spent_before = 0.0 if past is None else past.spent_seconds
         self._violated: LimitExceeded | None = None
@@ -203,7 +216,18 @@ class Run:
         with self._lock:
             self._closed = True
             self._recorder.close()
+            self.release()
             self._executor.complete(self.invocation_id, outcome=outcome, evidence=evidence, artifacts=artifacts)
+
+    def release(self) -> None:
+        """Let another process go on with the run; dying does the same."""
+        claim, self._claim = self._claim, -1
+        if claim >= 0:
+            try:
+                os.unlink(f"{self._recorder.project.root}/{layout.LOCAL}/runs/{self.invocation_id}.lock")
+            except OSError:
+                pass  # it says nothing once it is not locked
+            os.close(claim)
 
     # --- the work
 
@@ -213,7 +237,7 @@ class Run:
         number, past = self._ordinal("stage"), self.history
         if past is not None and number <= len(past.stages):
             if past.stages[number - 1] != name:
-                raise divergence(f"stage {number}", past.stages[number - 1], name)
+                raise self._diverged(f"stage {number}", past.stages[number - 1], name)
             return
         self._emit("stage_transition", {"to": name})
 
@@ -248,9 +272,13 @@ class Run:
         past = self.history
         if past is not None and (name, ordinal) in past.begun:
             self._agree("step_started", entering, past.begun[name, ordinal])
+            self._asked.add((name, ordinal))
             done = past.completed.get((name, ordinal))
             if done is not None:
                 return cast(T, past.value(done, "output"))
+            ended = past.failed.get((name, ordinal))
+            if ended is not None:
+                raise recorded_error(str(ended.get("error_code")), str(ended.get("message", "")))
         with self._lock:
             self._check("steps")
             self._emit("step_started", entering)
@@ -273,8 +301,8 @@ class Run:
             raise
         finally:
             self._here.step = outer
-        ended = {"decision": decision, "output": result, "duration_ms": _since(started)}
-        self._emit("step_completed", {**begun, **ended})
+        gave = {"decision": decision, "output": result, "duration_ms": _since(started)}
+        self._emit("step_completed", {**begun, **gave})
         return result
 
     def tool(
@@ -312,8 +340,7 @@ class Run:
         if before is not None:
             was = (before.get("outcome"), before.get("reason_code"))
             if was != (verdict.outcome, verdict.reason_code):
-                raise divergence(f"gate {name}", was, (verdict.outcome, verdict.reason_code))
-            return result
+                raise self._diverged(f"gate {name}", was, (verdict.outcome, verdict.reason_code))
         decided: dict[str, object] = {
             "gate": name,
             "rule_ref": rule,
@@ -323,6 +350,9 @@ class Run:
             "reason_code": verdict.reason_code,
             "blocking": blocking,
         }
+        if before is not None:
+            self._agree("gate_decision", decided, before)
+            return result
         self._emit("gate_decision", decided | ({} if override is None else {"override": override}) | self._inside())
         return result
 
@@ -344,6 +374,7 @@ class Run:
         number = self._ordinal("model", *self._place_text(), model)
         recorded = self._recorded_model(model, number)
         if recorded is not None and self.history is not None:
+            self._agree("model_call", {"model": model, "prompt": prompt}, recorded)
             return self._past_history().value(recorded, "response")
         self._check("model_calls")
         started = time.monotonic()
@@ -380,7 +411,7 @@ class Run:
             if past is not None and request_id in past.retrievals:
                 request, response = past.retrievals[request_id]
                 if request.get("query") != query:
-                    raise divergence(f"retrieval {request_id}", request.get("query"), query)
+                    raise self._diverged(f"retrieval {request_id}", request.get("query"), query)
                 if response is not None:
                     return self._recorder.retrieved(request, response)
             self._seam()
@@ -470,10 +501,26 @@ class Run:
     def _agree(self, event: str, payload: Mapping[str, object], recorded: Mapping[str, object]) -> None:
         """Refuse a program that gives a step or call another input than the record has."""
         now = self._recorder.compose(event, payload).body
-        for key in ("input_hash", "args_hash", "tool", "step_type"):
+        for key in _AGREED:
             both = now.get("digest_key") == recorded.get("digest_key")
             if both and now.get(key) is not None and recorded.get(key) not in (None, now[key]):
-                raise divergence(f"{event} {now.get('step', now.get('tool'))}, {key}", recorded[key], now[key])
+                about = next((now[name] for name in ("tool", "gate", "model", "path", "step") if now.get(name)), "")
+                raise self._diverged(f"{event} {about}, {key}".replace(" ,", ","), recorded[key], now[key])
+
+    def _diverged(self, where: str, expected: object, found: object) -> StoredDataError:
+        return divergence(where, expected, found, appended=self._past is not None and self._seam_body is None)
+
+    def all_asked(self) -> None:
+        """Hold a resumed program that has ended against what the record has of it. Raises STATE_DIVERGENCE."""
+        past = self.history
+        if past is None:
+            return
+        missing = sorted(past.required - self._asked)
+        if missing:
+            raise self._diverged("at the end", f"step {missing[0][0]} ({missing[0][1]})", "no such step")
+        stages = self._ordinals.get(("stage",), 0)
+        if stages < len(past.stages):
+            raise self._diverged("at the end", f"stage {past.stages[stages]}", "no such stage")
 
     def _recorded_gate(self, name: str) -> Mapping[str, object] | None:
         number, past = self._ordinal("gate", *self._place_text(), name), self.history
@@ -491,7 +538,7 @@ class Run:
         assert self._past is not None
         if model in self._past.models:
             return self._past.models[model]
-        if recorded is None or self._past.watch is None:
+        if recorded is None:
             return call
         answer = self._past.history.value(recorded, "response")
         return lambda _: answer
@@ -508,8 +555,9 @@ class Run:
     def _seam(self) -> None:
         """Say once, before the first new line, that a later process went on."""
         if self._seam_body is not None:
-            body, self._seam_body = self._seam_body, None
-            self._recorder.append_bodies([body])
+            body = self._seam_body
+            self._recorder.append_bodies([body], after=cast(int, body["from_seq"]))
+            self._seam_body = None
 
     def _watch_last(self, count: int) -> None:
         for body in self._recorder.last_bodies[-count:]:
@@ -522,6 +570,7 @@ class Run:
         if watched is None or found is None:
             return
         if not watched:
+            self._watched = None
             raise determinism_violation(f"the run had ended there, and now comes {dict(found)['event']}", body)
         expected = watched.pop(0)
         if expected != found:
@@ -542,7 +591,10 @@ class Run:
             past = self.history
             if past is not None and event in ("error", "patch_apply", "artifact_link"):
                 number = self._ordinal(event, *self._place_text())
-                if number <= past.plain.get((event, self._place()), 0):
+                known = past.plain.get((event, self._place()), [])
+                if number <= len(known):
+                    if event != "artifact_link":
+                        self._agree(event, payload, known[number - 1])
                     return None
             composed = self._recorder.compose(event, payload)
             self._seam()
@@ -578,6 +630,26 @@ class Run:
         step, ordinal = self._place_text()
         number = self._ordinal("tool", step, ordinal, tool)
         return idempotency_key(trace_id, step, ordinal, tool, str(number))
+
+
+def take_claim(root: str, invocation_id: str) -> int:
+    """The descriptor by which a process holds a run while it lives; -1 where none can be kept. Raises RUN_BUSY."""
+    try:
+        with durable.folder(root, f"{layout.LOCAL}/runs", create=True) as folder_fd:
+            flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(f"{invocation_id}.lock", flags, durable.PRIVATE, dir_fd=folder_fd)
+    except (OSError, InvocationError):
+        return -1
+    try:
+        durable.lock(fd, f"run {invocation_id}", wait=0.0)
+    except EnvironmentFault as error:
+        os.close(fd)
+        raise CallerError(
+            "RUN_BUSY",
+            f"{invocation_id} is being worked on by another process that is still alive",
+            "wait for it to end, then resume",
+        ) from error
+    return fd
 
 
 class ToolCall:
@@ -666,7 +738,8 @@ class ToolCall:
         assert recorded is not None and recorded.result is not None
         value = self._run._past_history().value(recorded.result, "output")
         if recorded.result.get("status") == "error":
-            raise RecordedError(str(value))
+            code, _, message = str(value).partition(": ")
+            raise recorded_error(code, message)
         return value
 
     def _find(self) -> RecordedCall | None:

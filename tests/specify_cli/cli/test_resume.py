@@ -77,6 +77,14 @@ def test_a_run_that_died_is_looked_at_and_resumed(cli: Cli, agent: Path, home: P
     assert cli("resume", run, "--program", "agent:main", "--json").error()["error_code"] == "ALREADY_COMPLETED"
 
 
+def test_the_state_of_a_damaged_record_is_not_told(cli: Cli, agent: Path, home: Path) -> None:
+    run = begin(agent, home, "calm")
+    path = next((agent / ".kittify/events/profile-invocations").glob(f"*{run}.jsonl"))
+    path.write_bytes(path.read_bytes().replace(b'"decision":"PASS"', b'"decision":"FAIL"', 1))
+
+    assert cli("invocations", "state", run, "--json").error()["error_code"] == "RECORD_DAMAGED"
+
+
 def test_the_state_after_any_line(cli: Cli, agent: Path, home: Path) -> None:
     run = begin(agent, home, "main")
     early = cli("invocations", "state", run, "--at", "4", "--json").json()
@@ -84,6 +92,22 @@ def test_the_state_after_any_line(cli: Cli, agent: Path, home: Path) -> None:
 
     assert (early["seq"], early["stage"], early["completed_steps"]) == (4, "work", [])
     assert beyond.error()["error_code"] == "INVALID_VALUE"
+
+
+def test_a_program_that_leaves_the_process_or_raises_is_told_by_name(cli: Cli, agent: Path, home: Path) -> None:
+    run = begin(agent, home, "main", CRASH="1")
+    (agent / "leaving.py").write_text("import sys\nsys.exit(0)\n")
+    leaving = cli("resume", run, "--program", "leaving:main", "--json")
+    rules = cli("replay", run, "--rules", "leaving", "--json")
+    text = (
+        (agent / "agent.py").read_text().replace('run.step("one", lambda: "first")', 'run.step("one", lambda: 1 // 0)')
+    )
+    (agent / "agent.py").write_text(text)
+    other = begin(agent, home, "calm")
+
+    assert (leaving.code, leaving.error()["error_code"]) == (1, "PROGRAM_NOT_FOUND")
+    assert (rules.code, rules.error()["error_code"]) == (1, "RULES_NOT_FOUND")
+    assert other
 
 
 @pytest.mark.parametrize("name", ["nothing:main", "agent:nothing", "agent", ":", "os:sep"])

@@ -141,6 +141,7 @@ def test_a_hole_is_filled_and_nothing_else(chartered: Path) -> None:
 def _crash(run: Run) -> None:
     run._closed = True
     run._recorder.close()
+    run.release()
     raise Crash
 
 
@@ -318,6 +319,122 @@ def _resume_undeclared(root: Path, invocation_id: str, program: Program) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resuming, "program_digest", lambda _: lines(root, invocation_id)[0]["program"])
         resume(root, invocation_id, program)
+
+
+def _cut_program(root: Path, program: Program) -> str:
+    """A run of a program that loses everything behind its first completed step."""
+    invocation_id = begun(root, program)
+    cut_after(root, invocation_id, lambda line: line["event"] == "step_completed")
+    return invocation_id
+
+
+def first(run: Run) -> None:
+    run.stage("one")
+    run.step("a", lambda: run.model_call("m", "ask", call=lambda _: "answer"))
+    run.step("b", lambda: 2)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (lambda run: (run.stage("one"), run.step("zz", lambda: 1)), "step a"),
+        (lambda run: run.step("a", lambda: 1), "stage one"),
+        (lambda run: run.stage("one"), "step a"),
+    ],
+)
+def test_a_program_that_leaves_out_what_the_record_has_is_found_out_at_its_end(
+    chartered: Path, other: Program, says: str
+) -> None:
+    invocation_id = _cut_program(chartered, first)
+    with pytest.raises(InvocationError) as refused:
+        _resume_undeclared(chartered, invocation_id, other)
+
+    assert refused.value.code == "STATE_DIVERGENCE" and says in refused.value.message
+    assert ("nothing was appended" in refused.value.message) == ("resumed" not in _events(chartered, invocation_id))
+    assert "completed" not in _events(chartered, invocation_id)
+
+
+def _events(root: Path, invocation_id: str) -> list[str]:
+    return [line["event"] for line in lines(root, invocation_id)]
+
+
+def test_another_prompt_or_other_gate_inputs_or_another_patch_are_not_taken_for_the_recorded_ones(
+    chartered: Path,
+) -> None:
+    def program(prompt: str, found: int, after: str) -> Program:
+        def run_it(run: Run) -> None:
+            run.model_call("m", prompt, call=lambda _: "answer")
+            run.gate("g", "at-least", {"found": found, "minimum": 0})
+            run.patch("p", "create", after=after)
+            run.step("s", lambda: 1)
+
+        return run_it
+
+    for changed in (("other", 1, "x"), ("ask", 2, "x"), ("ask", 1, "y")):
+        invocation_id = begun(chartered, program("ask", 1, "x"))
+        cut_after(chartered, invocation_id, lambda line: line["event"] == "patch_apply")
+        with pytest.raises(InvocationError) as refused:
+            _resume_undeclared(chartered, invocation_id, program(*changed))
+        assert refused.value.code == "STATE_DIVERGENCE" and "nothing was appended" in refused.value.message
+
+
+def test_a_step_that_failed_and_was_caught_fails_again_without_running(chartered: Path) -> None:
+    ran: list[str] = []
+
+    def fail() -> None:
+        ran.append("fail")
+        raise ValueError("not yet")
+
+    def program(run: Run) -> None:
+        try:
+            run.step("try", fail)
+        except ValueError as error:
+            assert str(error) == "not yet"
+        run.step("try", lambda: ran.append("again"))
+        run.step("last", lambda: ran.append("last"))
+
+    invocation_id = begun(chartered, program)
+    cut_after(chartered, invocation_id, lambda line: line["event"] == "step_started" and line["step"] == "last")
+    ran.clear()
+    assert plan_resume(chartered, invocation_id).first_incomplete == ("last", 1)
+    resume(chartered, invocation_id, program)
+
+    assert ran == ["last"]
+
+
+def test_a_run_whose_process_lives_is_not_resumed_by_another(chartered: Path) -> None:
+    run = open_invocation(chartered, "implement WP03", capture=FULL)
+    with pytest.raises(InvocationError) as refused:
+        resume(chartered, run.invocation_id, lambda _: None)
+    run.step("s", lambda: 1)
+    run.close()
+
+    assert refused.value.code == "RUN_BUSY"
+    assert "resumed" not in _events(chartered, run.invocation_id)
+
+
+def test_of_two_that_go_on_at_once_one_does(chartered: Path) -> None:
+    invocation_id = _cut_program(chartered, first)
+    ran: list[str] = []
+
+    def slow(run: Run) -> None:
+        run.stage("one")
+        run.step("a", lambda: 1)
+        run.step("b", lambda: ran.append("b"))
+        with pytest.raises(InvocationError) as refused:
+            _resume_undeclared(chartered, invocation_id, first)
+        assert refused.value.code == "RUN_BUSY"
+
+    _resume_undeclared(chartered, invocation_id, slow)
+    assert ran == ["b"]
+    assert _events(chartered, invocation_id).count("resumed") == 1
+
+
+def test_a_policy_that_can_no_longer_be_read_is_a_changed_policy(chartered: Path) -> None:
+    invocation_id = _cut_program(chartered, first)
+    (chartered / ".kittify/charter/policy.yaml").write_text("rules: [")
+    with pytest.raises(InvocationError, match="policy changed"):
+        resume(chartered, invocation_id, first)
 
 
 def test_a_record_whose_state_is_not_the_one_it_recorded_is_not_resumed(chartered: Path) -> None:
@@ -541,6 +658,36 @@ def test_another_sequence_is_a_violation_at_the_first_differing_step(
     child = max((chartered / layout.RECORDS).glob("*.jsonl"), key=lambda path: path.name[-30:])
     assert refused.value.code == "DETERMINISM_VIOLATION" and says in refused.value.message
     assert json.loads(child.read_bytes().split(b"\n")[-2])["outcome"] == "failed"
+
+
+def test_the_first_difference_is_told_and_not_the_error_it_led_to(chartered: Path) -> None:
+    invocation_id = begun(chartered, calm)
+    with pytest.raises(InvocationError, match="now comes step_started"):
+        reexecute(chartered, invocation_id, lambda run: (calm(run), run.step("more", lambda: 1)))
+
+
+def test_a_model_that_was_never_asked_cannot_be_replaced_and_the_others_are_not_asked_live(chartered: Path) -> None:
+    asked: list[str] = []
+
+    def ask(name: str) -> Callable[[Any], str]:
+        def answer(_: Any) -> str:
+            asked.append(name)
+            return name
+
+        return answer
+
+    def program(run: Run) -> None:
+        for name in ("m1", "m2"):
+            run.model_call(name, "ask", call=ask(name))
+
+    invocation_id = begun(chartered, program)
+    asked.clear()
+    with pytest.raises(InvocationError) as refused:
+        reexecute(chartered, invocation_id, program, models={"m3": lambda _: "x"})
+    reexecute(chartered, invocation_id, program, models={"m1": lambda _: "x"})
+
+    assert refused.value.code == "INVALID_VALUE" and "m1, m2" in refused.value.message
+    assert asked == []
 
 
 def test_a_clock_in_a_step_is_found(chartered: Path) -> None:

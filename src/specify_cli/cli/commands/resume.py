@@ -6,7 +6,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import resuming
-from specify_cli.invocation.errors import CallerError
+from specify_cli.invocation.errors import CallerError, InvocationError
 from specify_cli.invocation.state import ExecutionState
 
 
@@ -34,13 +34,23 @@ def resume(values: Values) -> int:
             write_text("\n".join(_plan_lines(plan)))
         return 1 if plan.changed else 0
     given = values["rerun"]
-    done = resuming.resume(
-        shell.here(),
-        invocation_id,
-        resuming.load_program(str(name)),
-        rerun=[str(item) for item in given] if isinstance(given, list) else [],
-        home=shell.home(),
-    )
+    program = resuming.load_program(str(name))
+    try:
+        done = resuming.resume(
+            shell.here(),
+            invocation_id,
+            program,
+            rerun=[str(item) for item in given] if isinstance(given, list) else [],
+            home=shell.home(),
+        )
+    except InvocationError:
+        raise
+    except (Exception, SystemExit) as error:  # the program's own: it is on the record, and its author's to mend
+        raise CallerError(
+            "PROGRAM_FAILED",
+            f"{name} raised {type(error).__name__}: {error}; {invocation_id} was closed",
+            f"spec-kitty invocations show {invocation_id}",
+        ) from error
     _ended(done, as_json=bool(values["json"]))
     return 0
 
