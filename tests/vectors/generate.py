@@ -225,6 +225,9 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     add("call-removed", [*worked[:3], worked[4]], ("SEQUENCE_GAP", 4, 3))
     late = sealed([*bodies(), keyed])
     add("run-event-after-completed", late, ("LINE_AFTER_COMPLETED", 4, 4))
+    began, *rest = bodies()
+    add("started-twice", sealed([began, dict(began), *rest]), ("SECOND_START", 1, 1))
+    add("time-is-none", sealed([began, {**rest[0], "at": "yesterday"}, *rest[1:]]), ("INVALID_TIME", 1, 1))
     older = [
         b'{"event": "started", "invocation_id": "%b", "profile_id": "implementer", "action": "implement", '
         b'"request_text": "x", "governance_context_hash": "0123456789abcdef", '

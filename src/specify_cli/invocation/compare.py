@@ -129,7 +129,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
             mismatches.append(Mismatch("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
         if was.decision != now.decision:
             mismatches.append(Mismatch("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
-        if was.output_hash != now.output_hash:
+        if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
+            warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
+        elif was.output_hash != now.output_hash:
             why = _not_comparable(was, now, other_rules)
             if why is None:
                 mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))

@@ -15,7 +15,7 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import Entry, Record, fold, fold_entries
+from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
@@ -463,6 +463,27 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     return Chain(receipts_of(entry.fields for entry in record.entries), record.sealed, redaction)
 
 
+def strays(project: Project) -> Iterator[Finding]:
+    """What lies among the records and belongs to none: a record under a name of no record, an annex without one."""
+    for folder in (layout.RECORDS, layout.IMPORTED):
+        for name in _listed(project.root, folder):
+            if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
+                yield finding(
+                    "NAME_MISMATCH", f"{folder}/{name}", None, 0, "it is named like no record and was not read"
+                )
+    index = Index(project.root)
+    for name in _listed(project.root, layout.ANNEXES):
+        if INVOCATION_ID.fullmatch(name) is None or not index.lookup(name):
+            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "there is no record of this id")
+
+
+def _listed(root: str, folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def unexpected_names(project: Project) -> Iterable[str]:
     """Files in the records' folder that no reader takes for a record."""
     for folder in (layout.RECORDS, layout.OLDER_RECORDS):
@@ -471,4 +492,8 @@ def unexpected_names(project: Project) -> Iterable[str]:
             names = os.listdir(f"{project.root}/{folder}")
         except (FileNotFoundError, NotADirectoryError):
             continue
-        yield from sorted(f"{folder}/{name}" for name in names if name not in known and not name.startswith("."))
+        yield from sorted(
+            f"{folder}/{name}"
+            for name in names
+            if name not in known and not name.startswith(".") and not name.endswith(".jsonl")
+        )

@@ -6,14 +6,16 @@ for one damage. Opening files is the caller's, and so is looking up the objects 
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
 from specify_cli.invocation.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, skips, tip_of
-from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, Line, bulk_codec, open_line
+from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 
+_TIME = re.compile(TIME_PATTERN)
 _SEALED_KEYS = {"prev", "seq", "v"}
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _KNOWN = frozenset(EVENTS)
@@ -53,6 +55,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "ID_MISMATCH": (ERROR, "a line belongs to another invocation", "restore the record from another clone"),
     "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
     "DUPLICATE_ID": (ERROR, "another file holds the same invocation id", "keep the one that belongs there"),
+    "SECOND_START": (ERROR, "a record begins again", "find the writer; a record has one started line"),
+    "INVALID_TIME": (ERROR, "a line's time is none", "find the writer"),
     "INVALID_VERSION": (ERROR, "v is not a version number", "find the writer"),
     "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
     "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
@@ -160,12 +164,19 @@ def verify_annex(
         return (finding(line.problems[0], file, None, 0),), ()
     fields = line.fields
     seq = integer_at(fields, "seq", 0)
-    expected = {"event": ANNEX_EVENTS, "invocation_id": {invocation_id}, "prev": {tip}}
+    expected: dict[str, Set[object]] = {
+        "event": ANNEX_EVENTS,
+        "invocation_id": {invocation_id},
+        "prev": {tip},
+        "v": {FORMAT_VERSION},
+    }
     for key, allowed in expected.items():
         if fields.get(key) not in allowed:
             wanted = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
             detail = f"{key}: expected {wanted}, found {fields.get(key)}"
             return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
+    if seq is None or _TIME.fullmatch(str(fields.get("at"))) is None:
+        return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
     return (), tuple(named_objects(fields, seq, 0))
 
 
@@ -342,6 +353,8 @@ class _Walk:
         for key in ("v", "seq", "event", "invocation_id", "prev", time_key):
             if key not in fields or (key == "seq" and seq is None):
                 self._note("MISSING_FIELD", seq, offset, key)
+        if time_key in fields and _TIME.fullmatch(str(fields[time_key])) is None:
+            self._note("INVALID_TIME", seq, offset, f"{time_key} is {fields[time_key]!r}")
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
@@ -357,6 +370,8 @@ class _Walk:
     def _chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
         if self.closed_at is not None:
             self._note("LINE_AFTER_COMPLETED", seq, offset)
+        elif previous.seq >= 0 and fields.get("event") == "started":
+            self._note("SECOND_START", seq, offset)
         elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
             self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {fields.get('event')}")
         elif seq > previous.seq + 1:

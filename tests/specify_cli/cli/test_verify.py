@@ -55,3 +55,20 @@ def test_many_records_shared_out_among_processes_are_judged_as_by_one(project: P
 
     assert [(report.file, report.findings) for report in shared] == [(report.file, report.findings) for report in alone]
     assert sum(bool(report.findings) for report in alone) == 9
+
+
+def test_what_lies_among_the_records_and_belongs_to_none_is_found(cli: Cli, chartered: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()
+    (chartered / "made.txt").write_text("made")
+    cli("profile-invocation", "complete", "--invocation-id", run["invocation_id"])
+    argv = ("profile-invocation", "record", "--invocation-id", run["invocation_id"], "--event", "artifact_link")
+    cli(*argv, "--json-payload", '{"path":"made.txt"}')
+    path = chartered / run["record_path"]
+    path.rename(path.with_name("foo.jsonl"))
+    found = cli("invocations", "verify", "--json")
+
+    assert found.code == 3
+    assert [(item["code"], item["file"]) for item in found.json()["findings"]] == [
+        ("NAME_MISMATCH", f"{layout.RECORDS}/foo.jsonl"),
+        ("ANNEX_MISMATCH", f"{layout.ANNEXES}/{run['invocation_id']}"),
+    ]

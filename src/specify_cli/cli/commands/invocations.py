@@ -122,6 +122,9 @@ def verify(values: Values) -> int:
         if values["json"] and target is not None:
             tips.append({key: value for key, value in report._asdict().items() if key not in ("findings", "objects")})
     if target is None:
+        for item in invocations.strays(project):
+            findings.append(item)
+            counts[item.severity] += 1
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
     proven = _proven(records, unsealed)
