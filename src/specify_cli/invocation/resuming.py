@@ -26,7 +26,7 @@ from specify_cli.invocation.record import Record, fold
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.runtime import Past, Run
-from specify_cli.invocation.seal import bulk_codec, digest_of, open_line
+from specify_cli.invocation.seal import GENESIS, bulk_codec, digest_of, open_line
 from specify_cli.invocation.state import ExecutionState, StateFold
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.invocation.verify import OF_THE_LINES, RecordReport
@@ -143,15 +143,21 @@ def run_program(
 def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
     """The state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
     place = Index(project.root).resolve(invocation_id)
-    _sound(place, verify_file(project.root, place))
     codec = bulk_codec()
     folded = StateFold()
+    prev, suspect = GENESIS, False
     for raw in read_record_lines(project.root, place):
-        line = open_line(raw.rstrip(b"\n"), codec) if raw.endswith(b"\n") else None
+        line = open_line(raw[:-1], codec) if raw.endswith(b"\n") else None
+        if line is None or line.fields is None or line.problems or line.fields.get("prev") != prev:
+            # A crash that was mended, or damage: verify tells which, once all is read.
+            suspect = True
         if line is not None and line.fields is not None and not line.problems:
             folded.apply(line.fields)
+            prev = str(line.seal)
             if at is not None and folded.seq >= at:
                 break
+    if suspect:
+        _sound(place, verify_file(project.root, place))
     if at is not None and folded.seq != at:
         raise CallerError(
             "INVALID_VALUE",
