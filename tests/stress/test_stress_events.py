@@ -173,6 +173,4 @@ def test_many_hook_processes_lose_nothing(chartered: Path, home: Path) -> None:
     assert calls == sorted(f"toolu_{number}" for number in range(processes))
     project, _ = load_project(str(chartered))
     assert [item for report in verify_all(project) for item in report.findings] == []
-    REPORT.append(
-        f"{2 * processes} hooks, each event delivered twice: {processes} recorded, 0 lost, 0 doubled"
-    )
+    REPORT.append(f"{2 * processes} hooks, each event delivered twice: {processes} recorded, 0 lost, 0 doubled")

@@ -306,7 +306,7 @@ class ComparisonDetails(_Shape):
 class Warned(_Shape):
     """What is no mismatch and should be known."""
 
-    code: Literal["TIMING_DRIFT", "NOTHING_COMPARED", "NOT_COMPARABLE", "INTEGRITY_NOT_CHECKABLE"]
+    code: Literal["TIMING_DRIFT", "NOTHING_COMPARED", "NOT_COMPARABLE", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN"]
     step: int | None
     message: str
 
@@ -416,12 +416,13 @@ class Reexecution(_Shape):
 
 
 class WithheldLine(_Shape):
-    """A line a safe export left out."""
+    """A line a safe export left out, or with `file` an annex."""
 
     seq: int
     event: str
-    why: Literal["redaction", "captured-in-full"]
+    why: Literal["redaction", "captured-in-full", "recovered", "closing-line-withheld"]
     rules: dict[str, int]
+    file: str | None
 
 
 class ExportedRecord(_Shape):

@@ -44,11 +44,15 @@ class Receipt(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known."""
+    """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known.
+
+    With `withheld` they end before the first line that was left out of the run and may be a step.
+    """
 
     receipts: tuple[Receipt, ...]
     checked: bool
     redaction: str | None = None
+    withheld: int | None = None
 
 
 class Mismatch(NamedTuple):
@@ -118,7 +122,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     warnings: list[Warned] = []
     if not (one.checked and two.checked):
         warnings.append(Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check"))
-    if len(one.receipts) != len(two.receipts):
+    for chain, side in ((one, "original"), (two, "replay")):
+        if chain.withheld is not None:
+            told = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
+            warnings.append(Warned("NOT_COMPARABLE", None, told))
+    cut = one.withheld is not None or two.withheld is not None
+    if len(one.receipts) != len(two.receipts) and not cut:
         counts = len(one.receipts), len(two.receipts)
         mismatches.append(Mismatch("STEP_COUNT_MISMATCH", None, "step_count", *counts))
     other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
@@ -146,6 +155,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if not pairs and not mismatches:
         warnings.append(Warned("NOTHING_COMPARED", None, "neither run has a step to compare"))
     codes = {item.code for item in mismatches}
+    if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
+        told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
+        warnings.append(Warned("REDACTION_UNKNOWN", None, told))
     details = Details(
         step_count_match="STEP_COUNT_MISMATCH" not in codes,
         step_types_match="STEP_TYPE_MISMATCH" not in codes,

@@ -15,7 +15,7 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries
+from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries, split_lines
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
@@ -436,31 +436,72 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 
     Raises StoredDataError CHAIN_BREAK.
     """
-    import json
-
     from specify_cli.invocation.compare import Chain, chain_break, receipts_of
 
+    roots = [project.root]
+    data = b""
     if os.sep in target or target.endswith(".jsonl"):
-        report = verify_path(target)
-        record = None
+        home = _home_of(target)
+        if home is None:
+            report = verify_path(target)
+        else:
+            # A record that lies in a project, this one or another, is read as one of its own.
+            report = verify_file(home[0], home[1])
+            roots.insert(0, home[0])
         if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
             with open(target, "rb") as file:
-                record = fold(file.read())
+                data = file.read()
     else:
         place = Index(project.root).resolve(target)
         report = verify_file(project.root, place)
-        record = fold(FileRecordStore(project.root).read(place))
+        data = FileRecordStore(project.root).read(place)
     wrong = next((item for item in report.findings if item.severity == "error"), None)
-    if wrong is not None or record is None:
+    hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
+    record = fold(data)
+    if wrong is not None or (record is None and 0 not in hidden):
         what = "it has no started line" if wrong is None else f"{wrong.code} at seq {wrong.seq}: {wrong.message}"
         raise chain_break(side, None, what)
-    redaction: str | None = None
+    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
+    lines: list[dict[str, object]] = []
+    cut: int | None = None
+    for _, raw in split_lines(data):
+        fields = open_line(raw).fields
+        seq = None if fields is None else fields.get("seq")
+        if fields is None or (fields.keys() == {"seq", "withheld"} and seq in hidden and seq in range(_FIRST_STEP)):
+            continue
+        if fields.keys() == {"seq", "withheld"} and seq in hidden and fields["withheld"] != "recovered":
+            cut = seq if isinstance(seq, int) else None
+            break
+        lines.append(fields)
+    named = None if record is None else record.started.get("snapshot")
+    found = (_redaction_of(root, named) for root in roots)
+    redaction = next((digest for digest in found if digest is not None), None)
+    return Chain(receipts_of(lines), report.sealed, redaction, cut)
+
+
+# `started`, the policy reference and the retrieval's request come first and are no steps.
+_FIRST_STEP = 3
+
+
+def _home_of(path: str) -> tuple[str, Place] | None:
+    """The project a file is a record of, as its root and the record's place there."""
+    head, name = os.path.split(os.path.realpath(path))
+    ids = layout.parse_record_name(name)
+    if ids is None or os.path.islink(path):
+        return None
+    folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
+    folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
+    return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
+
+
+def _redaction_of(root: str, snapshot: object) -> str | None:
+    """The redaction set a snapshot names; None without it, for then it is not known which rules masked the run."""
+    import json
+
     try:
-        manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))
-        redaction = str(manifest["config"]["redaction"])
+        return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
     except (InvocationError, layout.PathError, ValueError, KeyError, TypeError):
-        pass  # without its snapshot it is not known which rules masked the run
-    return Chain(receipts_of(entry.fields for entry in record.entries), record.sealed, redaction)
+        return None
 
 
 def strays(project: Project) -> Iterator[Finding]:

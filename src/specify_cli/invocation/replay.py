@@ -131,6 +131,7 @@ class Past(NamedTuple):
     tools: tuple[tuple[Fields, Fields | None], ...]
     models: tuple[Fields, ...]
     unknown: tuple[Fields, ...]
+    withheld: tuple[Fields, ...]
     lines: int
 
     @property
@@ -157,11 +158,15 @@ def read_past(lines: Iterable[Fields]) -> Past:
     """A record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
     by_event: dict[str, list[Fields]] = {}
     unknown: list[Fields] = []
+    withheld: list[Fields] = []
     retrievals = _Pairs("request_id")
     tools = _Pairs("call_id")
     count = 0
     for fields in lines:
         count += 1
+        if is_stand_in(fields):
+            withheld.append(fields)
+            continue
         event = str(fields.get("event"))
         if event not in EVENTS:
             unknown.append(fields)
@@ -186,8 +191,14 @@ def read_past(lines: Iterable[Fields]) -> Past:
         tools=tools.pairs,
         models=of("model_call"),
         unknown=tuple(unknown),
+        withheld=tuple(withheld),
         lines=count,
     )
+
+
+def is_stand_in(fields: Fields) -> bool:
+    """Whether these are the fields of a line a safe export left out."""
+    return fields.keys() == {"seq", "withheld"}
 
 
 class _Pairs:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from itertools import takewhile
 from typing import NamedTuple
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
@@ -42,6 +43,7 @@ from specify_cli.invocation.replay import (
     apply_patch,
     ask_gate,
     held_text,
+    is_stand_in,
     judge_gate,
     judge_patch,
     judge_retrieval,
@@ -124,11 +126,12 @@ def replay(
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
+    withheld: Mapping[str, str] | None = None,
 ) -> Replayed:
     """Would this record's decisions come out the same from what it kept? Writes nothing.
 
-    Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and
-    StoredDataError unreplayable.*.
+    `withheld` says of the objects an export left out why it did. Raises CallerError INVOCATION_NOT_FOUND,
+    CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and StoredDataError unreplayable.*.
     """
     place = Index(project.root).resolve(invocation_id)
     data = FileRecordStore(project.root).read(place)
@@ -142,6 +145,7 @@ def replay(
         epsilon=epsilon,
         rules=rules,
         rules_module=rules_module,
+        withheld=withheld,
     )
 
 
@@ -155,11 +159,12 @@ def replay_bytes(
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
+    withheld: Mapping[str, str] | None = None,
 ) -> Replayed:
     """As `replay`, for the bytes of a record named `file` and any store of objects."""
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
-        opened = open_past(data, file, objects)
+        opened = open_past(data, file, objects, withheld=withheld)
         past = opened.past
         start, end = (None if text is None else _point(opened, text) for text in (as_of, compare_to))
         units = _epsilon(epsilon)
@@ -175,7 +180,9 @@ def replay_bytes(
             ask_gate(fields, registry.find(str(fields.get("rule_ref"))), opened.objects.get) for fields in past.gates
         )
         applied = tuple(apply_patch(fields, opened.objects.get) for fields in past.patches)
-        states, of_states = judge_states((entry.fields for entry in opened.record.entries), code)
+        # A state depends on every line before it, so behind a withheld one none can be folded again.
+        lines = (entry.fields for entry in opened.record.entries)
+        states, of_states = judge_states(takewhile(lambda fields: not is_stand_in(fields), lines), code)
     # 3. Hold everything against what is recorded.
     findings: list[Finding] = [*judge_router(recorded, again, code)]
     findings += [item for rerun in reruns for item in rerun.findings]
@@ -208,13 +215,15 @@ def replay_bytes(
 # --- refusing
 
 
-def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = False) -> Opened:
+def open_past(
+    data: bytes, file: str, objects: ObjectStore, *, against: bool = False, withheld: Mapping[str, str] | None = None
+) -> Opened:
     """A record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
     invalid_snapshot, missing_input: in this order.
     """
-    kept = Kept(objects)
+    kept, left_out = Kept(objects), withheld or {}
     # 1. Nothing of it may have been changed.
     report, record = read_intact(data, file)
     reached = list(Reach(kept).of(report.objects))
@@ -238,9 +247,14 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
     if not isinstance(named, str):
         why = "its trail was off" if past.started.get("tombstone") is True else "it was written before snapshots were"
         raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
+    hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
+    if hidden is not None:
+        raise refusal("missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}")
     if not past.references:
         raise refusal("missing_policy_snapshot", f"{past.invocation_id} holds no reference to the policy in force")
     gone = next((item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None)
+    if gone is not None and gone.digest in left_out:
+        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {left_out[gone.digest]}")
     if gone is not None:
         raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
     # 4. The snapshot has to agree with itself.
@@ -255,7 +269,8 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
     # 5. Everything else it needs.
     lost = next((item for item in missing.values() if item.field not in _OUTPUTS), None)
     if lost is not None:
-        raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, is not in the store")
+        why = f"was withheld: {left_out[lost.digest]}" if lost.digest in left_out else "is not in the store"
+        raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}")
     try:
         frozen = frozen_decision(kept, manifest)
         inputs_of_corpus(kept, str(manifest["corpus"]))
@@ -277,18 +292,23 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
 
 
 def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:
-    """A record whose lines are as they were written. Raises StoredDataError unreplayable.tampered.
+    """A record whose lines are as they were written. Raises StoredDataError unreplayable.tampered, missing_input.
 
-    A torn tail of an open record is a crash and no line: nothing was answered for it. Behind a closing line no
-    writer of ours leaves one.
+    Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of an open record is
+    a crash and no line: nothing was answered for it. Behind a closing line no writer of ours leaves one.
     """
-    report = verify_record(lines_of(data), file=file, name_ids=layout.parse_record_name(file.rpartition("/")[2]))
+    folder, _, name = file.rpartition("/")
+    name_ids = layout.parse_record_name(name)
+    report = verify_record(lines_of(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED)
     for item in report.findings:
         torn = item.code == "TORN_TAIL" and report.status == "open"
         if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
             where = f"{item.file} byte {item.offset}" if item.seq is None else f"{item.file} seq {item.seq}"
             raise refusal("tampered", f"{where}: {item.code}: {item.message}")
     record = fold(data)
+    hidden = next((item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None)
+    if hidden is not None:
+        raise refusal("missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}")
     if record is None:
         raise refusal("tampered", f"{file}: no started line can be read")
     return report, record

@@ -235,6 +235,16 @@ def _not_again(replayed: Replayed) -> list[dict[str, object]]:
     for fields in replayed.past.unknown:
         what = f"event {fields.get('event')}"
         found.append({"seq": fields.get("seq"), "what": what, "reason": "this version does not know the event"})
+    for fields in replayed.past.withheld:
+        reason = f"a safe export left the line out: {fields.get('withheld')}"
+        found.append({"seq": fields.get("seq"), "what": f"line {fields.get('seq')}", "reason": reason})
+    hidden = [seq for fields in replayed.past.withheld if isinstance(seq := fields.get("seq"), int)]
+    for point in replayed.past.points if hidden else ():
+        if point.seq > min(hidden):
+            reason = f"the line at seq {min(hidden)}, before it, was left out"
+            found.append(
+                {"seq": point.seq, "what": f"state at checkpoint {point.label or point.seq}", "reason": reason}
+            )
     return sorted(found, key=lambda item: item["seq"] if isinstance(item["seq"], int) else -1)
 
 

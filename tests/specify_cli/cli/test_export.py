@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import layout
+from specify_cli.invocation import layout, portable
 from specify_cli.invocation.runtime import open_invocation
 from support import CHARTER, Cli, git
 
@@ -274,3 +275,336 @@ def test_a_stand_in_for_a_line_counts_only_where_it_was_imported(cli: Cli, chart
 
     assert found.code == 3
     assert found.json()["findings"][0]["code"] == "HASH_MISMATCH"
+
+
+# --- what a safe export must not hold
+
+
+RULE = "redaction: {rules: {code-name: 'ORCHID[^a-z]17'}}\n"
+
+
+def later_rule(root: Path) -> None:
+    (root / ".kittify/config.yaml").write_text(RULE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        'ORCHID"17',
+        "ORCHID\n17",
+        "ORCHID\\17",
+        {"nested": json.dumps({"again": 'ORCHID"17'})},
+        'ORCHID"17' + "x" * 2_000,
+    ],
+)
+def test_an_escape_hides_nothing_from_a_safe_export(cli: Cli, chartered: Path, value: object) -> None:
+    with open_invocation(chartered, "implement WP03", capture={"tool": "summary"}) as opened:
+        opened.step("say", lambda: {"v": value})
+    later_rule(chartered)
+    told = cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar", "--json").json()
+
+    assert {item["event"] for item in told["records"][0]["withheld"]} == {"step_completed"}
+    assert b"ORCHID" not in (chartered / "safe.tar").read_bytes()
+
+
+def test_an_escape_in_an_object_hides_nothing_either(cli: Cli, chartered: Path) -> None:
+    with open_invocation(chartered, "implement WP03") as opened:
+        opened.gate("g", "all-true", {'ORCHID"17': True})
+    later_rule(chartered)
+    told = cli("invocations", "export", opened.invocation_id, "--safe", "-o", "safe.tar", "--json").json()
+    verified = cli("invocations", "verify", str(chartered / "safe.tar"), "--json")
+
+    assert [item["why"] for item in told["withheld_objects"]] == ["redaction: code-name"]
+    assert b"ORCHID" not in (chartered / "safe.tar").read_bytes()
+    assert (verified.code, {item["code"] for item in verified.json()["findings"]}) == (0, {"WITHHELD"})
+
+
+def test_what_a_recovery_passed_over_does_not_leave(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    with path.open("ab") as file:
+        file.write(f'{{"at":"2024","event":"error","message":"{SECRET}'.encode())
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    told = cli("invocations", "export", run, "--safe", "-o", "safe.tar", "--json").json()["records"][0]
+    imported = cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere)
+
+    assert SECRET.encode() in path.read_bytes()
+    assert SECRET.encode() not in (chartered / "safe.tar").read_bytes()
+    assert [(item["event"], item["why"]) for item in told["withheld"]] == [("recovered", "recovered")]
+    assert cli("invocations", "verify", str(chartered / "safe.tar")).code == 0
+    assert imported.code == 0, imported
+    assert cli("invocations", "verify", run, cwd=elsewhere).code == 0
+
+
+def test_a_withheld_annex_is_listed_and_a_finding_is_counted_once(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    (chartered / "ORCHID-17.txt").write_text("made")
+    payload = json.dumps({"path": "ORCHID-17.txt"})
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "artifact_link", "--json-payload")
+    assert cli(*argv, payload).code == 0
+    (annex,) = (chartered / layout.ANNEXES / run).glob("*.jsonl")
+    later_rule(chartered)
+    (told,) = cli("invocations", "export", run, "--safe", "-o", "safe.tar", "--json").json()["records"]
+    imported = cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere)
+
+    (row,) = told["withheld"]
+    assert (row["file"], row["event"]) == (f"{layout.ANNEXES}/{run}/{annex.name}", "artifact_link")
+    assert (row["why"], row["rules"]) == ("redaction", {"code-name": 1})
+    assert imported.code == 0, imported
+
+
+def test_an_unsealed_record_has_no_safe_export(cli: Cli, chartered: Path) -> None:
+    run = "01JD4Q3S0000000000000000A1"
+    (chartered / "kitty-ops").mkdir()
+    (chartered / f"kitty-ops/{run}.jsonl").write_text(
+        json.dumps({"event": "started", "invocation_id": run, "profile_id": "implementer", "request_text": SECRET})
+        + "\n"
+    )
+    done = cli("invocations", "export", run, "--safe", "-o", "safe.tar", "--json")
+
+    assert done.error()["error_code"] == "RECORD_UNSEALED"
+    assert not (chartered / "safe.tar").exists()
+    assert cli("invocations", "export", run, "-o", "whole.tar").code == 0
+    assert cli("invocations", "verify", str(chartered / "whole.tar")).code == 0
+
+
+def test_a_withheld_closing_line_takes_its_annexes_with_it(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    (chartered / "ORCHID-17.md").write_text("evidence")
+    (chartered / "made.txt").write_text("made")
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    closed = cli("profile-invocation", "complete", "--invocation-id", run, "--evidence", "ORCHID-17.md")
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "artifact_link", "--json-payload")
+    cli(*argv, '{"path":"made.txt"}')
+    later_rule(chartered)
+    (told,) = cli("invocations", "export", run, "--safe", "-o", "safe.tar", "--json").json()["records"]
+
+    assert closed.code == 0, closed
+    assert [item["why"] for item in told["withheld"]] == ["redaction", "closing-line-withheld"]
+    assert cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere).code == 0
+    again = cli("invocations", "export", run, "-o", "again.tar", cwd=elsewhere)
+    assert again.code == 0, again
+    assert cli("invocations", "verify", str(elsewhere / "again.tar")).code == 0
+
+
+# --- the manifest
+
+
+def test_ids_in_any_order_give_the_same_bytes(cli: Cli, chartered: Path) -> None:
+    ids = [cli("do", "implement WP03", "--json").json()["invocation_id"] for _ in range(2)]
+    cli("invocations", "export", *ids, "-o", "a.tar")
+    cli("invocations", "export", *reversed(ids), ids[0], "-o", "b.tar")
+
+    assert (chartered / "a.tar").read_bytes() == (chartered / "b.tar").read_bytes()
+
+
+def with_manifest(files: dict[str, bytes], change: Callable[[dict[str, Any]], Any]) -> dict[str, bytes]:
+    manifest = json.loads(files["EXPORT.json"])
+    change(manifest)
+    return {**files, "EXPORT.json": portable._manifest_bytes(manifest)}
+
+
+def ordered(files: dict[str, bytes]) -> dict[str, bytes]:
+    return dict(sorted(files.items(), key=lambda item: (item[0] != "EXPORT.json", item[0])))
+
+
+STRAY = hashlib.sha256(b"stray").hexdigest()
+OTHER = "01JD4Q3S0000000000000000A1"
+
+
+@pytest.mark.parametrize(
+    ("harm", "verified"),
+    [
+        (lambda files: {**files, "EXPORT.json": b"{}\n"}, 1),
+        (lambda files: {**files, "EXPORT.json": b"no JSON"}, 1),
+        (lambda files: {**files, "EXPORT.json": files["EXPORT.json"] + b" "}, 1),
+        (lambda files: with_manifest(files, lambda value: value.update(v=2)), 1),
+        (lambda files: with_manifest(files, lambda value: value.update(more=1)), 1),
+        (lambda files: with_manifest(files, lambda value: value["records"].clear()), 1),
+        (lambda files: with_manifest(files, lambda value: value["records"].append(value["records"][0])), 1),
+        (lambda files: with_manifest(files, lambda value: value["records"][0].update(invocation_id=OTHER)), 1),
+        (lambda files: with_manifest(files, lambda value: value["records"][0].update(lines=4)), 3),
+        (lambda files: with_manifest(files, lambda value: value["records"][0].update(tip="0" * 64)), 3),
+        (lambda files: with_manifest(files, lambda value: value["records"][0].update(status="open")), 3),
+        (
+            lambda files: with_manifest(
+                files,
+                lambda value: value["records"][0]["withheld"].append(
+                    {"seq": 1, "event": "error", "why": "redaction", "rules": {}, "file": None}
+                ),
+            ),
+            3,
+        ),
+        (lambda files: {name: data for name, data in files.items() if "/imported/" not in name}, 1),
+        (lambda files: {**files, f"{layout.OBJECTS}/{STRAY[:2]}/{STRAY[2:]}": b"stray"}, 1),
+        (lambda files: {**files, f"{layout.ANNEXES}/{OTHER}/{OTHER}.jsonl": b"{}\n"}, 1),
+        (lambda files: {name: data for name, data in files.items() if "/objects/" not in name}, 3),
+    ],
+)
+def test_an_export_that_is_not_what_its_manifest_says_is_refused(
+    cli: Cli,
+    chartered: Path,
+    elsewhere: Path,
+    run: str,
+    harm: Callable[[dict[str, bytes]], dict[str, bytes]],
+    verified: int,
+) -> None:
+    cli("invocations", "export", run, "-o", "run.tar")
+    bad = elsewhere.parent / "bad.tar"
+    bad.write_bytes(packed(ordered(harm(members(chartered / "run.tar")))))
+    done = cli("invocations", "import", str(bad), "--json", cwd=elsewhere)
+    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)
+
+    assert packed(members(chartered / "run.tar")) == (chartered / "run.tar").read_bytes()
+    assert done.error()["error_code"] == "EXPORT_INVALID", done
+    assert not (elsewhere / ".kittify").exists()
+    assert checked.code == verified, checked
+    if verified == 1:
+        assert checked.error()["error_code"] == "EXPORT_INVALID"
+
+
+def test_lines_cut_off_the_end_of_an_exported_record_show(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("invocations", "export", run, "-o", "run.tar")
+    files = members(chartered / "run.tar")
+    (name,) = (name for name in files if "/imported/" in name)
+    files[name] = b"".join(files[name].splitlines(keepends=True)[:-1])
+    bad = elsewhere.parent / "bad.tar"
+    bad.write_bytes(packed(ordered(files)))
+    checked = cli("invocations", "verify", str(bad), "--json", cwd=elsewhere)
+
+    assert checked.code in (1, 3)
+    assert cli("invocations", "import", str(bad), "--json", cwd=elsewhere).error()["error_code"] == "EXPORT_INVALID"
+
+
+def test_an_anchor_is_held_against_an_export(cli: Cli, chartered: Path, elsewhere: Path, run: str) -> None:
+    cli("invocations", "export", run, "-o", "run.tar")
+    file = str(chartered / "run.tar")
+    tip = json.loads(record(chartered).splitlines()[-1])["~"]
+
+    assert cli("invocations", "verify", file, "--anchor", tip, cwd=elsewhere).code == 0
+    assert cli("invocations", "verify", file, "--anchor", "0" * 64, cwd=elsewhere).code == 3
+
+
+# --- files that are no files
+
+
+def test_a_fifo_is_never_waited_for(cli: Cli, chartered: Path, run: str) -> None:
+    os.mkfifo(chartered / "pipe.tar")
+    file = str(chartered / "pipe.tar")
+    codes = [
+        cli("invocations", "verify", file, "--json").code,
+        cli("invocations", "import", file, "--json").error()["error_code"],
+        cli("replay", run, "--from-file", file, "--json").error()["error_code"],
+    ]
+
+    assert codes == [3, "NOT_A_REGULAR_FILE", "NOT_A_REGULAR_FILE"]
+
+
+def test_a_tar_that_no_export_is_made_as_is_refused(cli: Cli, chartered: Path, elsewhere: Path, run: str) -> None:
+    cli("invocations", "export", run, "-o", "run.tar")
+    data = (chartered / "run.tar").read_bytes()
+    files = members(chartered / "run.tar")
+    pax = io.BytesIO()
+    with tarfile.open(fileobj=pax, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content in files.items():
+            item = tarfile.TarInfo(name)
+            item.size, item.pax_headers = len(content), {"GNU.sparse.size": str(1 << 50)}
+            archive.addfile(item, io.BytesIO(content))
+    sparse = tarfile.TarInfo("EXPORT.json")
+    sparse.type, sparse.size = tarfile.GNUTYPE_SPARSE, 0
+    huge = portable._header("EXPORT.json", 1 << 29)
+    bad = {
+        "pax": pax.getvalue(),
+        "sparse": sparse.tobuf(tarfile.GNU_FORMAT) + data,
+        "huge": huge + data[512:],
+        "later": packed(dict(reversed(files.items()))),
+        "owned": packed(files, uid=1000),
+        "more": data + data,
+        "trailing": data[:-1] + b"x",
+        "none": b"",
+    }
+    for name, content in bad.items():
+        path = elsewhere.parent / f"{name}.tar"
+        path.write_bytes(content)
+        done = cli("invocations", "import", str(path), "--json", cwd=elsewhere)
+        assert done.error()["error_code"] == "EXPORT_INVALID", (name, done)
+    assert not (elsewhere / ".kittify").exists()
+
+
+# --- replay and compare where lines are withheld
+
+
+def named_run(root: Path, request: str = "implement WP03") -> str:
+    with open_invocation(root, request) as opened:
+        opened.commit("before")
+        opened.step("first", lambda: "plain")
+        opened.step("say", lambda: "ORCHID-17")
+        opened.commit("after")
+        opened.step("last", lambda: "plain")
+    return opened.invocation_id
+
+
+def test_a_run_with_withheld_lines_is_replayed_and_they_are_named(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    run = named_run(chartered)
+    later_rule(chartered)
+    cli("invocations", "export", run, "--safe", "-o", "safe.tar")
+    file = str(chartered / "safe.tar")
+    there = cli("replay", run, "--from-file", file, "--json", cwd=elsewhere)
+    cli("invocations", "import", file, cwd=elsewhere)
+    here = cli("replay", run, "--json", cwd=elsewhere)
+
+    for done in (there, here):
+        assert (done.code, done.json()["match"], done.json()["states_refolded"]) == (0, True, 1), done
+        reasons = [(item["what"].split()[0], item["reason"]) for item in done.json()["not_reevaluated"]]
+        assert ("line", "a safe export left the line out: redaction") in reasons
+        assert any(what == "state" for what, _ in reasons)
+
+
+def test_a_replay_says_what_it_needs_was_withheld(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    one = named_run(chartered, "implement the ORCHID-17 thing")
+    (chartered / ".kittify/charter/charter.md").write_text(f"{CHARTER}\nThe code name is ORCHID-17.\n")
+    two = named_run(chartered)
+    later_rule(chartered)
+    told = []
+    for run in (one, two):
+        cli("invocations", "export", run, "--safe", "-o", f"{run}.tar")
+        assert cli("invocations", "verify", str(chartered / f"{run}.tar"), cwd=elsewhere).code == 0
+        done = cli("replay", run, "--from-file", str(chartered / f"{run}.tar"), "--json", cwd=elsewhere)
+        told.append(done.error())
+
+    assert [item["error_code"] for item in told] == ["unreplayable.missing_input"] * 2
+    assert "started" in told[0]["message"] and "withheld" in told[0]["message"]
+    assert "withheld: redaction: code-name" in told[1]["message"]
+
+
+def test_runs_are_compared_as_far_as_nothing_is_withheld(cli: Cli, chartered: Path, elsewhere: Path) -> None:
+    run = named_run(chartered)
+    whole = str(next((chartered / layout.RECORDS).glob("*.jsonl")))
+    later_rule(chartered)
+    cli("invocations", "export", run, "--safe", "-o", "safe.tar")
+    cli("invocations", "import", str(chartered / "safe.tar"), cwd=elsewhere)
+    stored = str(next((elsewhere / layout.IMPORTED).glob("*.jsonl")))
+
+    for target in (run, stored):
+        done = cli("invocations", "compare", whole, target, "--json", cwd=elsewhere)
+        assert done.code == 0, done
+        assert done.json()["details"]["steps_compared"] == 2
+        assert [item["code"] for item in done.json()["warnings"]] == ["NOT_COMPARABLE"]
+    assert cli("invocations", "verify", stored, cwd=elsewhere).code == 0
+
+
+def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    one = named_run(chartered)
+    later_rule(chartered)
+    two = named_run(chartered)
+    files = [str(next((chartered / layout.RECORDS).glob(f"*{run}.jsonl"))) for run in (one, two)]
+    known = cli("invocations", "compare", *files, "--json", cwd=tmp_path)
+    chains = [[json.loads(line) for line in Path(file).read_text().splitlines()] for file in files]
+    value = json.dumps({"original_chain": chains[0], "replay_chain": chains[1]})
+    given = cli("invocations", "compare", "-", "--json", stdin=value.encode())
+
+    assert [item["code"] for item in known.json()["warnings"]] == ["NOT_COMPARABLE"], known
+    assert known.code == 0
+    assert given.code == 1
+    assert [item["code"] for item in given.json()["warnings"]] == ["REDACTION_UNKNOWN"]

@@ -24,7 +24,8 @@ def export(values: Values) -> int:
         withheld = row["withheld"]
         for item in withheld if isinstance(withheld, list) else []:
             why = ", ".join(item["rules"]) or item["why"]
-            lines.append(f"withheld: {row['invocation_id']} seq {item['seq']} {one_line(str(item['event']))}: {why}")
+            place = f"seq {item['seq']}" if item["file"] is None else f"annex {item['file']}"
+            lines.append(f"withheld: {row['invocation_id']} {place} {one_line(str(item['event']))}: {why}")
     lines += [f"withheld: object {item['digest']}: {one_line(str(item['why']))}" for item in done.withheld_objects]
     write_text("\n".join(lines))
     return 0

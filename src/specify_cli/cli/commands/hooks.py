@@ -17,7 +17,8 @@ from specify_cli.invocation.hook_install import install as put_in
 from specify_cli.invocation.hook_install import uninstall as take_out
 from specify_cli.invocation.hook_payload import sender, translate
 from specify_cli.invocation.payload import PayloadError, Settings, compose_event
-from specify_cli.invocation.project import find_root, load_project
+from specify_cli.invocation.project import load_project
+from specify_cli.invocation.root import find_root
 from specify_cli.invocation.skills import install_skills
 
 _DETECTED = "all-detected"

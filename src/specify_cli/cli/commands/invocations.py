@@ -106,7 +106,8 @@ def verify(values: Values) -> int:
     if target is None:
         reports = invocations.verify_all(project, workers=os.cpu_count() or 1)
     elif os.sep in target or target.endswith((".jsonl", ".tar")):
-        reports = _verify_export(target) if is_export(target) else [_verify_file(project, target, anchors)]
+        exported = is_export(target)
+        reports = _verify_export(target, anchors) if exported else [_verify_file(project, target, anchors)]
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
     counts = {ERROR: 0, WARNING: 0, INFO: 0}
@@ -229,12 +230,16 @@ def _proven(records: int, unsealed: int) -> str:
     return "seals and chain" + (f" of {records - unsealed} of {records} records" if unsealed else "")
 
 
-def _verify_export(path: str) -> Iterator[RecordReport]:
-    """Every record of an export, with its objects, looked at outside the project."""
-    from specify_cli.invocation.portable import unpacked
+def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
+    """Every record of an export, with its objects and against its manifest, looked at outside the project."""
+    from specify_cli.invocation.portable import unpacked, verify_contents
 
-    with unpacked(path) as project:
-        yield from invocations.verify_all(project)
+    with unpacked(path) as contents:
+        if anchors and len(contents.records) != 1:
+            raise CallerError(
+                "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
+            )
+        yield from verify_contents(contents, anchors)
 
 
 def _anchors(given: object) -> list[str]:
@@ -252,7 +257,7 @@ def _anchors(given: object) -> list[str]:
 def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordReport:
     full = os.path.realpath(target)
     folder = os.path.relpath(os.path.dirname(full), os.path.realpath(project.root))
-    if folder in (layout.RECORDS, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
+    if folder in (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS) or folder.startswith(f"{layout.TRAIL}/"):
         ids = layout.parse_record_name(os.path.basename(full))
         if ids is not None and not os.path.islink(target):
             return invocations.verify_place(
