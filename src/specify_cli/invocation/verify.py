@@ -16,6 +16,10 @@ from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, 
 ERROR, WARNING, INFO = "error", "warning", "info"
 
 _TIME = re.compile(TIME_PATTERN)
+_TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
+_ENVELOPE_KEYS = ("v", "seq", "event", "invocation_id", "prev")
+_ENVELOPE = frozenset(_ENVELOPE_KEYS)
+_A_TIME = "1970-01-01T00:00:00.000Z"
 _SEALED_KEYS = {"prev", "seq", "v"}
 _EMPTY = hashlib.sha256(b"").hexdigest()
 _KNOWN = frozenset(EVENTS)
@@ -284,8 +288,9 @@ class _Walk:
         self.findings.append(finding(code, self.file, seq, offset, detail))
 
     def _flush(self) -> None:
-        self.findings.extend(self.suspects)
-        self._clear()
+        if self.suspects or self.debris >= 0:
+            self.findings.extend(self.suspects)
+            self._clear()
 
     def _clear(self) -> None:
         self.suspects, self.debris, self.debris_hash = [], -1, hashlib.sha256()
@@ -348,13 +353,14 @@ class _Walk:
         self._contents(fields, number, offset, judged=True)
 
     def _envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
-        event = fields.get("event")
-        time_key = {"started": "started_at", "completed": "completed_at"}.get(str(event), "at")
-        for key in ("v", "seq", "event", "invocation_id", "prev", time_key):
-            if key not in fields or (key == "seq" and seq is None):
-                self._note("MISSING_FIELD", seq, offset, key)
-        if time_key in fields and _TIME.fullmatch(str(fields[time_key])) is None:
-            self._note("INVALID_TIME", seq, offset, f"{time_key} is {fields[time_key]!r}")
+        time_key = _TIME_KEYS.get(str(fields.get("event")), "at")
+        if seq is None or not (_ENVELOPE <= fields.keys() and time_key in fields):
+            for key in (*_ENVELOPE_KEYS, time_key):
+                if key not in fields or (key == "seq" and seq is None):
+                    self._note("MISSING_FIELD", seq, offset, key)
+        time = fields.get(time_key, _A_TIME)
+        if type(time) is not str or _TIME.fullmatch(time) is None:
+            self._note("INVALID_TIME", seq, offset, f"{time_key} is {time!r}")
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
@@ -398,7 +404,8 @@ class _Walk:
             if call_id not in self.open_calls and not any(item.severity == ERROR for item in self.findings):
                 self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
             self.open_calls.discard(call_id)
-        self.objects += named_objects(fields, seq, offset)
+        if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
+            self.objects += named_objects(fields, seq, offset)
 
     def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = str(fields.get("invocation_id"))

@@ -84,7 +84,7 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
         "stage_transition", "tool_call", "stage_transition", "tool_result", "patch_apply", "artifact_link", "completed",
     ]  # fmt: skip
     assert ("patch_apply", "src/login.py") in story
-    assert [what for what in told(tree, two)] == [("tool_call", "Read")]
+    assert told(tree, two) == [("tool_call", "Read")]
     assert told(chartered, three) == [("tool_result", "Shell"), ("tool_call", "Shell"), ("tool_result", "Shell")]
     assert (rows[one]["outcome"], rows[three]["status"]) == ("done", "open")
     assert two not in rows and cli("invocations", "list", "--json", cwd=tree).json()[0]["invocation_id"] == two
