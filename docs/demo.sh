@@ -49,6 +49,16 @@ profile=$(printf '%s' "$answer" | field profile_id)
 printf 'def login(name):\n    return name.strip().lower()\n' > src/login.py
 git commit --quiet -am "Fold case at login"
 printf 'pytest -q: 4 passed in 0.12s\n' > proof.md
+token=ghp_$(printf 'a1B2%.0s' 1 2 3 4 5 6 7 8 9)  # made up, to see it masked
+cat > work.jsonl <<WORK
+{"event":"stage_transition","to":"mend"}
+{"event":"tool_call","call_id":"c1","tool":"pytest","args":{"env":"API_TOKEN=$token"},"side_effect":"none"}
+{"event":"tool_result","call_id":"c1","status":"ok","output":"4 passed in 0.12s"}
+{"event":"patch_apply","path":"src/login.py","kind":"modify"}
+WORK
+printf '\n\033[1m$ spec-kitty profile-invocation record --invocation-id %s < work.jsonl\033[0m\n' "$invocation"
+spec-kitty profile-invocation record --invocation-id "$invocation" < work.jsonl
+rm work.jsonl
 
 step spec-kitty profile-invocation complete --invocation-id "$invocation" \
     --evidence proof.md --artifact src/login.py --commit HEAD
@@ -57,6 +67,11 @@ step spec-kitty advise "review the SQL migration" | head -n 12
 step spec-kitty invocations list
 step spec-kitty invocations show "$invocation"
 step spec-kitty invocations verify --all
+step spec-kitty replay "$invocation"
+printf '\n- No login without a second look.\n' >> .kittify/charter/charter.md
+step spec-kitty replay "$invocation" --against current
+step spec-kitty invocations export "$invocation" --safe --output run.tar
+step spec-kitty invocations verify run.tar
 
 record=$(ls .kittify/events/profile-invocations/*"$invocation".jsonl)
 printf '\n\033[1m$ head -n 1 RECORD | head -c -73 | sha256sum   # no code of ours\033[0m\n'

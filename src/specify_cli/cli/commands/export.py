@@ -18,7 +18,9 @@ def export(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
         return 0
-    lines = [f"{one_line(done.path)}: {len(done.records)} records, {done.objects} objects, {done.size} bytes"]
+    lines = [
+        f"{one_line(done.path)}: {_many(len(done.records), 'record')}, {_many(done.objects, 'object')}, {done.size} bytes"
+    ]
     lines.append(f"SHA-256 {done.sha256}")
     for row in done.records:
         withheld = row["withheld"]
@@ -41,3 +43,7 @@ def import_(values: Values) -> int:
     lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
     write_text("\n".join([*lines, f"{done.objects} objects"]))
     return 0
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
