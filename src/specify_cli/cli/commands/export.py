@@ -18,9 +18,8 @@ def export(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
         return 0
-    lines = [
-        f"{one_line(done.path)}: {_many(len(done.records), 'record')}, {_many(done.objects, 'object')}, {done.size} bytes"
-    ]
+    held = f"{_many(len(done.records), 'record')}, {_many(done.objects, 'object')}"
+    lines = [f"{one_line(done.path)}: {held}, {done.size} bytes"]
     lines.append(f"SHA-256 {done.sha256}")
     for row in done.records:
         withheld = row["withheld"]
