@@ -461,9 +461,18 @@ def reexecute(
         watch=None if models else tuple(found for fields in lines if (found := signature(fields)) is not None),
     )
     run = Run(executor, recorder, payload, rules, past=past)
-    with run:
-        program(run)
-        run.finished()
+    failed_then = (record.completed or {}).get("outcome") == "failed"
+    try:
+        with run:
+            program(run)
+            run.finished()
+    except InvocationError as error:
+        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
+            raise
+    except Exception:
+        # The original ended in an error too; it is the same run if every event was the same up to its end.
+        if not failed_then or run.outstanding:
+            raise
     child = fold(FileRecordStore(project.root).read(recorder.place))
     assert child is not None
     original, replay = (Chain(receipts_of(entry.fields for entry in item.entries), True) for item in (record, child))

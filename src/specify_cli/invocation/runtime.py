@@ -577,6 +577,11 @@ class Run:
             self._watched = None
             raise determinism_violation(difference(expected, found), body)
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether the re-executed run had more events than have come."""
+        return bool(self._watched)
+
     def finished(self) -> None:
         """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went on."""
         if self._watched:

@@ -65,6 +65,8 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
         stdin=other,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # A suite that was itself begun in the background ignores interrupts, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(other)
         assert process.stderr is not None

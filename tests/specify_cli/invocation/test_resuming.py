@@ -690,6 +690,28 @@ def test_a_model_that_was_never_asked_cannot_be_replaced_and_the_others_are_not_
     assert asked == []
 
 
+@pytest.mark.parametrize("limits", [None, {"steps": 1}])
+def test_a_run_that_failed_fails_again_in_the_same_way_and_matches(chartered: Path, limits: Any) -> None:
+    def program(run: Run) -> None:
+        run.step("one", lambda: 1)
+        run.step("two", lambda: 2)
+        raise ValueError("as ever")
+
+    with pytest.raises((ValueError, InvocationError)):
+        begun(chartered, program, limits=limits)
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    invocation_id = json.loads(path.read_bytes().split(b"\n")[0])["invocation_id"]
+
+    assert reexecute(chartered, invocation_id, program).comparison.match
+
+    def other(run: Run) -> None:
+        run.step("one", lambda: 1)
+        raise KeyError("another")
+
+    with pytest.raises((InvocationError, KeyError)):
+        reexecute(chartered, invocation_id, other)
+
+
 def test_a_clock_in_a_step_is_found(chartered: Path) -> None:
     ticks: list[int] = []
 

@@ -64,16 +64,26 @@ def reexecute(values: Values) -> int:
         if not separator or not model:
             raise CallerError("USAGE", f"--model: expected NAME=module:function, found {item!r}", "--model m=mine:ask")
         models[model] = resuming.load_program(function)
-    done = resuming.reexecute(
-        shell.here(),
-        str(values["invocation_id"]),
-        resuming.load_program(str(values["program"])),
-        allow_external=bool(values["allow_external"]),
-        tools=str(values["tools"]),
-        models=models,
-        home=shell.home(),
-        caller=shell.caller(),
-    )
+    program = resuming.load_program(str(values["program"]))
+    try:
+        done = resuming.reexecute(
+            shell.here(),
+            str(values["invocation_id"]),
+            program,
+            allow_external=bool(values["allow_external"]),
+            tools=str(values["tools"]),
+            models=models,
+            home=shell.home(),
+            caller=shell.caller(),
+        )
+    except InvocationError:
+        raise
+    except (Exception, SystemExit) as error:  # the program's own: it is on the child's record
+        raise CallerError(
+            "PROGRAM_FAILED",
+            f"{values['program']} raised {type(error).__name__}: {error}, which its original did not",
+            f"spec-kitty invocations list --parent {values['invocation_id']}",
+        ) from error
     if values["json"]:
         write_json(done.as_value())
     else:
