@@ -202,6 +202,8 @@ def test_interrupting_a_follower_exits_130(cli: Cli, project: Path, home: Path) 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A suite that was itself begun in the background ignores interrupts, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert follower.stdout is not None
     follower.stdout.readline()
