@@ -589,6 +589,38 @@ def test_wherever_a_run_crashes_a_resume_ends_as_if_it_had_not(
     assert intact(root)
 
 
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_steps_are_missing_a_resume_does_those_and_each_once(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """Steps that ran beside each other leave any hole: whichever are done, in whatever order, the others are done."""
+    root = tmp_path_factory.mktemp("run")
+    git(root, "init", "-q")
+    names = data.draw(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=6, unique=True), label="steps")
+    done = data.draw(
+        st.permutations(names).flatmap(lambda p: st.integers(0, len(p)).map(lambda n: p[:n])), label="done"
+    )
+    ran: list[str] = []
+
+    def work(run: Run, name: str) -> str:
+        return run.step(name, run.tool("act", side_effect="external")(lambda: ran.append(name) or name))  # type: ignore[func-returns-value]
+
+    run = open_invocation(root, "implement WP03", capture=FULL)
+    for name in done:
+        work(run, name)
+    with pytest.raises(Crash):
+        _crash(run)
+    assert ran == done
+    resume(root, run.invocation_id, lambda again: [work(again, name) for name in names])
+
+    state = rehydrate(lines(root, run.invocation_id))
+    assert sorted(ran) == sorted(names)
+    assert ran[len(done) :] == [name for name in names if name not in done]
+    assert {end.step for end in state.completed_steps} == set(names)
+    assert state.outcome == "done" and state.usage.steps == len(names) == state.usage.tool_calls
+
+
 def _count(effects: dict[tuple[int, int], int], key: tuple[int, int]) -> int:
     effects[key] = effects.get(key, 0) + 1
     return 5
