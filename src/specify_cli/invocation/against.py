@@ -11,18 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import sys
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
-from doctrine.load import GRAPH_FILE, ParseCache
-from specify_cli import VERSION
+from doctrine.load import ParseCache
 from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.capture import MODES, narrower
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.invocation.executor import Routed, Terms, make_projections, opening_of
+from specify_cli.invocation.executor import Routed, Terms, context_object, make_projections, opening_of, snapshot_of
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.frozen import inputs_of_corpus
 from specify_cli.invocation.index import Index, Key
@@ -34,7 +32,6 @@ from specify_cli.invocation.replay import Code, Fields, Outcome, Retrieval, reco
 from specify_cli.invocation.replays import (
     Opened,
     assembled,
-    current_code,
     lines_of,
     network_denied,
     open_past,
@@ -45,8 +42,7 @@ from specify_cli.invocation.replays import (
     routing_of,
 )
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, route
-from specify_cli.invocation.seal import SealError, digest_of
-from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, digest
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.invocation.ulid import new_ulid, rfc3339
 from specify_cli.invocation.verify import ERROR, verify_record
 
@@ -374,24 +370,14 @@ def _policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
     """How the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
-    now = (live.policy_state, _parse_hash(live))
-    if then == now and (then[1] is not None or opened.manifest.get("policy") == _bytes_hash(live)):
+    bundle, policy_hash = snapshot.policy_digests(live)
+    now = (live.policy_state, policy_hash)
+    if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
         return []
     return [
-        _change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), now[1] or _bytes_hash(live)),
+        _change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
         *_changes("policy", {"state": then[0]}, {"state": now[0]}),
     ]
-
-
-def _parse_hash(inputs: ContextInputs) -> str | None:
-    try:
-        return digest_of(inputs.policy_document) if inputs.policy_state == "present" else None
-    except SealError:
-        return None
-
-
-def _bytes_hash(inputs: ContextInputs) -> str | None:
-    return None if inputs.policy_bytes is None else digest(inputs.policy_bytes)
 
 
 def _config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
@@ -408,12 +394,9 @@ def _config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
         mode = capture.get(side) if isinstance(capture, dict) else None
         # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
-        if mode in _MODES and _MODES.index(str(mode)) > _MODES.index(ceiling):
+        if mode in MODES and narrower(str(mode), ceiling) != mode:
             found.append(_change("capture", side, mode, ceiling))
     return found
-
-
-_MODES = ("off", "hash", "summary", "full")
 
 
 def _flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
@@ -433,30 +416,8 @@ def _child(
     opened: Opened, retrieval: Retrieval, today: Today, invocation_id: str, millis: int, caller: Caller
 ) -> Child:
     started, routed, context = opened.past.started, today.routed, today.context
-    inputs = context.inputs
-    taken = snapshot.take(
-        profiles={item.profile_id: item.digest for item in routed.profiles},
-        profile_sources=routed.registry.sources,
-        router_table=routed.table.data,
-        router_table_digest=routed.table.digest,
-        policy=_bytes_hash(inputs),
-        policy_state=inputs.policy_state,
-        graph=inputs.bundle.files[GRAPH_FILE].sha256,
-        shipped=inputs.bundle.data,
-        shipped_digest=inputs.bundle.digest,
-        corpus=inputs.corpus,
-        files=inputs.files,
-        unreadable=inputs.unreadable,
-        blobs=inputs.blobs,
-        config={**_config_then(opened), "retrieval": retrieval.request.get("config")},
-        facts={"languages": list(routed.facts.languages)},
-        build=_text_or_none(current_code()["build"]),
-        runtime={
-            "python": ".".join(str(part) for part in sys.version_info[:3]),
-            "unicode": unicodedata.unidata_version,
-            "spec_kitty": VERSION,
-        },
-    )
+    config = {**_config_then(opened), "retrieval": retrieval.request.get("config")}
+    taken = snapshot_of(routed, context.inputs, config)
     limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
     program, hint = started.get("program"), started.get("requested_profile")
     terms = Terms(
@@ -488,10 +449,9 @@ def _child(
         }
     )
     data, _ = chain(genesis_tip(), invocation_id, bodies)
-    text = context.text.encode("utf-8") if context.available or context.text else None
     # A long request is an object of the original already; put again, the child does not depend on that.
     request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None
-    roots = tuple(item for item in (taken.manifest, text, request) if item is not None)
+    roots = tuple(item for item in (taken.manifest, context_object(context), request) if item is not None)
     return Child(invocation_id, routed.decision.profile_id, data, taken.members, roots)
 
 

@@ -24,7 +24,7 @@ from specify_cli.invocation.redaction import (
 __all__ = [
     "MASK",
     "MAX_INLINE",
-    "MAX_OBJECT",
+    "MAX_KEPT",
     "MODES",
     "NO_RULES",
     "DigestKey",
@@ -42,7 +42,7 @@ __all__ = [
 
 MODES = ("off", "hash", "summary", "full")
 MAX_INLINE = 32 * 1024
-MAX_OBJECT = 8 * 1024 * 1024
+MAX_KEPT = 8 * 1024 * 1024
 _JSON = "application/json"
 _HEAD, _TAIL = 400, 100
 
@@ -110,7 +110,7 @@ def keep(
         else:
             summary["head"] = shown
         return Kept({**fields, name: summary}, (), counts)
-    stored = data if len(data) <= MAX_OBJECT else data[:MAX_OBJECT].decode("utf-8", "ignore").encode("utf-8")
+    stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
         "object": hashlib.sha256(stored).hexdigest(),
         "size": len(data),

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from specify_cli.invocation.errors import CallerError, StoredDataError
 from specify_cli.invocation.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 
-FLAGS = ("step_count_match", "step_types_match", "decisions_match", "output_hashes_match", "timing_match")
 # code → the message that names its step, in the order of the fields of a receipt.
 _MESSAGES: Mapping[str, str] = {
     "STEP_COUNT_MISMATCH": "Step count mismatch",

@@ -19,11 +19,11 @@ from doctrine.load import GRAPH_FILE
 from specify_cli import VERSION
 from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
-from specify_cli.invocation.capture import Redacted, RuleSet, narrower, redact
+from specify_cli.invocation.capture import MODES, Redacted, RuleSet, narrower, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.project import CAPTURE_MODES, CAPTURE_SIDES, Project, load_project, valid_request
+from specify_cli.invocation.project import CAPTURE_SIDES, Project, load_project, valid_request
 from specify_cli.invocation.record import OUTCOMES, Record, chain, fold, genesis_tip
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, RouterTable, route
@@ -39,7 +39,7 @@ from specify_cli.invocation.store import (
 from specify_cli.invocation.ulid import new_ulid, number_of, rfc3339
 
 if TYPE_CHECKING:
-    from charter.context import CharterContextResult
+    from charter.context import CharterContextResult, ContextInputs
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
     from specify_cli.invocation.recorder import Batch
@@ -242,13 +242,18 @@ class ProfileInvocationExecutor:
         )
         capture = _capture(project, terms.capture)
         # 4. Fix what the decision depended on.
-        taken = _snapshot(routed, context, capture)
+        config: dict[str, object] = {
+            "settings": dict(context.inputs.settings),
+            "retrieval": context.config,
+            "capture": capture,
+            "redaction": project.config.redaction.digest,
+        }
+        taken = snapshot_of(routed, context.inputs, config)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         records.prepare()
-        text = context.text.encode("utf-8") if context.available or context.text else None
-        roots = (taken.manifest, text, _oversize(routed.request.text))
+        roots = (taken.manifest, context_object(context), _oversize(routed.request.text))
         if terms.trail:
             objects.put(taken.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
@@ -457,11 +462,11 @@ def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str
         )
     for key, mode in (asked or {}).items():
         sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
-        if mode not in CAPTURE_MODES or any(side not in modes for side in sides):
+        if mode not in MODES or any(side not in modes for side in sides):
             expected = (*(side for group in CAPTURE_SIDES.values() for side in group), "llm", "tool")
             raise CallerError(
                 "INVALID_VALUE",
-                f"capture: expected {', '.join(CAPTURE_MODES)} for {', '.join(expected)}, found {key}: {mode!r}",
+                f"capture: expected {', '.join(MODES)} for {', '.join(expected)}, found {key}: {mode!r}",
                 'for example capture={"tool": "full"}',
             )
         for side in sides:
@@ -469,20 +474,14 @@ def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str
     return modes
 
 
-def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[str, str]) -> snapshot.Snapshot:
-    inputs = context.inputs
-    config: dict[str, object] = {
-        "settings": dict(inputs.settings),
-        "retrieval": context.config,
-        "capture": capture,
-        "redaction": routed.project.config.redaction.digest,
-    }
+def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, object]) -> snapshot.Snapshot:
+    """The snapshot of a routing and the charter inputs beside it, under this config."""
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
         profile_sources=routed.registry.sources,
         router_table=routed.table.data,
         router_table_digest=routed.table.digest,
-        policy=None if inputs.policy_bytes is None else digest(inputs.policy_bytes),
+        policy=snapshot.policy_digests(inputs).bundle,
         policy_state=inputs.policy_state,
         graph=inputs.bundle.files[GRAPH_FILE].sha256,
         shipped=inputs.bundle.data,
@@ -500,6 +499,11 @@ def _snapshot(routed: Routed, context: CharterContextResult, capture: Mapping[st
             "spec_kitty": VERSION,
         },
     )
+
+
+def context_object(context: CharterContextResult) -> bytes | None:
+    """The object that holds the text an agent is given; None where there was no charter to give any."""
+    return context.text.encode("utf-8") if context.available or context.text else None
 
 
 def build_digest() -> str | None:
@@ -546,8 +550,7 @@ def opening_of(
     request_object = _oversize(text)
     corpus = digest(taken.corpus)
     inputs = context.inputs
-    bundle = None if inputs.policy_bytes is None else digest(inputs.policy_bytes)
-    policy_hash = digest_of(inputs.policy_document) if inputs.policy_state == "present" else None
+    bundle, policy_hash = snapshot.policy_digests(inputs)
     started: Body = {
         "event": "started",
         "started_at": at,

@@ -127,11 +127,10 @@ def _append_directly(root: str, harness: str, told: HookInput) -> bool:
     from specify_cli.invocation.capture import narrower, shipped_rule_set
     from specify_cli.invocation.payload import Settings, compose_event
     from specify_cli.invocation.seal import open_line
-    from specify_cli.invocation.store import FileRecordStore, Held, Place
+    from specify_cli.invocation.store import FileRecordStore, Held, place_of
     from specify_cli.invocation.ulid import new_ulid
 
-    name = layout.record_name(binding.profile_id, binding.invocation_id)
-    place = Place(layout.RECORDS, name, binding.invocation_id, binding.profile_id)
+    place = place_of(binding.profile_id, binding.invocation_id)
     store = FileRecordStore(root)
     try:
         started = open_line(store.head(place))

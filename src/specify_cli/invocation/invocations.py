@@ -15,7 +15,7 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries, split_lines
+from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries, is_stand_in, split_lines
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
@@ -467,9 +467,9 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     for _, raw in split_lines(data):
         fields = open_line(raw).fields
         seq = None if fields is None else fields.get("seq")
-        if fields is None or (fields.keys() == {"seq", "withheld"} and seq in hidden and seq in range(_FIRST_STEP)):
+        if fields is None or (is_stand_in(fields) and seq in hidden and seq in range(_FIRST_STEP)):
             continue
-        if fields.keys() == {"seq", "withheld"} and seq in hidden and fields["withheld"] != "recovered":
+        if is_stand_in(fields) and seq in hidden and fields["withheld"] != "recovered":
             cut = seq if isinstance(seq, int) else None
             break
         lines.append(fields)

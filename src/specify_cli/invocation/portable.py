@@ -27,7 +27,7 @@ from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.invocations import annex_files, verify_place
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import EVENTS, ULID_PATTERN, split_lines
+from specify_cli.invocation.record import EVENTS, ULID_PATTERN, is_stand_in, split_lines
 from specify_cli.invocation.redaction import OVERRUN
 from specify_cli.invocation.seal import Line, open_line
 from specify_cli.invocation.store import (
@@ -240,7 +240,7 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
         if b'"withheld":' in raw:
             line = open_line(raw)
             seq = (line.fields or {}).get("seq")
-            if is_withheld(line) and isinstance(seq, int):
+            if line.fields is not None and is_stand_in(line.fields) and isinstance(seq, int):
                 assert line.fields is not None
                 found.append((seq, str(line.fields["withheld"])))
     return found
@@ -261,7 +261,7 @@ def _safe_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, obje
     for _, raw in split_lines(data):
         line = open_line(raw)
         fields = line.fields or {}
-        if is_withheld(line):
+        if line.fields is not None and is_stand_in(line.fields):
             why = fields["withheld"] if fields["withheld"] in _WHYS else REDACTION
             out.append(_stand_in(fields["seq"], str(why), line.seal))
             withheld.append(_row(fields["seq"], "withheld", str(why)))
@@ -288,11 +288,6 @@ def _reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
     if counts:
         return REDACTION, counts
     return (IN_FULL, {}) if fields.get("export_safe") is False else (None, {})
-
-
-def is_withheld(line: Line) -> bool:
-    """Whether a line is the stand-in for one that was withheld."""
-    return line.fields is not None and line.fields.keys() == {"seq", "withheld"}
 
 
 def _object_reason(data: bytes, rules: RuleSet) -> str | None:
@@ -641,7 +636,7 @@ def _against_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any])
     replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
     found = stand_ins(data)
     # Where the closing line itself is withheld, only the manifest knows that the record is closed.
-    hidden = bool(found) and (lines := data.splitlines())[-1:] != [] and is_withheld(open_line(lines[-1]))
+    hidden = bool(found) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})
     status = row["status"] if hidden else report.status
     pairs: list[tuple[str, object, object]] = [
         ("lines", row["lines"], report.lines),

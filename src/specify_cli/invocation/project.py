@@ -11,6 +11,7 @@ from typing import NamedTuple
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.yaml_reader import YamlError
 from specify_cli.invocation import durable, layout
+from specify_cli.invocation.capture import MODES
 from specify_cli.invocation.errors import CallerError, StoredDataError
 from specify_cli.invocation.redaction import (
     MASK,
@@ -24,7 +25,6 @@ from specify_cli.invocation.redaction import (
 from specify_cli.invocation.root import find_root
 
 TRAILS = ("private", "committed")
-CAPTURE_MODES = ("off", "hash", "summary", "full")
 CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
     "capture_llm_io": ("prompt", "response"),
     "capture_tool_io": ("tool_args", "tool_output"),
@@ -148,9 +148,9 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
             raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
         for side, found in given.items():
             mode = "off" if found is False else found  # YAML 1.1 writers mean off
-            if not isinstance(mode, str) or mode not in CAPTURE_MODES:
+            if not isinstance(mode, str) or mode not in MODES:
                 where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
-                raise _invalid(where, ", ".join(CAPTURE_MODES), repr(found))
+                raise _invalid(where, ", ".join(MODES), repr(found))
             stated[side] = mode
     return stated
 

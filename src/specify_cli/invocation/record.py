@@ -6,7 +6,7 @@ conclusions from the same file (docs/format.md §6, §7). Reading, locking and w
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from specify_cli.invocation.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
@@ -166,6 +166,11 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
     if event in ANNEX_ONLY:
         return Refusal("RECORD_DAMAGED", f"{event} stands in an annex, never in the record")
     return None
+
+
+def is_stand_in(fields: Mapping[str, object]) -> bool:
+    """Whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
+    return fields.keys() == {"seq", "withheld"}
 
 
 def dedupe_bytes(key: str) -> bytes:

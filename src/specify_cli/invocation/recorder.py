@@ -429,17 +429,15 @@ class Recorder:
     def _grounds(self) -> Grounds:
         """Read the charter as it is now and store what a replay as of this point needs."""
         from charter.context import load_inputs
-        from specify_cli.invocation.seal import digest_of
-        from specify_cli.invocation.snapshot import corpus_object
+        from specify_cli.invocation.snapshot import corpus_object, policy_digests
 
         inputs = load_inputs(self.project.root, self._cache, settings=self.project.config.document)
         corpus = corpus_object(
             shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
         )
         self._objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
-        bundle = None if inputs.policy_bytes is None else digest(inputs.policy_bytes)
-        policy = digest_of(inputs.policy_document) if inputs.policy_state == "present" else None
-        return Grounds(digest(corpus), bundle, policy, inputs.policy_error, inputs)
+        bundle, policy_hash = policy_digests(inputs)
+        return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
 
     def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:
         """Links to a closed record: one annex file each, chained to its last line."""

@@ -16,7 +16,7 @@ from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
 from specify_cli.invocation.gates import GateRule
 from specify_cli.invocation.patching import PatchError, apply_diff
-from specify_cli.invocation.record import EVENTS
+from specify_cli.invocation.record import EVENTS, is_stand_in
 from specify_cli.invocation.redaction import NO_RULES
 from specify_cli.invocation.seal import digest_of
 from specify_cli.invocation.state import StateFold
@@ -194,11 +194,6 @@ def read_past(lines: Iterable[Fields]) -> Past:
         withheld=tuple(withheld),
         lines=count,
     )
-
-
-def is_stand_in(fields: Fields) -> bool:
-    """Whether these are the fields of a line a safe export left out."""
-    return fields.keys() == {"seq", "withheld"}
 
 
 class _Pairs:

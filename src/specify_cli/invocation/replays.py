@@ -26,7 +26,7 @@ from specify_cli.invocation.frozen import Frozen, frozen_decision, inputs_of_cor
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import Record, chain, fold, tip_of
+from specify_cli.invocation.record import Record, chain, fold, is_stand_in, tip_of
 from specify_cli.invocation.recorder import limited
 from specify_cli.invocation.replay import (
     DEFAULT_EPSILON,
@@ -43,7 +43,6 @@ from specify_cli.invocation.replay import (
     apply_patch,
     ask_gate,
     held_text,
-    is_stand_in,
     judge_gate,
     judge_patch,
     judge_retrieval,

@@ -27,8 +27,9 @@ from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.runtime import Past, Run
 from specify_cli.invocation.seal import GENESIS, bulk_codec, digest_of, open_line
+from specify_cli.invocation.snapshot import policy_digests
 from specify_cli.invocation.state import ExecutionState, StateFold
-from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, place_of
 from specify_cli.invocation.verify import OF_THE_LINES, RecordReport
 
 Program = Callable[[Run], Any]
@@ -276,7 +277,7 @@ def _open(
 ) -> _Opened:
     project, cache = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
-    record = _intact(project, place.invocation_id)
+    record = _intact(project, place)
     if record.completed is not None:
         raise CallerError(
             "ALREADY_COMPLETED",
@@ -308,9 +309,8 @@ def _open(
     return _Opened(project, recorder, record, history, plan)
 
 
-def _intact(project: Project, invocation_id: str) -> Record:
+def _intact(project: Project, place: Place) -> Record:
     """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
-    place = Index(project.root).resolve(invocation_id)
     _sound(place, verify_place(project, place))
     record = fold(FileRecordStore(project.root).read(place))
     assert record is not None
@@ -367,7 +367,7 @@ def _policy_now(project: Project, cache: Any) -> str:
     from charter.context import load_inputs
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
-    return digest_of(inputs.policy_document) if inputs.policy_state == "present" else inputs.policy_state
+    return policy_digests(inputs).policy_hash or inputs.policy_state
 
 
 def _profile_then(project: Project, record: Record) -> object:
@@ -416,7 +416,7 @@ def reexecute(
     """
     project, _ = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
-    record = _intact(project, place.invocation_id)
+    record = _intact(project, place)
     lines = [entry.fields for entry in record.entries]
     started = record.started
     if started.get("tombstone") is True or "request_object" in started:
@@ -450,7 +450,7 @@ def reexecute(
         caller=caller,
         terms=terms,
     )
-    recorder = Recorder(project, Index(project.root).resolve(payload.invocation_id), follow=True)
+    recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
     past = Past(
         history=History(lines, FileObjectStore(project.root).get),
         trace_id=str(started.get("trace_id", "")),

@@ -35,12 +35,11 @@ from specify_cli.invocation.history import (
     side_effects_not_allowed,
     signature,
 )
-from specify_cli.invocation.index import Index
 from specify_cli.invocation.payload import idempotency_key
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.recorder import Batch, Recorder, Retrieved, lost_events
 from specify_cli.invocation.state import ExecutionState
-from specify_cli.invocation.store import Body
+from specify_cli.invocation.store import Body, place_of
 
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
@@ -110,7 +109,7 @@ def open_invocation(
     terms = Terms(trail=trail, capture=capture, limits=limits, tools=tools or {}, program=program)
     payload = opened.invoke(request, profile=profile, verb=verb, caller=caller, terms=terms)
     project, cache = load_project(os.fspath(repo), home)
-    place = Index(project.root).resolve(payload.invocation_id)
+    place = place_of(payload.profile_id, payload.invocation_id)
     return Run(opened, Recorder(project, place, cache=cache, follow=True), payload, rules)
 
 
@@ -233,7 +232,7 @@ class Run:
 
     def stage(self, name: str) -> None:
         """Go to another stage: a durable transition and a checkpoint to replay against."""
-        self._check("stage")
+        self._check()
         number, past = self._ordinal("stage"), self.history
         if past is not None and number <= len(past.stages):
             if past.stages[number - 1] != name:
@@ -244,7 +243,7 @@ class Run:
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
         """An explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self._lock:
-            self._check("checkpoint")
+            self._check()
             past = self.history
             if past is not None and label in past.labels:
                 past.labels.discard(str(label))
@@ -321,7 +320,7 @@ class Run:
 
         `override` names who let the work pass all the same.
         """
-        self._check("gate")
+        self._check()
         asked = self._rules.get(rule)
         # The rule sees what the record will hold, redacted and its own: a replay asks it on the very same.
         try:
@@ -405,7 +404,7 @@ class Run:
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
         """Search the project's charter and doctrine as they are now; request and response are on the record."""
         with self._lock:
-            self._check("retrieval")
+            self._check()
             request_id = f"r{self._ordinal('retrieve')}"
             past = self.history
             if past is not None and request_id in past.retrievals:
@@ -430,25 +429,27 @@ class Run:
         ok: bool = True,
     ) -> None:
         """Record that a file was created, modified or deleted."""
-        self._check("patch")
+        self._check()
         texts = {"before": before, "after": after, "diff": diff}
         told = {key: text for key, text in texts.items() if text is not None}
         self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **told, **self._inside()})
 
     def error(self, error_code: str, message: str = "", *, severity: str = "error") -> None:
         """Record that something went wrong."""
-        self._check("error")
+        self._check()
         self._emit("error", {"error_code": error_code, "message": message, "severity": severity, **self._inside()})
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
-        self._check("artifact")
+        self._check()
         self._emit("artifact_link", {"path": path})
 
     # --- limits
 
-    def _check(self, about: str) -> None:
-        """Refuse to go on where a limit is spent. Raises LimitExceeded; the violation is on stable storage then.
+    def _check(self, about: str = "") -> None:
+        """Refuse to go on where a limit is spent, or would be by one more of what this is about.
+
+        Raises LimitExceeded; the violation is on stable storage then.
 
         Whoever begins what is counted holds the lock from here until it is on the record.
         """
@@ -458,7 +459,7 @@ class Run:
             if self._closed:
                 raise CallerError("ALREADY_COMPLETED", f"{self.invocation_id} is closed", "open another invocation")
             limits = self._recorder.started.get("limits")
-            if about not in ("steps", "tool_calls", "model_calls") or not isinstance(limits, Mapping):
+            if not about or not isinstance(limits, Mapping):
                 return
             usage = self._recorder.fold.usage
             seconds = self._spent_before + time.monotonic() - self._began

@@ -7,9 +7,12 @@ digests of shipped profiles name entries of the shipped bundle, itself one objec
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from specify_cli.invocation.seal import canonical, digest_of
+
+if TYPE_CHECKING:
+    from charter.context import ContextInputs
 
 MANIFEST_VERSION = 1
 # Bumped when a decision recorded before would come out differently under the code that follows.
@@ -22,6 +25,22 @@ class Snapshot(NamedTuple):
     manifest: bytes
     corpus: bytes
     members: dict[str, bytes]
+
+
+class PolicyDigests(NamedTuple):
+    """What a policy is known by: the digest of its bytes, and of its parse where it could be read; None without."""
+
+    bundle: str | None
+    policy_hash: str | None
+
+
+def policy_digests(inputs: "ContextInputs") -> PolicyDigests:
+    """The digests of the policy these inputs hold."""
+    data = inputs.policy_bytes
+    return PolicyDigests(
+        None if data is None else hashlib.sha256(data).hexdigest(),
+        digest_of(inputs.policy_document) if inputs.policy_state == "present" else None,
+    )
 
 
 def corpus_object(

@@ -46,6 +46,11 @@ class Place(NamedTuple):
         return f"{self.folder}/{self.name}"
 
 
+def place_of(profile_id: str, invocation_id: str) -> Place:
+    """Where a record of this clone lies. Raises layout.PathError."""
+    return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
+
+
 class Held(NamedTuple):
     """A record under its writer's lock: its last line, its bytes from an offset on, and whether it holds some bytes."""
 

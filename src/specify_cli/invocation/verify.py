@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import NamedTuple
 
-from specify_cli.invocation.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, skips, tip_of
+from specify_cli.invocation.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -319,7 +319,7 @@ class _Walk:
     def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
-        if self.withheld and fields is not None and fields.keys() == {"seq", "withheld"} and line.seal is not None:
+        if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
             if number == self.tip.seq + 1:
                 self._note("WITHHELD", number, offset, str(fields["withheld"]))
             else:

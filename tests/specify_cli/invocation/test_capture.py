@@ -12,7 +12,7 @@ import pytest
 from secrets_corpus import TOKENS
 from specify_cli.invocation.capture import (
     MAX_INLINE,
-    MAX_OBJECT,
+    MAX_KEPT,
     MODES,
     NO_RULES,
     DigestKey,
@@ -104,15 +104,15 @@ def test_full_keeps_more_than_32_kib_as_an_object() -> None:
 
 
 def test_full_keeps_at_most_8_mib_cut_at_a_character_and_says_so() -> None:
-    text = "x" + "é" * (MAX_OBJECT // 2 + 10)
+    text = "x" + "é" * (MAX_KEPT // 2 + 10)
     fields, objects, _ = kept(text, "full", "diff", media_type="text/x-diff")
     reference = fields["diff"]
 
     assert isinstance(reference, dict)
-    assert objects == (text[: MAX_OBJECT // 2].encode(),)
+    assert objects == (text[: MAX_KEPT // 2].encode(),)
     assert fields["diff_hash"] == sha256(text)
     assert reference["truncated"] is True
-    assert reference["kept"] == len(objects[0]) == MAX_OBJECT - 1
+    assert reference["kept"] == len(objects[0]) == MAX_KEPT - 1
     assert reference["size"] == len(text.encode())
     assert reference["object"] == hashlib.sha256(objects[0]).hexdigest()
 
