@@ -370,7 +370,7 @@ def _policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
     """How the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
-    bundle, policy_hash = snapshot.policy_digests(live)
+    bundle, policy_hash = snapshot.policy_digests(live.policy_bytes, live.policy_state, live.policy_document)
     now = (live.policy_state, policy_hash)
     if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
         return []

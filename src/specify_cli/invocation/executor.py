@@ -481,7 +481,7 @@ def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, obje
         profile_sources=routed.registry.sources,
         router_table=routed.table.data,
         router_table_digest=routed.table.digest,
-        policy=snapshot.policy_digests(inputs).bundle,
+        policy=snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).bundle,
         policy_state=inputs.policy_state,
         graph=inputs.bundle.files[GRAPH_FILE].sha256,
         shipped=inputs.bundle.data,
@@ -550,7 +550,7 @@ def opening_of(
     request_object = _oversize(text)
     corpus = digest(taken.corpus)
     inputs = context.inputs
-    bundle, policy_hash = snapshot.policy_digests(inputs)
+    bundle, policy_hash = snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
     started: Body = {
         "event": "started",
         "started_at": at,

@@ -436,7 +436,7 @@ class Recorder:
             shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
         )
         self._objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
-        bundle, policy_hash = policy_digests(inputs)
+        bundle, policy_hash = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
         return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
 
     def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:

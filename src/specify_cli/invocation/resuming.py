@@ -367,7 +367,10 @@ def _policy_now(project: Project, cache: Any) -> str:
     from charter.context import load_inputs
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
-    return policy_digests(inputs).policy_hash or inputs.policy_state
+    return (
+        policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).policy_hash
+        or inputs.policy_state
+    )
 
 
 def _profile_then(project: Project, record: Record) -> object:

@@ -7,12 +7,9 @@ digests of shipped profiles name entries of the shipped bundle, itself one objec
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from specify_cli.invocation.seal import canonical, digest_of
-
-if TYPE_CHECKING:
-    from charter.context import ContextInputs
 
 MANIFEST_VERSION = 1
 # Bumped when a decision recorded before would come out differently under the code that follows.
@@ -34,12 +31,11 @@ class PolicyDigests(NamedTuple):
     policy_hash: str | None
 
 
-def policy_digests(inputs: "ContextInputs") -> PolicyDigests:
-    """The digests of the policy these inputs hold."""
-    data = inputs.policy_bytes
+def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
+    """The digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
     return PolicyDigests(
         None if data is None else hashlib.sha256(data).hexdigest(),
-        digest_of(inputs.policy_document) if inputs.policy_state == "present" else None,
+        digest_of(document) if state == "present" else None,
     )
 
 
