@@ -8,9 +8,7 @@ and no time.  `docs/context.md` says how it is built.
 
 from __future__ import annotations
 
-import hashlib
 import os
-from typing import NamedTuple
 
 from charter.model import Charter, CharterError, Policy
 from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
@@ -31,6 +29,7 @@ from charter.state import BOOTSTRAP_ACTIONS, is_first_load
 from charter.state import mark_loaded as mark_action_loaded
 from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
 from doctrine.graph import Edge, Graph, GraphError, parse_edges
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.load import (
     GRAPH_FILE,
     ParseCache,
@@ -49,7 +48,6 @@ from doctrine.load import (
 )
 from doctrine.yaml_reader import MAX_BYTES, YamlError, decode_utf8, locate_yaml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Literal
@@ -126,7 +124,7 @@ class ContextInputs(NamedTuple):
         `unreadable` holds reason and repair for each file that was there and could not be read.  `settings`
         is the document of config.yaml; `{"governance": original.settings}` does as well.
         """
-        sources = [SourceFile(path, data, hashlib.sha256(data).hexdigest()) for path, data in files.items()]
+        sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
         lost = [Problem(path, None, reason, repair) for path, (reason, repair) in (unreadable or {}).items()]
         shipped = parse_bundle(bundle) if isinstance(bundle, bytes) else bundle
         return _inputs(sources, lost, settings, shipped, cache or ParseCache(None))

@@ -7,9 +7,8 @@ says what may be put in front of an agent.  Both are plain values: parsing is in
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from doctrine.light import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal

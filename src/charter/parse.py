@@ -7,14 +7,13 @@ activated.  Neither is ever rewritten here.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 
 from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule, Remark
 from doctrine.artifact import Artifact
+from doctrine.light import TYPE_CHECKING, sha256
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -187,7 +186,7 @@ def _uri(slug: str) -> str:
 def _section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) -> Artifact:
     """A section as an artifact; its digest is that of title and body, so a change elsewhere does not touch it."""
     body = body.strip()
-    digest = hashlib.sha256(f"{title}\n{body}".encode()).hexdigest()
+    digest = sha256(f"{title}\n{body}".encode()).hexdigest()
     return Artifact(_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import accumulate
-from typing import NamedTuple
 
-TYPE_CHECKING = False
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

@@ -7,7 +7,6 @@ It speaks of this checkout, so the folder's own `.gitignore` keeps it out of git
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 
@@ -77,10 +76,12 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
     path = os.path.join(root, STATE_PATH)
     # A .gitignore that is there is somebody's own and stays as it is.
-    with contextlib.suppress(FileExistsError):
+    try:
         ignore = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         with open(ignore, "wb") as file:
             file.write(_IGNORE)
+    except FileExistsError:
+        pass
     with FileLock(_lock_path(root), timeout=_LOCK_SECONDS):
         actions = loaded_actions(root)
         if action in actions:

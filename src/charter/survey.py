@@ -12,8 +12,8 @@ import json
 import os
 import re
 import tomllib
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 
 TYPE_CHECKING = False

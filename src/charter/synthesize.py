@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import NamedTuple
+
+from doctrine.light import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,11 +4,15 @@ An artifact is a directive (what must hold), a tactic (how to go about it), a st
 vocabulary of kinds is open.  Its uri, `doctrine://<kind>/<id>`, is what policy rules match and records name.
 """
 
-import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import re
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 KINDS = ("directive", "tactic", "styleguide", "toolguide")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")

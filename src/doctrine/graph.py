@@ -5,10 +5,12 @@ relation, which is shown to people and does not change a distance.  Distances de
 never on their order.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 class Edge(NamedTuple):

@@ -10,17 +10,15 @@ parsing again.  A file that cannot be used becomes a `Problem`; it never takes t
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import stat
-from typing import NamedTuple
 
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import git_directory
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -121,7 +119,7 @@ def parse_bundle(data: bytes) -> ShippedBundle:
     if not isinstance(document, dict) or document.get("format") != BUNDLE_FORMAT:
         raise ValueError("not a doctrine bundle of a known format")
     files = {name: ShippedFile(entry["sha256"], entry["document"]) for name, entry in document["files"].items()}
-    return ShippedBundle(data, hashlib.sha256(data).hexdigest(), files)
+    return ShippedBundle(data, sha256(data).hexdigest(), files)
 
 
 def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
@@ -150,7 +148,7 @@ def compile_shipped(package: str | None = None) -> bytes:
                 with open(full, "rb") as file:
                     data = file.read()
                 relative = os.path.relpath(full, package).replace(os.sep, "/")
-                digest = hashlib.sha256(data).hexdigest()
+                digest = sha256(data).hexdigest()
                 files[relative] = {"sha256": digest, "document": read_yaml(data, name=relative)}
     bundle = {"format": BUNDLE_FORMAT, "files": files}
     return json.dumps(bundle, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
@@ -280,7 +278,7 @@ def _read_below(
 
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
     data = _bytes_at(folder, name, path, max_bytes)
-    return None if data is None else SourceFile(_shown(path), data, hashlib.sha256(data).hexdigest())
+    return None if data is None else SourceFile(_shown(path), data, sha256(data).hexdigest())
 
 
 def _bytes_at(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:

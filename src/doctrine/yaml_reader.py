@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False
+from doctrine.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

@@ -6,12 +6,16 @@ routing cannot do without: an id that is safe as a file name, a name, and at lea
 know are kept in `document`, so a profile survives a round trip.  Reading files is left to `repository`.
 """
 
-import re
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import NamedTuple
+from __future__ import annotations
 
-TYPE_CHECKING = False
+import re
+from types import MappingProxyType
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 PROFILE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}\Z")
 _SCHEMA_VERSIONS = {"1": "1.0", "1.0": "1.0", "2": "2", "2.0": "2"}

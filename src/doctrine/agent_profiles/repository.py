@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
+from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
 from doctrine.yaml_reader import YamlError, locate_yaml
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

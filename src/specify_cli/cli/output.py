@@ -8,9 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
 
+from doctrine.light import TYPE_CHECKING
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
 
 # C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
 _UNSAFE = re.compile(

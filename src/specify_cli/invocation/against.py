@@ -12,9 +12,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
+from doctrine.light import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import Caller
@@ -25,7 +26,7 @@ from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.frozen import inputs_of_corpus
 from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.project import Project
-from specify_cli.invocation.record import PROFILE_ID, chain, fold, genesis_tip
+from specify_cli.invocation.record import chain, fold, genesis_tip, is_profile_id
 from specify_cli.invocation.redaction import Redacted
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.replay import Code, Fields, Outcome, Retrieval, recorded_outcome
@@ -66,7 +67,7 @@ class Child(NamedTuple):
     invocation_id: str
     profile_id: str
     data: bytes
-    members: Mapping[str, bytes]
+    members: dict[str, bytes]
     roots: tuple[bytes, ...]
 
     @property
@@ -523,7 +524,7 @@ def _claimed(project: Project, original: str, key: str) -> _Claim | None:
         value = json.loads(data)
         child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
         envelope = value["envelope"]
-        if PROFILE_ID.fullmatch(child.profile_id) is None or not isinstance(envelope, dict):
+        if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
             raise ValueError("no envelope")
         ids = layout.parse_record_name(child.name)
         report = verify_record(lines_of(child.data), file=child.name, name_ids=ids)

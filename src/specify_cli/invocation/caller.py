@@ -1,7 +1,12 @@
 """Who asked, as the shell tells it; the library itself reads no environment."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 ACTOR_TYPES = ("human", "llm", "service")
 

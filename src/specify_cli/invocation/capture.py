@@ -6,9 +6,9 @@ for a wider one. Who decides on the mode, and where fields and objects go, is le
 `redaction`, JSON values are `foreign`.
 """
 
-import hashlib
-from typing import NamedTuple
+from __future__ import annotations
 
+from doctrine.light import NamedTuple, sha256
 from specify_cli.invocation.redaction import (
     MASK,
     NO_RULES,
@@ -96,10 +96,10 @@ def keep(
         if key is not None:
             import hmac
 
-            digest = hmac.new(key.secret, data, hashlib.sha256).hexdigest()
+            digest = hmac.new(key.secret, data, sha256).hexdigest()
             fields |= {f"{name}_hash": digest, "digest_key": key.name}
         return Kept(fields, (), counts)
-    fields = {f"{name}_hash": hashlib.sha256(data).hexdigest()}
+    fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
         return Kept({**fields, name: text}, (), counts)
     shown = _string(text) if media_type == _JSON and isinstance(value, str) else text
@@ -112,7 +112,7 @@ def keep(
         return Kept({**fields, name: summary}, (), counts)
     stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
-        "object": hashlib.sha256(stored).hexdigest(),
+        "object": sha256(stored).hexdigest(),
         "size": len(data),
         "media_type": media_type,
         "head": shown[:_HEAD],

@@ -8,8 +8,9 @@ times and seals of matching runs may all differ. Reading files is the caller's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation.errors import CallerError, StoredDataError
 from specify_cli.invocation.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 

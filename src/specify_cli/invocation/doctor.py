@@ -9,10 +9,11 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
+from doctrine.light import NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.hook import logged

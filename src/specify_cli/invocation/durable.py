@@ -13,9 +13,13 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Sequence
 
+from doctrine.light import TYPE_CHECKING
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 LOCK_WAIT_SECONDS = 10.0
 _SEARCHED = 256 * 1024
@@ -79,10 +83,19 @@ def _open_below(here: int, part: str, create: bool) -> int:
 
 
 class folder:
-    """`open_folder` for a relative name with `/`: a descriptor that is closed on leaving."""
+    """`open_folder` for a relative name with `/`: a descriptor that is closed on leaving.
 
-    def __init__(self, root: str, relative: str, *, create: bool = False) -> None:
+    With `wait` it is locked until then, as `lock` does.
+    """
+
+    def __init__(self, root: str, relative: str, *, create: bool = False, wait: float | None = None) -> None:
         self._fd = open_folder(root, relative.split("/"), create=create)
+        if wait is not None:
+            try:
+                lock(self._fd, relative, wait)
+            except BaseException:
+                os.close(self._fd)
+                raise
 
     def __enter__(self) -> int:
         return self._fd

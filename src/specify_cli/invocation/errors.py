@@ -11,7 +11,11 @@ where there are some. `CODES` is the whole vocabulary; docs/errors.md is generat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from doctrine.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 CODES: Mapping[str, str] = {
     "USAGE": "The command line does not have the command's form.",
@@ -82,6 +86,17 @@ CODES: Mapping[str, str] = {
     "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list the names.",
     "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; it was left alone.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
+    "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next step names it.",
+    "SYNC_DISABLED": "Nobody agreed to an endpoint for this project, so nothing is sent.",
+    "SYNC_UNAVAILABLE": "Sync needs a git directory it can write, and usable settings of proxy and TLS.",
+    "SYNC_BUSY": "Another push of this worktree is under way.",
+    "CONSENT_NEEDED": "Nobody agreed to what would leave; nothing is sent.",
+    "CONSENT_INVALID": "The stored consent is not what `sync enable` writes, or was given for another project.",
+    "ENDPOINT_INVALID": "The endpoint is not an https URL, or holds a user, password, query or fragment.",
+    "PROJECT_UNNAMED": "The project has no uuid of its own yet, by which a receiver tells projects apart.",
+    "DELIVERY_FAILED": "The endpoint could not be reached or does not take what is sent; everything is kept.",
+    "TOKEN_MISSING": "No token for the endpoint is set.",
+    "TOKEN_INVALID": "The token or the signing secret has no usable form, or its file is open to others.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }
 

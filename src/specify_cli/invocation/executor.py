@@ -12,9 +12,9 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import build_charter_context
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
 from specify_cli import VERSION
 from specify_cli.invocation import durable, layout, snapshot, tiers
@@ -426,7 +426,8 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
     from specify_cli.invocation.hook import bind
 
     try:
-        bind(root, session["harness"], session["session_id"], None, invocation_id, "environment", profile_id)
+        agent = session.get("agent_id")
+        bind(root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
     except (OSError, InvocationError):
         return  # derived: the record says the same
 

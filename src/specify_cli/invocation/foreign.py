@@ -5,16 +5,22 @@ digits, a number beyond a double keeps its spelling, and a lone surrogate is wri
 recurses, so depth is bounded by memory alone.
 """
 
+from __future__ import annotations
+
 import json
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple
 
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation.redaction import MASK, RuleSet, applicable, is_secret_leaf, redact, redact_with
 from specify_cli.invocation.telling import kind_of_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
 
 _JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
 _USER_FLAGS = frozenset(("-u", "--user", "--proxy-user"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from charter.context import ContextInputs
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
+from doctrine.light import NamedTuple
 from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.yaml_reader import YamlError
 from specify_cli.invocation.errors import StoredDataError

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation.errors import CallerError
 
 OUTCOMES = ("pass", "fail", "warn", "skip")

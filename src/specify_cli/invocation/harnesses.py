@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation.jsontext import (
     Insertion,
     JsonTextError,

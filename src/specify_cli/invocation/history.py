@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
 from specify_cli.invocation.redaction import NO_RULES

@@ -6,34 +6,42 @@ cannot be recorded is kept, redacted and cut, where doctor finds it. A binding i
 name a record of this project, and nothing else.
 """
 
-import hashlib
+from __future__ import annotations
+
 import json
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, InvocationError
 from specify_cli.invocation.hook_payload import HookEvent, HookInput, sender, translate
-from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID, dedupe_bytes
+from specify_cli.invocation.record import dedupe_bytes, is_invocation_id, is_profile_id
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from specify_cli.invocation.capture import RuleSet
     from specify_cli.invocation.project import Project
     from specify_cli.invocation.recorder import Recorder
+    from specify_cli.invocation.store import Place
 
 MAX_INPUT = 64 * 1024 * 1024
 MAX_ORPHANS = 1024 * 1024
 MAX_ORPHAN = 8 * 1024
 MAX_FAILURES = 64 * 1024
+MAX_TRANSCRIPT = 256 * 1024
 _SEARCHED = 50
 
 
 class Orphan(Exception):
     """An event that belongs to no record that can take it; the text says why."""
+
+
+class Recorded(Exception):
+    """What a payload tells was recorded before, and the record has been closed since."""
 
 
 class Binding(NamedTuple):
@@ -44,6 +52,13 @@ class Binding(NamedTuple):
     profile_id: str | None = None
 
 
+class Nesting(NamedTuple):
+    """Where in a session a `do` was called: in which subagent, and beside which open record of the session."""
+
+    agent_id: str | None
+    parent: str | None
+
+
 def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
     """Record what one hook payload tells. Never raises: a failure is left where doctor shows it."""
     root: str | None = None
@@ -52,23 +67,31 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
         payload = _parsed(data)
         harness = sender(harness, payload)
         told = translate(harness, payload)
-        root = _root_of(told.cwd or cwd, home)
+        folder = told.cwd or cwd
+        root, git_dir = _root_of(folder, home)
         if root is None or not (told.events or told.started_invocation):
             return
-        told = told._replace(events=tuple(_placed(event, root) for event in told.events))
+        told = told._replace(events=tuple(_placed(event, root, folder) for event in told.events))
+        if told.begins is not None:
+            _mark_call(root, harness, told)
+            if told.transcript is not None:
+                told = told._replace(started_invocation=_told_in_transcript(root, told))
         # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
-        if _append_directly(root, harness, told):
+        if _append_directly(root, git_dir, harness, told, home):
             return
         # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
         try:
-            recorder, agent = _bound(root, harness, told, home)
+            recorder = _bound(root, harness, told, home)
+        except Recorded:
+            return
         except Orphan as why:
-            if told.events:
+            # The begin of a `do` is told again with its result, when there is a record to take it.
+            if told.events and not (told.begins is not None and told.events[-1].event == "tool_call"):
                 _keep_orphan(root, harness, told, str(why), home)
             return
         # 4. Append: each physical event once.
         try:
-            _append(recorder, harness, told, agent)
+            _append(recorder, harness, told)
         finally:
             recorder.close()
     except BaseException as error:
@@ -86,47 +109,52 @@ def _parsed(data: bytes) -> object:
         return parse_foreign(data)
 
 
-def _placed(event: HookEvent, root: str) -> HookEvent:
-    """A patch by its path below the project, where it lies there."""
+def _placed(event: HookEvent, root: str, folder: str) -> HookEvent:
+    """A patch by its path below the project, where it lies there; a relative one starts where the agent works."""
     path = event.payload.get("path")
-    if event.event != "patch_apply" or not isinstance(path, str) or not path.startswith(root + "/"):
+    if event.event != "patch_apply" or not isinstance(path, str):
         return event
-    return event._replace(payload={**event.payload, "path": path[len(root) + 1 :]})
+    whole = os.path.normpath(os.path.join(folder, path))
+    if not whole.startswith(root + "/"):
+        return event
+    return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _root_of(folder: str, home: str | None) -> str | None:
-    """The project's top folder if spec-kitty is used in it; a hook never begins that."""
-    root, _ = find_root(folder, home)
-    return root if os.path.isdir(f"{root}/{layout.EVENTS}") else None
+def _root_of(folder: str, home: str | None) -> tuple[str | None, str | None]:
+    """The project's top folder and its git directory if spec-kitty is used in it; a hook never begins that."""
+    root, git_dir = find_root(folder, home)
+    return (root, git_dir) if os.path.isdir(f"{root}/{layout.EVENTS}") else (None, None)
 
 
-def _append(recorder: "Recorder", harness: str, told: HookInput, agent: str | None) -> None:
+def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
     items = []
     keys: list[str | None] = []
     for event in told.events:
-        payload = dict(event.payload) if agent is None else {**event.payload, "agent": agent}
-        items.append(recorder.compose(event.event, payload))
+        items.append(recorder.compose(event.event, event.payload))
         keys.append(dedupe_key(harness, told.session_id, event))
     if items:
         recorder.append(items, dedupe=keys, checkpoints=False)
 
 
-def _append_directly(root: str, harness: str, told: HookInput) -> bool:
-    """Append to the bound record without loading the project; False where anything is not as it mostly is.
+def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> bool:
+    """Append to the bound record with nothing loaded but what an append takes; False where more is to be known.
 
-    It mostly is: bound by this session, no redaction or capture setting of the project's own, nothing so large that
-    it becomes an object, nothing that depends on where the run stands.
+    Mostly no more is: the session is bound, nothing is so large that it becomes an object, and nothing depends on
+    where the run stands.
     """
     session = told.session_id
-    if session is None or told.started_invocation is not None or told.subagent is not None:
+    if session is None or told.started_invocation is not None:
         return False
-    binding = binding_of(root, harness, session, None)
-    ceilings = _plain_ceilings(root)
-    if binding is None or binding.profile_id is None or ceilings is None:
+    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in told.events):
         return False
-    from specify_cli.invocation.capture import narrower, shipped_rule_set
-    from specify_cli.invocation.payload import Settings, compose_event
+    binding = binding_of(root, harness, session, told.subagent)
+    if binding is None and told.subagent is not None:
+        binding = binding_of(root, harness, session, None)
+    if binding is None or binding.profile_id is None:
+        return False
+    from specify_cli.invocation.payload import compose_event
     from specify_cli.invocation.seal import open_line
+    from specify_cli.invocation.settings import settings_of
     from specify_cli.invocation.store import FileRecordStore, Held, place_of
     from specify_cli.invocation.ulid import new_ulid
 
@@ -137,22 +165,13 @@ def _append_directly(root: str, harness: str, told: HookInput) -> bool:
     except FileNotFoundError:
         return False
     fields = started.fields or {}
-    capture = fields.get("capture")
-    if started.problems or fields.get("tombstone") or not isinstance(capture, dict) or "hash" in capture.values():
+    if started.problems or fields.get("tombstone"):
         return False
-    modes = {
-        side: narrower(
-            str(mode), ceilings.get("capture_tool_io" if side.startswith("tool") else "capture_llm_io", "full")
-        )
-        for side, mode in capture.items()
-    }
-    settings = Settings(modes, shipped_rule_set(), None)
+    settings = settings_of(fields, *_limits(root, home), root, git_dir)
     millis = time.time_ns() // 1_000_000
     trace_id = str(fields.get("trace_id", ""))
     items = []
     for event in told.events:
-        if event.event not in ("tool_call", "tool_result", "patch_apply", "error"):
-            return False
         item = compose_event(
             event.event, event.payload, settings, new_id=lambda: new_ulid(millis, os.urandom(10)), trace_id=trace_id
         )
@@ -163,22 +182,36 @@ def _append_directly(root: str, harness: str, told: HookInput) -> bool:
 
     def compose(held: Held) -> list[dict[str, object]]:
         nonlocal closed
-        closed = held.tip.event == "completed"
-        if closed:
-            return []
         at = rfc3339(millis)
-        return [
+        bodies = [
             {**item.body, "at": at} if key is None else {**item.body, "at": at, "dedupe": key}
             for item, key in items
             if key is None or not held.holds(dedupe_bytes(key))
         ]
+        closed = bool(bodies) and held.tip.event == "completed"
+        return [] if closed else bodies
 
     store.append(place, compose, rfc3339(millis), sync=any(item.durable for item, _ in items))
     return not closed
 
 
-def _plain_ceilings(root: str) -> dict[str, str] | None:
-    """The capture modes a config in its usual form states, by group; None where it has to be parsed to know.
+def _limits(root: str, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
+    """The capture modes the config states, by side, and the redaction rules in force."""
+    from specify_cli.invocation.capture import shipped_rule_set
+    from specify_cli.invocation.settings import CAPTURE_SIDES
+
+    plain = _plain_modes(root)
+    if plain is not None:
+        return {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}, shipped_rule_set()
+    from specify_cli.invocation.project import load_project
+
+    project, cache = load_project(root, home)
+    cache.save()
+    return project.config.capture_ceiling, project.config.redaction
+
+
+def _plain_modes(root: str) -> dict[str, str] | None:
+    """The capture modes a config in its usual form states, by key; None where it has to be parsed to know.
 
     A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
     """
@@ -203,84 +236,94 @@ def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | Non
     """The digest of one physical event; None where the harness gives nothing to tell it by."""
     if not event.call_id:
         return None
-    named = "\0".join((harness, session or "", event.call_id, event.phase, event.event))
-    return hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:32]
+    return _digest_of(harness, session or "", event.call_id, event.phase, event.event)[:32]
+
+
+def _digest_of(*names: str) -> str:
+    return sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
 
 
 # --- which record
 
 
-def _bound(root: str, harness: str, told: HookInput, home: str | None) -> "tuple[Recorder, str | None]":
-    """The recorder of the bound record, and the nested agent to name on its events. Raises Orphan."""
+def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Recorder:
+    """The recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     from specify_cli.invocation.index import Index
     from specify_cli.invocation.invocations import read_row
     from specify_cli.invocation.project import load_project
     from specify_cli.invocation.recorder import Recorder
 
+    session, subagent = told.session_id, told.subagent
+    if session is None:
+        raise Orphan("the payload names no session")
     project, cache = load_project(root, home)
-    session = told.session_id
-    if told.started_invocation is not None and session is not None:
-        bind(root, harness, session, told.subagent, told.started_invocation, "tool")
-    found: Binding | None = None
-    agent = told.subagent
-    if session is not None:
-        found = binding_of(root, harness, session, told.subagent)
-        if found is None and told.subagent is not None:
-            found = binding_of(root, harness, session, None)
-    if found is None and session is not None:
-        found = _only_open(project, harness, session)
-        if found is not None:
-            bind(root, harness, session, None, found.invocation_id, found.source)
-    if found is None:
-        raise Orphan("no invocation is bound to this session")
-    try:
-        place = Index(root).resolve(found.invocation_id)
-    except InvocationError as error:
-        raise Orphan(f"the bound invocation {found.invocation_id} is not here: {error.code}") from error
-    row = read_row(root, place)
-    if row is None or row.status != "open" or place.folder != layout.RECORDS:
-        raise Orphan(f"the bound invocation {found.invocation_id} is closed or read-only")
-    return Recorder(project, place, cache=cache), agent
+    index = Index(root)
+    why = "no invocation is bound to this session"
 
-
-def _binding_path(harness: str, session: str, subagent: str | None) -> tuple[str, str]:
-    named = "\0".join((harness, session, subagent or ""))
-    return f"{layout.LOCAL}/bindings", hashlib.sha256(named.encode("utf-8", "replace")).hexdigest()[:40] + ".json"
-
-
-def bind(
-    root: str,
-    harness: str,
-    session: str,
-    subagent: str | None,
-    invocation_id: str,
-    source: str,
-    profile_id: str | None = None,
-) -> None:
-    """Bind a session to a record, for this clone. Raises OSError, InvocationError."""
-    folder, name = _binding_path(harness, session, subagent)
-    value = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
-    with durable.folder(root, folder, create=True) as fd:
-        durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
-
-
-def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
-    """The binding of a session, if there is one that names a record id."""
-    folder, name = _binding_path(harness, session, subagent)
-    try:
-        value = json.loads(durable.read_below(root, f"{folder}/{name}"))
-    except (OSError, InvocationError, ValueError):
+    def open_place(invocation_id: str) -> Place | None:
+        nonlocal why
+        try:
+            place = index.resolve(invocation_id)
+        except InvocationError as error:
+            why = f"the bound invocation {invocation_id} is not here: {error.code}"
+            return None
+        row = read_row(root, place)
+        if row is not None and row.status == "open" and place.folder == layout.RECORDS:
+            return place
+        why = f"the bound invocation {invocation_id} is closed or read-only"
+        if told.events and _knows(root, place, _keys_in_closed(harness, told)):
+            raise Recorded
         return None
-    invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
-    if not isinstance(invocation_id, str) or INVOCATION_ID.fullmatch(invocation_id) is None:
-        return None
-    profile_id = value.get("profile_id")
-    known = isinstance(profile_id, str) and PROFILE_ID.fullmatch(profile_id) is not None
-    return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
+
+    # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of this one's.
+    began = told.started_invocation
+    place = None if began is None else open_place(began)
+    if place is not None:
+        above = _above(root, harness, session, subagent, place)
+        _take_over(root, harness, session, subagent, place)
+        if above is not None:
+            _finish(Recorder(project, above, cache=cache), harness, told)
+        return Recorder(project, place, cache=cache)
+    # 2. What is bound: to the subagent, else to the session it works in.
+    # 3. Else the one open record that this agent, or the session, began.
+    agents = (subagent, None) if subagent is not None else (None,)
+    for find in (_by_binding, _by_record):
+        for agent in agents:
+            found = find(project, harness, session, agent)
+            place = None if found is None else open_place(found.invocation_id)
+            if found is None or place is None:
+                continue
+            if found.profile_id is None:
+                _remember(root, harness, session, agent, place, found.source)
+            return Recorder(project, place, cache=cache)
+    raise Orphan(why)
 
 
-def _only_open(project: "Project", harness: str, session: str) -> Binding | None:
-    """The one open record among the newest that this session began; none where there are two."""
+def _keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
+    """What a closed record holds if nothing of a payload is missing: of the call that closed it, the begin alone."""
+    events = told.events
+    if told.closes:
+        begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
+        events = (begin,)
+    return [dedupe_key(harness, told.session_id, event) for event in events]
+
+
+def _knows(root: str, place: Place, keys: Sequence[str | None]) -> bool:
+    """Whether a record holds every one of these events."""
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+        try:
+            return all(key is not None and durable.holds(fd, dedupe_bytes(key)) for key in keys)
+        finally:
+            os.close(fd)
+
+
+def _by_binding(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
+    return binding_of(project.root, harness, session, agent)
+
+
+def _by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
+    """The one open record among the newest that this agent of the session began; none where there are two."""
     from specify_cli.invocation.index import Index
     from specify_cli.invocation.invocations import read_row
     from specify_cli.invocation.seal import open_line
@@ -294,14 +337,215 @@ def _only_open(project: "Project", harness: str, session: str) -> Binding | None
         place = index.place(key)
         if place is None or place.folder != layout.RECORDS:
             continue
-        fields = open_line(store.head(place)).fields or {}
-        told = fields.get("session")
-        if not isinstance(told, dict) or (told.get("harness"), told.get("session_id")) != (harness, session):
+        told = (open_line(store.head(place)).fields or {}).get("session")
+        if not isinstance(told, dict):
+            continue
+        if (told.get("harness"), told.get("session_id"), told.get("agent_id")) != (harness, session, agent):
             continue
         row = read_row(project.root, place)
         if row is not None and row.status == "open":
             found.append(place.invocation_id)
     return Binding(found[0], "only-open") if len(found) == 1 else None
+
+
+def _above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
+    """The open record that holds the begin of the `do` that began another."""
+    from specify_cli.invocation.store import place_of
+
+    folder, name = _binding_path(harness, session, None)
+    value = _read_small(root, folder, name)
+    held = [binding_of(root, harness, session, subagent), _as_binding(value)]
+    held.append(_as_binding(value.get("before")) if isinstance(value, dict) else None)
+    for binding in held:
+        if binding is not None and binding.invocation_id != new.invocation_id and _is_open(root, binding):
+            return place_of(str(binding.profile_id), binding.invocation_id)
+    return None
+
+
+def _finish(recorder: Recorder, harness: str, told: HookInput) -> None:
+    """Give a record the result of a call whose begin it holds."""
+    begin, *rest = told.events
+    key = dedupe_key(harness, told.session_id, begin)
+    try:
+        if key is not None and _knows(recorder.project.root, recorder.place, [key]):
+            _append(recorder, harness, told._replace(events=tuple(rest)))
+    except InvocationError:
+        return  # it is closed meanwhile
+    finally:
+        recorder.close()
+
+
+def _take_over(root: str, harness: str, session: str, subagent: str | None, place: Place) -> None:
+    """Bind who began a record to it; what its `do` took the whole session's binding from gets that back."""
+    if subagent is not None:
+        held = binding_of(root, harness, session, None)
+        if held is not None and held.source == "environment" and held.invocation_id == place.invocation_id:
+            _give_back(root, harness, session)
+    _remember(root, harness, session, subagent, place, "tool")
+
+
+def _remember(root: str, harness: str, session: str, subagent: str | None, place: Place, source: str) -> None:
+    try:
+        bind(root, harness, session, subagent, place.invocation_id, source, place.profile_id)
+    except (OSError, InvocationError):
+        return  # the record is found without it, only later
+
+
+# --- bindings, read as hostile input
+
+
+def _short_digest(*names: str) -> str:
+    return _digest_of(*names)[:40]
+
+
+def _binding_path(harness: str, session: str, subagent: str | None) -> tuple[str, str]:
+    return f"{layout.LOCAL}/bindings", _short_digest(harness, session, subagent or "") + ".json"
+
+
+def bind(
+    root: str,
+    harness: str,
+    session: str,
+    subagent: str | None,
+    invocation_id: str,
+    source: str,
+    profile_id: str | None = None,
+) -> None:
+    """Bind a session to a record, for this clone. Raises OSError, InvocationError."""
+    value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
+    before = binding_of(root, harness, session, subagent) if source == "environment" else None
+    if before is not None and before.invocation_id != invocation_id:
+        value["before"] = before._asdict()
+    folder, name = _binding_path(harness, session, subagent)
+    _write_small(root, folder, name, value)
+
+
+def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
+    """The binding of a session, if there is one that names a record id."""
+    return _as_binding(_read_small(root, *_binding_path(harness, session, subagent)))
+
+
+def _as_binding(value: object) -> Binding | None:
+    invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(invocation_id, str) or not is_invocation_id(invocation_id):
+        return None
+    profile_id = value.get("profile_id")
+    known = isinstance(profile_id, str) and is_profile_id(profile_id)
+    return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
+
+
+def _give_back(root: str, harness: str, session: str) -> None:
+    """The session's binding as it was before its last `do`."""
+    folder, name = _binding_path(harness, session, None)
+    value = _read_small(root, folder, name)
+    before = _as_binding(value.get("before")) if isinstance(value, dict) else None
+    try:
+        if before is not None:
+            _write_small(root, folder, name, before._asdict())
+        else:
+            _unlink_below(root, folder, name)
+    except (OSError, InvocationError):
+        return
+
+
+def _write_small(root: str, folder: str, name: str, value: Mapping[str, object]) -> None:
+    with durable.folder(root, folder, create=True) as fd:
+        durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
+
+
+def _read_small(root: str, folder: str, name: str) -> object:
+    try:
+        return json.loads(durable.read_below(root, f"{folder}/{name}"))
+    except (OSError, InvocationError, ValueError, RecursionError):
+        return None
+
+
+def _unlink_below(root: str, folder: str, name: str) -> None:
+    with durable.folder(root, folder) as fd:
+        os.unlink(name, dir_fd=fd)
+
+
+# --- whose `do` it is: a call that begins an invocation is marked from its pre-tool event to its end
+
+
+def _calls_folder(harness: str, session: str) -> str:
+    return f"{layout.LOCAL}/calls/{_short_digest(harness, session)}"
+
+
+def _mark_call(root: str, harness: str, told: HookInput) -> None:
+    """Note that a call which begins an invocation is under way, or that it is over."""
+    if told.session_id is None or not told.events:
+        return
+    folder = _calls_folder(harness, told.session_id)
+    name = _short_digest(str(told.events[0].payload.get("call_id"))) + ".json"
+    try:
+        if told.events[-1].event == "tool_call":
+            _write_small(root, folder, name, {"agent_id": told.subagent})
+        else:
+            _unlink_below(root, folder, name)
+    except (OSError, InvocationError):
+        return
+
+
+def _told_in_transcript(root: str, told: HookInput) -> str | None:
+    """The record that the end of the session's transcript names, if its request stands in the command line too.
+
+    A transcript may not have come to this call yet; then the last record it names is another.
+    """
+    from specify_cli.invocation.hook_payload import printed_id
+    from specify_cli.invocation.index import Index
+    from specify_cli.invocation.seal import open_line
+    from specify_cli.invocation.store import FileRecordStore
+
+    folder, _, name = str(told.transcript).rpartition("/")
+    try:
+        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+        finally:
+            os.close(folder_fd)
+        try:
+            data = os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
+        finally:
+            os.close(fd)
+        found = printed_id(data.decode("utf-8", "replace"))
+        if found is None:
+            return None
+        started = open_line(FileRecordStore(root).head(Index(root).resolve(found))).fields or {}
+    except (OSError, InvocationError):
+        return None
+    request = started.get("request_text")
+    return found if isinstance(request, str) and request and request in str(told.begins) else None
+
+
+def nesting(root: str, harness: str, session: str) -> Nesting:
+    """The subagent whose `do` is under way and the open record its session works on; nothing where that is unsure."""
+    found: list[object] = []
+    folder = _calls_folder(harness, session)
+    try:
+        with durable.folder(root, folder) as fd:
+            names = os.listdir(fd)
+    except (OSError, InvocationError):
+        return Nesting(None, None)
+    found = [_read_small(root, folder, name) for name in names[:2]]
+    subagent = found[0].get("agent_id") if len(names) == 1 and isinstance(found[0], dict) else None
+    if not isinstance(subagent, str):
+        return Nesting(None, None)
+    above = binding_of(root, harness, session, None)
+    return Nesting(subagent, None if above is None or not _is_open(root, above) else above.invocation_id)
+
+
+def _is_open(root: str, binding: Binding) -> bool:
+    from specify_cli.invocation.invocations import read_row
+    from specify_cli.invocation.store import place_of
+
+    if binding.profile_id is None:
+        return False
+    try:
+        row = read_row(root, place_of(binding.profile_id, binding.invocation_id))
+    except (OSError, InvocationError):
+        return False
+    return row is not None and row.status == "open"
 
 
 # --- what could not be recorded
@@ -317,7 +561,7 @@ def _keep_orphan(root: str, harness: str, told: HookInput, why: str, home: str |
     events = [
         {"event": event.event, "payload": foreign_text(event.payload, rules).text[:2000]} for event in told.events
     ]
-    line = {
+    line: dict[str, object] = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": harness,
         "session": redact(told.session_id or "", rules).text[:200],
@@ -325,6 +569,9 @@ def _keep_orphan(root: str, harness: str, told: HookInput, why: str, home: str |
         "why": why,
         "events": events,
     }
+    keys = [dedupe_key(harness, told.session_id, event) for event in told.events]
+    if None not in keys:
+        line["keys"] = keys
     _log(root, layout.ORPHANS, line, MAX_ORPHANS)
 
 
@@ -340,21 +587,25 @@ def note_failure(root: str, harness: str, error: BaseException) -> None:
         return
 
 
-def _log(root: str, path: str, value: "Mapping[str, object]", limit: int) -> None:
-    """Append one line to a log that stops growing at its limit; the last line says that it did."""
+def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
+    """Append one line to a log that stops growing at its limit; what its `keys` tell from others it holds once."""
     folder, _, name = path.rpartition("/")
     data = json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")[:MAX_ORPHAN] + b"\n"
     with durable.folder(root, folder, create=True) as folder_fd:
-        flags = os.O_CREAT | os.O_APPEND | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
         try:
+            if "keys" in value:
+                durable.lock(fd, path, 2.0)
+                if json.dumps(value["keys"]).encode("ascii") in durable.read_all(fd):
+                    return
             if os.fstat(fd).st_size + len(data) <= limit:
                 durable.write_all(fd, data)
         finally:
             os.close(fd)
 
 
-def logged(root: str, path: str) -> "Sequence[Mapping[str, object]]":
+def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
     """The lines of a log that can be read, oldest first."""
     try:
         data = durable.read_below(root, path)

@@ -17,8 +17,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import EnvironmentFault, StoredDataError
 from specify_cli.invocation.harnesses import (

@@ -3,11 +3,12 @@
 Guarantees: `translate` gives what it can of any JSON value and raises for none; names and paths fit the limits of
 `payload`; everything else passes through as it came. Redaction, binding and writing are the hook's. The harnesses'
 dialects differ in spelling more than in meaning, so one reading serves all: docs/hooks.md names what each sends.
-This is on the path of every tool call of an agent and loads nothing; annotations are not put off, since a NamedTuple
-compiles each one that is a text.
+This is on the path of every tool call of an agent and loads nothing.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from doctrine.light import NamedTuple, sha256
 
 MAX_NAME = 512
 MAX_PATH = 4096
@@ -24,7 +25,12 @@ class HookEvent(NamedTuple):
 
 
 class HookInput(NamedTuple):
-    """One hook call: who sent it, from where, and what of it is recorded, in order."""
+    """One hook call: who sent it, from where, and what of it is recorded, in order.
+
+    `begins` is the command line of a call that runs a `spec-kitty do`, `ask` or `advise`, `started_invocation` the id
+    that printed, and `transcript` where to look for it where the payload of a call that is over holds no output. Such
+    a call is told whole when it is over: nothing could take its begin before. `closes` says that it runs `complete`.
+    """
 
     session_id: str | None
     subagent: str | None
@@ -32,6 +38,9 @@ class HookInput(NamedTuple):
     cwd: str | None
     events: tuple[HookEvent, ...]
     started_invocation: str | None
+    begins: str | None = None
+    transcript: str | None = None
+    closes: bool = False
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
@@ -50,6 +59,7 @@ _EDITING = frozenset(_EDITORS.split())
 _PATCHING = frozenset(("apply_patch", "patch"))
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
 _VERBS = frozenset(("do", "ask", "advise"))
+_CLOSING = frozenset(("profile-invocation",))
 _ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _RUNNERS = frozenset(("env", "exec", "time", "command", "uv", "uvx", "poetry", "pipx", "run"))
 
@@ -64,15 +74,25 @@ def translate(harness: str, payload: object) -> HookInput:
     subagent = _first(payload, "agent_id", "agentId", "subagent_id")
     events: tuple[HookEvent, ...] = ()
     started = None
+    begins = transcript = None
+    closes = False
+    if kind in _BEFORE or kind in _AFTER or kind in _FAILED or kind == "permissiondenied":
+        command = _command(payload)
+        if command is not None and "spec-kitty" in command:
+            begins = command if _runs(command, _VERBS) else None
+            closes = _runs(command, _CLOSING)
     if kind in _BEFORE:
-        events = (_call(payload, subagent),)
+        events = (_call(payload, subagent, ours=closes or begins is not None),)
     elif kind in _AFTER or kind in _FAILED:
         if harness == "antigravity":
             # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
             events = _whole_call(payload, subagent)
+            transcript = _first(payload, "transcriptPath") if begins is not None else None
         else:
             events = _result(payload, subagent, failed=kind in _FAILED)
-            started = _started_by(payload)
+            started = _started_by(payload) if begins is not None else None
+            if started is not None:
+                events = (_call(payload, subagent, ours=True), *events)
     elif kind == "permissiondenied":
         events = (_denied(payload, subagent),)
     elif kind == "afterfileedit":
@@ -85,7 +105,7 @@ def translate(harness: str, payload: object) -> HookInput:
     session = (_first(payload, "parent_conversation_id") if nested else None) or _first(
         payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
     )
-    return HookInput(session, subagent, hook_event, _cwd(payload), events, started)
+    return HookInput(session, subagent, hook_event, _cwd(payload), events, started, begins, transcript, closes)
 
 
 def sender(harness: str, payload: object) -> str:
@@ -101,9 +121,11 @@ def sender(harness: str, payload: object) -> str:
 # --- the events
 
 
-def _call(payload: dict[str, object], subagent: str | None) -> HookEvent:
+def _call(payload: dict[str, object], subagent: str | None, *, ours: bool = False) -> HookEvent:
     tool, args = _tool(payload)
     call_id, key = _ids(payload, tool, args)
+    if ours:
+        key = call_id  # it is asked for again when the result comes, which has another time
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": _side_effect(tool)}
     if args is not None:
         body["args"] = args
@@ -281,33 +303,45 @@ def _patched_files(text: str) -> list[dict[str, object]]:
 # --- what started here
 
 
-def _started_by(payload: dict[str, object]) -> str | None:
-    """The invocation a `spec-kitty do`, `ask` or `advise` of this call began, from what it printed."""
-    _, args = _tool(payload)
-    command = _whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
-    if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
-        command = " ".join(word for word in args["command"] if isinstance(word, str))
-    if not isinstance(command, str) or "spec-kitty" not in command or not _starts(command):
-        return None
-    _, output = _output(payload)
-    for text in _texts(output):
-        for spelled in (text, text.replace('\\"', '"')):
-            found = _after(spelled, '"invocation_id": "') or _after(spelled, '"invocation_id":"')
-            found = found or _after(spelled, "--invocation-id ") or _record_of(spelled)
-            if found is not None:
-                return found
+def printed_id(text: str) -> str | None:
+    """The invocation a `spec-kitty do` names in what it prints, or in that as JSON strings hold it."""
+    for spelled in (text, text.replace("\\", "")):
+        found = _after(spelled, '"invocation_id": "') or _after(spelled, '"invocation_id":"')
+        found = found or _after(spelled, "--invocation-id ") or _record_of(spelled)
+        if found is not None:
+            return found
     return None
 
 
-def _starts(command: str) -> bool:
-    """Whether one of a command line's commands is a spec-kitty that begins an invocation."""
+def _command(payload: dict[str, object]) -> str | None:
+    """The command line a call runs, if it runs one."""
+    call = payload.get("toolCall")
+    _, args = _tool(call if isinstance(call, dict) else payload)
+    command = _whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
+    if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
+        command = " ".join(word for word in args["command"] if isinstance(word, str))
+    return command if isinstance(command, str) else None
+
+
+def _started_by(payload: dict[str, object]) -> str | None:
+    """The invocation such a call began, from what it printed."""
+    _, output = _output(payload)
+    for text in _texts(output):
+        found = printed_id(text)
+        if found is not None:
+            return found
+    return None
+
+
+def _runs(command: str, verbs: frozenset[str]) -> bool:
+    """Whether one of a command line's commands is a spec-kitty with one of these words behind it."""
     for mark in ("&&", "||", ";", "|", "(", "\n", "'", '"', "`"):
         command = command.replace(mark, "\0")
     for part in command.split("\0"):
         words = part.split()
         while words and (words[0] in _RUNNERS or "=" in words[0]):
             words.pop(0)
-        if len(words) > 1 and words[0].rpartition("/")[2] == "spec-kitty" and words[1] in _VERBS:
+        if len(words) > 1 and words[0].rpartition("/")[2] == "spec-kitty" and words[1] in verbs:
             return True
     return False
 
@@ -369,8 +403,12 @@ def _output(payload: dict[str, object]) -> tuple[bool, object]:
 
 def _status(output: object) -> str:
     """ok, unless the result says otherwise."""
+    if isinstance(output, str) and output.startswith("{") and '"exitCode"' in output:
+        return "error" if _ended_badly(_parsed(output)) else "ok"
     if not isinstance(output, dict):
         return "ok"
+    if _ended_badly(output) or _ended_badly(output.get("metadata")):
+        return "error"
     kind = output.get("result_type", output.get("resultType"))
     if kind in ("denied", "rejected"):
         return "denied"
@@ -380,6 +418,21 @@ def _status(output: object) -> str:
     return (
         "error" if told or output.get("interrupted") is True or output.get("error") not in (None, "", False) else "ok"
     )
+
+
+def _ended_badly(told: object) -> bool:
+    """Whether a command's result names an exit code that is not 0: Cursor's `exitCode`, opencode's `exit`."""
+    codes = [told.get(name) for name in ("exitCode", "exit")] if isinstance(told, dict) else []
+    return any(type(code) is int and code != 0 for code in codes)
+
+
+def _parsed(text: str) -> object:
+    import json
+
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _ids(payload: dict[str, object], tool: str, args: object) -> tuple[str, str]:
@@ -401,13 +454,11 @@ def _huge(value: object) -> bool:
 
 def _fingerprint(value: object) -> str:
     """Sixteen hex digits of a value; equal values that were read from equal JSON have equal ones."""
-    import hashlib  # only where a harness names no calls
-
     try:
         text = repr(value)
     except (RecursionError, ValueError):  # deeper or longer than Python spells
         text = str(type(value))
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 def _side_effect(tool: str) -> str:

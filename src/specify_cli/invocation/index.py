@@ -8,21 +8,25 @@ gains a slower or a wrong-looking list until the next change, never a changed re
 tick in which two changes could hide leaves no stamp, so a race costs a listing, never a row.
 """
 
-import hashlib
+from __future__ import annotations
+
 import json
 import os
 import re
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.record import PROFILE_ID_PATTERN, ULID_PATTERN
 from specify_cli.invocation.store import Place
 from specify_cli.invocation.ulid import millis_of, rfc3339
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
+
 
 STAMP_VERSION = 1
 
@@ -88,12 +92,9 @@ class Index:
         except (OSError, InvocationError) as error:
             self.problems.append(f"{layout.INDEX}: {error}")
 
-    @contextmanager
-    def _held(self, wait: float) -> Iterator[int]:
+    def _held(self, wait: float) -> durable.folder:
         """The folder of the index under the lock that every writer of index and stamp holds."""
-        with durable.folder(self.root, layout.EVENTS) as folder_fd:
-            durable.lock(folder_fd, layout.EVENTS, wait)
-            yield folder_fd
+        return durable.folder(self.root, layout.EVENTS, wait=wait)
 
     def newest(self) -> Iterator[Key]:
         """Every record once, newest first."""
@@ -101,6 +102,30 @@ class Index:
             yield from self._read_backwards()
         else:
             yield from reversed(self.reconcile())
+
+    def rows_since(self, mark: str) -> tuple[Iterable[Key], str]:
+        """The rows that came after `mark`, which an earlier call gave, and the mark for now; every row for another.
+
+        Rows may come again and in any order. The index is made right before it is read.
+        """
+        known = len(self.problems)
+        listed = () if self._agrees() or self._confirm() else self.reconcile()
+        if len(self.problems) > known:
+            return listed or self.reconcile(), ""  # the index could not be made right
+        try:
+            with self._open() as file:
+                state = os.fstat(file.fileno())
+                inode, _, rest = mark.partition(":")
+                offset, _, ending = rest.partition(":")
+                start = int(offset) if inode == str(state.st_ino) and offset.isdecimal() else 0
+                if start and _ending(file, start) != ending:
+                    start = 0
+                file.seek(start)
+                data = file.read()
+                end = start + data.rfind(b"\n") + 1
+                return map(_key, _LINE.finditer(data)), f"{state.st_ino}:{end}:{_ending(file, end)}"
+        except FileNotFoundError:
+            return listed, ""
 
     def lookup(self, prefix: str) -> list[Key]:
         """The rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
@@ -331,13 +356,10 @@ class Index:
         except (OSError, InvocationError):
             return 0
 
-    @contextmanager
-    def _open(self) -> Iterator[BinaryIO]:
+    def _open(self) -> BinaryIO:
         """The index as a file; a link, FIFO or folder in its place is an error, as for a record."""
         with durable.folder(self.root, layout.EVENTS) as folder_fd:
-            fd = durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX)
-            with os.fdopen(fd, "rb") as file:
-                yield file
+            return os.fdopen(durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX), "rb")
 
     def _read_backwards(self) -> Iterator[Key]:
         """The rows of an index the stamp vouches for, newest first."""
@@ -396,8 +418,15 @@ def _key(row: re.Match[bytes]) -> Key:
     return Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
 
 
+def _ending(file: BinaryIO, offset: int) -> str:
+    """What tells one index from another that was put in its place: the bytes before an offset, as a digest."""
+    start = max(0, offset - _BLOCK)
+    file.seek(start)
+    return _sha256(file.read(offset - start))
+
+
 def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return sha256(data).hexdigest()
 
 
 def _names_digest(names: list[str]) -> str:

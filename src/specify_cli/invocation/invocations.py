@@ -6,16 +6,15 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
 
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import INVOCATION_ID, Entry, Record, fold, fold_entries, is_stand_in, split_lines
+from specify_cli.invocation.record import Entry, Record, fold, fold_entries, is_invocation_id, is_stand_in, split_lines
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
@@ -28,6 +27,8 @@ from specify_cli.invocation.verify import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
     from specify_cli.invocation.compare import Chain
 
 _HEAD = 32 * 1024
@@ -332,20 +333,25 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
 
 def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
     """Other files under the same name that differ, and other names that hold the same id."""
-    store = FileRecordStore(project.root)
-    folders = (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS)
-    for folder in folders:
+    for path in differing_copies(project.root, place):
+        yield finding("COPIES_DIFFER", place.path, None, 0, path)
+    for other in others:
+        if other.name != place.name:
+            yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
+
+
+def differing_copies(root: str, place: Place) -> Iterator[str]:
+    """The paths of other files under the record's name whose bytes are not its own."""
+    store = FileRecordStore(root)
+    for folder in (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS):
         twin = place._replace(folder=folder)
-        if folder != place.folder and os.path.lexists(f"{project.root}/{twin.path}"):
+        if folder != place.folder and os.path.lexists(f"{root}/{twin.path}"):
             try:
                 same = store.read(place) == store.read(twin)
             except InvocationError:
                 same = False
             if not same:
-                yield finding("COPIES_DIFFER", place.path, None, 0, twin.path)
-    for other in others:
-        if other.name != place.name:
-            yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
+                yield twin.path
 
 
 def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
@@ -514,7 +520,7 @@ def strays(project: Project) -> Iterator[Finding]:
                 )
     index = Index(project.root)
     for name in _listed(project.root, layout.ANNEXES):
-        if INVOCATION_ID.fullmatch(name) is None or not index.lookup(name):
+        if not is_invocation_id(name) or not index.lookup(name):
             yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "there is no record of this id")
 
 

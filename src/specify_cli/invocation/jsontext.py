@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
-from typing import NamedTuple
+
+from doctrine.light import NamedTuple
 
 MAX_DEPTH = 64
 BOM = "\ufeff"

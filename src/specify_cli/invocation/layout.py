@@ -5,9 +5,8 @@ Ids are validated here before they become part of a path; nothing else joins an 
 
 from __future__ import annotations
 
-import re
-
-from specify_cli.invocation.record import INVOCATION_ID, PROFILE_ID, PROFILE_ID_PATTERN, ULID_PATTERN
+from specify_cli.invocation.record import is_invocation_id, is_profile_id
+from specify_cli.invocation.seal import is_digest
 from specify_cli.invocation.ulid import millis_of, rfc3339
 
 KITTIFY = ".kittify"
@@ -31,9 +30,6 @@ PROFILES = f"{KITTIFY}/profiles"
 OLDER_PROFILES = f"{KITTIFY}/doctrine/agent_profiles"
 OLDER_RECORDS = "kitty-ops"
 
-_RECORD_NAME = re.compile(rf"(?:({PROFILE_ID_PATTERN})-)?({ULID_PATTERN})\.jsonl")
-_DIGEST = re.compile(r"[0-9a-f]{64}")
-
 
 class PathError(ValueError):
     """An id that must not become part of a path."""
@@ -41,40 +37,44 @@ class PathError(ValueError):
 
 def record_name(profile_id: str, invocation_id: str) -> str:
     """`<profile_id>-<invocation_id>.jsonl`. Raises PathError."""
-    if PROFILE_ID.fullmatch(profile_id) is None or INVOCATION_ID.fullmatch(invocation_id) is None:
+    if not is_profile_id(profile_id) or not is_invocation_id(invocation_id):
         raise PathError(f"{profile_id!r} and {invocation_id!r} do not form a record name")
     return f"{profile_id}-{invocation_id}.jsonl"
 
 
 def parse_record_name(name: str) -> tuple[str | None, str] | None:
     """(profile_id, invocation_id) of a record's file name; the profile is None for older names."""
-    match = _RECORD_NAME.fullmatch(name)
-    return None if match is None else (match.group(1), match.group(2))
+    profile_id, invocation_id, end = name[:-32], name[-32:-6], name[-6:]
+    if end != ".jsonl" or not is_invocation_id(invocation_id):
+        return None
+    if not profile_id:
+        return None, invocation_id
+    return (profile_id[:-1], invocation_id) if profile_id[-1] == "-" and is_profile_id(profile_id[:-1]) else None
 
 
 def object_parts(digest: str) -> tuple[str, str]:
     """(folder, name) of an object below OBJECTS. Raises PathError."""
-    if _DIGEST.fullmatch(digest) is None:
+    if not is_digest(digest):
         raise PathError(f"{digest!r} is not a SHA-256 in lowercase hex")
     return digest[:2], digest[2:]
 
 
 def trail_folder(invocation_id: str) -> str:
     """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the path."""
-    if INVOCATION_ID.fullmatch(invocation_id) is None:
+    if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
 
 
 def annex_folder(invocation_id: str) -> str:
     """`.kittify/events/annexes/<invocation_id>`."""
-    if INVOCATION_ID.fullmatch(invocation_id) is None:
+    if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{ANNEXES}/{invocation_id}"
 
 
 def evidence_folder(invocation_id: str) -> str:
     """`.kittify/evidence/<invocation_id>`."""
-    if INVOCATION_ID.fullmatch(invocation_id) is None:
+    if not is_invocation_id(invocation_id):
         raise PathError(f"{invocation_id!r} is not a ULID")
     return f"{EVIDENCE}/{invocation_id}"

@@ -5,11 +5,11 @@ Each is read or asked for once, before anything is written; what cannot be point
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
 
+from doctrine.light import sha256
 from specify_cli.invocation import durable
 from specify_cli.invocation.capture import Redacted, RuleSet, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
@@ -99,7 +99,7 @@ def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -
         if not stat.S_ISREG(status.st_mode):
             raise missing
         if digest_only:
-            hasher = hashlib.sha256()
+            hasher = sha256()
             while chunk := os.read(fd, 1 << 20):
                 hasher.update(chunk)
             return hasher.hexdigest().encode("ascii")

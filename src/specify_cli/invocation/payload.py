@@ -5,11 +5,9 @@ Guarantees: nothing of a payload reaches a body unredacted or beyond its capture
 Sealing, numbering and writing are the recorder's.
 """
 
-import hashlib
-import re
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation.capture import (
     DigestKey,
     RedactionError,
@@ -18,14 +16,17 @@ from specify_cli.invocation.capture import (
     redact,
 )
 from specify_cli.invocation.foreign import ForeignError, foreign_text
-from specify_cli.invocation.seal import MAX_INTEGER
+from specify_cli.invocation.seal import MAX_INTEGER, is_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 
 MAX_NAME = 512
 MAX_PATH = 4096
 MAX_MESSAGE = 4000
 MAX_COUNTS = 64
 _SUMMARY_MESSAGE = 500
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class PayloadError(ValueError):
@@ -304,7 +305,7 @@ def _read(where: str, name: str, field: Field, value: object, settings: Settings
     if field.kind in ("integer", "positive"):
         return {name: _integer(where, value, 1 if field.kind == "positive" else 0)}, (), {}
     if field.kind == "digest":
-        if _DIGEST.fullmatch(_text(where, value)) is None:
+        if not is_digest(_text(where, value)):
             raise PayloadError(where, "64 lowercase hex digits", repr(value)[:80])
         return {name: value}, (), {}
     if field.kind == "boolean":
@@ -337,7 +338,7 @@ def _object(where: str, name: str, value: object, mode: str, settings: Settings)
     except ForeignError as error:
         raise PayloadError(where, "a JSON value", str(error)) from error
     data = foreign.text.encode("utf-8")
-    return {name: hashlib.sha256(data).hexdigest()}, (data,), foreign.counts
+    return {name: sha256(data).hexdigest()}, (data,), foreign.counts
 
 
 def _message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
@@ -391,4 +392,4 @@ def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], tr
 
 def idempotency_key(trace_id: str, *parts: str) -> str:
     """What an outside system may know a call by: the same for the same place in the same run, 32 hex."""
-    return hashlib.sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]
+    return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

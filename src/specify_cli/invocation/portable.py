@@ -17,8 +17,9 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import RedactionError, RuleSet, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError

@@ -4,10 +4,11 @@ Found by reading files; git is never started. Within a git worktree the search f
 worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import NamedTuple
+from __future__ import annotations
 
+from types import MappingProxyType
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.yaml_reader import YamlError
 from specify_cli.invocation import durable, layout
@@ -23,12 +24,13 @@ from specify_cli.invocation.redaction import (
     shipped_rule_set,
 )
 from specify_cli.invocation.root import find_root
+from specify_cli.invocation.settings import CAPTURE_SIDES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 TRAILS = ("private", "committed")
-CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
-    "capture_llm_io": ("prompt", "response"),
-    "capture_tool_io": ("tool_args", "tool_output"),
-}
 DEFAULT_CAPTURE = "summary"
 
 

@@ -4,14 +4,19 @@ Objects that records share (snapshots, the shipped bundle, charter files) are lo
 records; what belongs to one record is read and let go.
 """
 
-import os
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from __future__ import annotations
 
+import os
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import layout
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.store import FileObjectStore, ObjectStore
 from specify_cli.invocation.verify import NamedObject, bundle_entries, objects_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 
 _SHARED = {"snapshot", "shipped", "router_table", "policy", "bundle", "corpus", "profile", "file"}
 _REMEMBERED = 20_000

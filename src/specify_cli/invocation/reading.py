@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import NamedTuple
+
+from doctrine.light import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the ne
 conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the store's.
 """
 
-import hashlib
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
 
 ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
-INVOCATION_ID = re.compile(ULID_PATTERN)
-PROFILE_ID = re.compile(PROFILE_ID_PATTERN)
 OUTCOMES = ("done", "failed", "abandoned")
 EVENTS = (
     "started",
@@ -49,7 +49,9 @@ ANNEX_ONLY = frozenset({"exported", "replayed"})
 _RECOVERED_AT = 24
 # Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
 _MAX_RECOVERIES = 64
-_DIGITS = re.compile(rb"[0-9TZ:.-]*")
+_CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+_OF_A_TIME = b"0123456789TZ:.-"
 
 
 class Tip(NamedTuple):
@@ -104,6 +106,16 @@ class Record(NamedTuple):
     @property
     def status(self) -> str:
         return "open" if self.completed is None else "closed"
+
+
+def is_invocation_id(text: str) -> bool:
+    """Whether a text is a ULID as records are named by: `ULID_PATTERN`."""
+    return len(text) == 26 and text[0] < "8" and _CROCKFORD.issuperset(text)
+
+
+def is_profile_id(text: str) -> bool:
+    """Whether a text is a profile's id: `PROFILE_ID_PATTERN`."""
+    return 0 < len(text) <= 64 and text[0] not in "_-" and _WORD.issuperset(text)
 
 
 def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -189,7 +201,7 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
             "prev": tip.seal,
             "at": at,
             "skipped_bytes": len(skipped),
-            "skipped_sha256": hashlib.sha256(skipped).hexdigest(),
+            "skipped_sha256": sha256(skipped).hexdigest(),
         }
     )
 
@@ -280,7 +292,7 @@ def _plan_through_debris(data: bytes, bad_start: int, invocation_id: str, at: st
     for index in range(1, len(segments)):
         skipped = b"\n".join(segments[:index])
         segment = segments[index]
-        whole = skips(open_line(segment), tip, len(skipped), hashlib.sha256(skipped).hexdigest())
+        whole = skips(open_line(segment), tip, len(skipped), sha256(skipped).hexdigest())
         if index == len(segments) - 1 and whole:
             adopted = tip_of(open_line(segment))
             assert adopted is not None
@@ -295,11 +307,9 @@ def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: byte
     if not segment:
         return False
     if len(segment) < len(head) + _RECOVERED_AT:
-        return head.startswith(segment) or (
-            segment.startswith(head) and _DIGITS.fullmatch(segment, len(head)) is not None
-        )
+        return head.startswith(segment) or (segment.startswith(head) and not segment[len(head) :].strip(_OF_A_TIME))
     at = segment[len(head) : len(head) + _RECOVERED_AT]
-    if not segment.startswith(head) or _DIGITS.fullmatch(at) is None:
+    if not segment.startswith(head) or at.strip(_OF_A_TIME):
         return False
     return recovered_line(invocation_id, tip, skipped, at.decode("ascii"))[:-1].startswith(segment)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
 
-from specify_cli.invocation import durable, layout, links
-from specify_cli.invocation.capture import DigestKey, narrower, redact
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.invocation import links
+from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.payload import (
     COMPUTED_EVENTS,
@@ -24,19 +23,22 @@ from specify_cli.invocation.payload import (
     STEP_EVENTS,
     Composed,
     PayloadError,
-    Settings,
     compose_event,
     gap,
     without_objects,
 )
-from specify_cli.invocation.project import CAPTURE_SIDES, Project
+from specify_cli.invocation.project import Project
 from specify_cli.invocation.record import Tip, chain, dedupe_bytes, refusal_after, split_lines
 from specify_cli.invocation.seal import open_line
+from specify_cli.invocation.settings import settings_of
 from specify_cli.invocation.state import StateFold
 from specify_cli.invocation.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
 from specify_cli.invocation.ulid import new_ulid, rfc3339
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
     from charter.context import ContextInputs
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
@@ -133,7 +135,10 @@ class Recorder:
         self._follow = follow
         self.last_bodies: list[Body] = []
         self.started = self._first_line()
-        self.settings = _settings(project, self.started)
+        config = project.config
+        self.settings = settings_of(
+            self.started, config.capture_ceiling, config.redaction, project.root, project.git_dir
+        )
 
     @property
     def invocation_id(self) -> str:
@@ -493,56 +498,6 @@ class Recorder:
 def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The hits a search gives: the best `limit` of them, charter sections counted like any other."""
     return list(hits)[: config.get("limit", len(hits))]
-
-
-def _settings(project: Project, started: Mapping[str, object]) -> Settings:
-    """The capture modes of a record: as it began, narrower where the config states so now."""
-    recorded = started.get("capture")
-    modes = dict(recorded) if isinstance(recorded, dict) else {}
-    config = project.config
-    sides = [side for group in CAPTURE_SIDES.values() for side in group]
-    capture = {side: str(modes.get(side, "off")) for side in sides}
-    for side, ceiling in config.capture_ceiling.items():
-        capture[side] = narrower(capture[side], ceiling)
-    key = digest_key(project) if "hash" in capture.values() else None
-    return Settings(capture, config.redaction, key)
-
-
-def digest_key(project: Project) -> DigestKey | None:
-    """The key of this clone for capture mode hash, made on first need; None where none can be kept."""
-    folders = [f"{project.git_dir}/kittify"] if project.git_dir is not None else []
-    for folder in (*folders, f"{project.root}/{layout.LOCAL}"):
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            return _key_in(fd)
-        except (OSError, InvocationError):
-            continue
-        finally:
-            os.close(fd)
-    return None
-
-
-def _key_in(folder_fd: int) -> DigestKey | None:
-    name = "capture.key"
-    for _ in range(2):
-        try:
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
-        except FileNotFoundError:
-            try:
-                durable.create_exclusive(folder_fd, name, os.urandom(32), durable.PRIVATE)
-            except FileExistsError:
-                pass
-            continue
-        try:
-            secret = durable.read_all(fd)
-        finally:
-            os.close(fd)
-        return DigestKey(digest(b"spec-kitty capture key\0" + secret)[:16], secret) if len(secret) >= 16 else None
-    return None
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

@@ -6,13 +6,18 @@ rules do is said in `rules`, and those a project adds run on RE2, which is loade
 objects are `capture`; JSON values are `foreign`.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from __future__ import annotations
 
+from functools import lru_cache
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation.rules import FINDERS, FINDERS_VERSION, SHIPPED, Rule, by_pattern
 from specify_cli.invocation.telling import compiled, is_secret, masks_in, vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
 
 MASK = "⟦{rule}⟧"
 MAX_USER_RULES = 200
@@ -53,7 +58,7 @@ Span = tuple[int, int, int, str]
 
 
 def _digest(*parts: object) -> str:
-    return hashlib.sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+    return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 
 NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _digest())

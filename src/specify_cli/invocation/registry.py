@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from doctrine.agent_profiles.repository import AgentProfileRepository
+from doctrine.light import TYPE_CHECKING
 from specify_cli.invocation import layout
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.router import RouterTable

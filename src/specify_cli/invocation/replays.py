@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from itertools import takewhile
-from typing import NamedTuple
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import parse_bundle
 from specify_cli.invocation import durable, gates, layout, snapshot
 from specify_cli.invocation.errors import CallerError, StoredDataError
@@ -56,9 +56,12 @@ from specify_cli.invocation.replay import (
 from specify_cli.invocation.report import page_of, report_bytes, report_value
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.invocation.seal import open_line
-from specify_cli.invocation.store import Blobs, FileObjectStore, FileRecordStore, ObjectStore, Place, digest
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
 from specify_cli.invocation.ulid import new_ulid, rfc3339
 from specify_cli.invocation.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
+
+if TYPE_CHECKING:
+    from specify_cli.invocation.store import Blobs
 
 REPORT_PAGE = "replay_report.md"
 REPORT_JSON = "replay_report.json"

@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.compare import Chain, ReplayResult, receipts_of, verify_replay

@@ -11,12 +11,11 @@ The rules and their order are normative in docs/router.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
-from typing import NamedTuple
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation.reading import (
     READ_CHARS,
     Phrase,
@@ -29,7 +28,6 @@ from specify_cli.invocation.reading import (
     read_request,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -182,7 +180,7 @@ class RouterTable:
 
     def __init__(self, document: Mapping[str, object], data: bytes) -> None:
         self.data = data
-        self.digest = hashlib.sha256(data).hexdigest()
+        self.digest = sha256(data).hexdigest()
         self.version = int(str(document["version"]))
 
         def cell(key: str) -> str:

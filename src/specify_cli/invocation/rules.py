@@ -4,10 +4,11 @@ A needle is looked for first; a regular expression is compiled when its needle s
 and is tried only at that place, over a bounded or a once-read stretch.
 """
 
-import re
-from collections.abc import Callable
-from typing import NamedTuple
+from __future__ import annotations
 
+import re
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation.telling import (
     compiled,
     holds_mask,
@@ -17,6 +18,9 @@ from specify_cli.invocation.telling import (
     kind_of_name,
     stands_in,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Rule(NamedTuple):

@@ -15,8 +15,9 @@ import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation import durable, gates, layout
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError

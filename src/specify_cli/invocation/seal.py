@@ -6,11 +6,17 @@ whole, one whose bytes changed, one that another JSON writer produced and one th
 It knows nothing of files, events or time.
 """
 
-import hashlib
+from __future__ import annotations
+
 import json
-import re
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
 
 FORMAT_VERSION = 1
 GENESIS = "0" * 64
@@ -21,9 +27,7 @@ MAX_INTEGER = 2**53 - 1
 MAX_DEPTH = 64
 TIME_PATTERN = r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z"
 
-_KEY = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_KEYS = re.compile(r"[a-z][a-z0-9_]{0,63}(?:\n[a-z][a-z0-9_]{0,63})*")
-_SEAL_TAIL = re.compile(rb',"~":"([0-9a-fA-F]{64})"\}')
+_HEX = frozenset("0123456789abcdef")
 # A sorted dump equals RFC 8785 for values without floats whose keys are ASCII: code-point order is then
 # UTF-16 order, and Python escapes exactly the characters RFC 8785 §3.2.2.2 names.
 _encode = json.JSONEncoder(
@@ -62,6 +66,17 @@ class Line(NamedTuple):
     problems: tuple[str, ...]
 
 
+def is_digest(text: str) -> bool:
+    """Whether a text is a SHA-256 in lowercase hex."""
+    return len(text) == 64 and _HEX.issuperset(text)
+
+
+@lru_cache(maxsize=1024)
+def _is_key(key: str) -> bool:
+    """Whether a text is `[a-z][a-z0-9_]{0,63}`; the keys of the format are few and come again."""
+    return len(key) <= 64 and key.isascii() and key.isidentifier() and key.islower() and key[0] != "_"
+
+
 def canonical(value: object) -> bytes:
     """The RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
     narrow = _check(value, "value")
@@ -70,18 +85,18 @@ def canonical(value: object) -> bytes:
 
 def digest_of(value: object) -> str:
     """SHA-256 of the canonical bytes, lowercase hex: the determinism digest of docs/format.md §5."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256(canonical(value)).hexdigest()
 
 
 def seal_line(fields: Mapping[str, object]) -> bytes:
     """The whole line of `fields`, sealed and ended by LF. Raises SealError."""
     for key in fields:
-        if not isinstance(key, str) or _KEY.fullmatch(key) is None:
+        if not isinstance(key, str) or not _is_key(key):
             raise SealError("top-level key", "[a-z][a-z0-9_]{0,63}", repr(key))
     if not _check(fields, "line"):
         raise SealError("nested key", "ASCII keys inside a line", "a key beyond ASCII")
     body = _utf8(_encode(fields))[:-1]
-    line = b'%b,"~":"%b"}\n' % (body, hashlib.sha256(body).hexdigest().encode("ascii"))
+    line = b'%b,"~":"%b"}\n' % (body, sha256(body).hexdigest().encode("ascii"))
     if len(line) > MAX_LINE:
         raise SealError("line", f"at most {MAX_LINE} bytes", f"{len(line)} bytes")
     return line
@@ -126,10 +141,9 @@ def _open_whole(raw: bytes, codec: Codec) -> Line | None:
                 return None
     except (ValueError, TypeError, RecursionError):
         return None
-    keys = "\n".join(fields)
-    if _KEYS.fullmatch(keys) is None or keys.count("\n") != len(fields) - 1:
+    if not all(map(_is_key, fields)):
         return None
-    if hashlib.sha256(raw[: -SEAL_LENGTH + 1]).hexdigest() != recorded:
+    if sha256(raw[: -SEAL_LENGTH + 1]).hexdigest() != recorded:
         return None
     return Line(fields, recorded, ())
 
@@ -139,19 +153,20 @@ def _diagnose(raw: bytes) -> Line:
     if raw.endswith(b"\r"):
         problems.append("FOREIGN_LINE_ENDING")
         raw = raw[:-1]
-    tail = _SEAL_TAIL.fullmatch(raw, len(raw) - SEAL_LENGTH + 1) if len(raw) >= SEAL_LENGTH else None
+    tail = raw[-SEAL_LENGTH + 1 :].decode("latin-1")
+    shown_seal = tail[6:-2]
+    sealed = tail == f',"~":"{shown_seal}"}}' and is_digest(shown_seal.lower())
     duplicates: list[str] = []
     fields = _parse(raw, duplicates)
     if fields is None:
         return Line(None, None, (*problems, "UNREADABLE_LINE"))
-    if tail is None:
+    if not sealed:
         recorded = fields.pop(SEAL_KEY, None)
         problems.append("UNSEALED_LINE" if recorded is None else "NON_CANONICAL")
         return Line(fields, None, tuple(problems))
     body = raw[: -SEAL_LENGTH + 1]
-    shown_seal = tail.group(1).decode("ascii")
     recorded_seal = shown_seal.lower()
-    if hashlib.sha256(body).hexdigest() != recorded_seal:
+    if sha256(body).hexdigest() != recorded_seal:
         problems.append("HASH_MISMATCH")
     fields.pop(SEAL_KEY, None)
     if duplicates:
@@ -164,7 +179,7 @@ def _diagnose(raw: bytes) -> Line:
 def _is_canonical(fields: dict[str, object], body: bytes) -> bool:
     try:
         narrow = _check(fields, "line")
-        return narrow and all(map(_KEY.fullmatch, fields)) and _utf8(_encode(fields))[:-1] == body
+        return narrow and all(map(_is_key, fields)) and _utf8(_encode(fields))[:-1] == body
     except SealError:
         return False
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation import durable
 from specify_cli.invocation.errors import EnvironmentFault
 from specify_cli.invocation.hook_install import difference
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "skills")
 _SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
+_PLAIN = "speckit.replay.plain.md"  # for those that put nothing in the place of a word
 # Where each file goes, and the harness that alone reads it there; None for the places every project gets.
 FILES: tuple[tuple[str, str, str | None], ...] = (
     (".claude/skills/spec-kitty/SKILL.md", _SKILL, None),
@@ -23,6 +24,8 @@ FILES: tuple[tuple[str, str, str | None], ...] = (
     (".claude/commands/speckit.replay.md", _COMMAND, None),
     (".opencode/commands/speckit.replay.md", _COMMAND, "opencode"),
     (".gemini/commands/speckit.replay.toml", _TOML, "gemini"),
+    (".cursor/commands/speckit.replay.md", _PLAIN, "cursor"),
+    (".github/prompts/speckit.replay.prompt.md", _PLAIN, "copilot"),
 )
 
 

@@ -5,11 +5,14 @@ none"; an absent one "never captured". Digests of project files name objects tha
 digests of shipped profiles name entries of the shipped bundle, itself one object.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from __future__ import annotations
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation.seal import canonical, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 MANIFEST_VERSION = 1
 # Bumped when a decision recorded before would come out differently under the code that follows.
@@ -34,7 +37,7 @@ class PolicyDigests(NamedTuple):
 def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
     """The digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
     return PolicyDigests(
-        None if data is None else hashlib.sha256(data).hexdigest(),
+        None if data is None else sha256(data).hexdigest(),
         digest_of(document) if state == "present" else None,
     )
 
@@ -76,7 +79,7 @@ def take(
 ) -> Snapshot:
     """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
     corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
-    corpus_digest = hashlib.sha256(corpus_bytes).hexdigest()
+    corpus_digest = sha256(corpus_bytes).hexdigest()
     manifest = {
         "v": MANIFEST_VERSION,
         "profiles": dict(profiles),

@@ -4,9 +4,11 @@ Guarantees: the state after a prefix depends on nothing but the lines of that pr
 and holds no time and no id but those of open calls in its digest. Unknown events change nothing.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
+from doctrine.light import NamedTuple
 from specify_cli.invocation.seal import digest_of
 
 

@@ -5,17 +5,24 @@ many writers race; an object's bytes hash to its name on every read. The file st
 from is on stable storage (docs/format.md §6).
 """
 
-import hashlib
+from __future__ import annotations
+
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
 
+from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_append
 from specify_cli.invocation.seal import MAX_LINE, open_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Compose = Callable[["Held"], Sequence["Body"]]
+    Blobs = Sequence[bytes] | dict[str, bytes]
+
 
 MAX_OBJECT = 64 * 1024 * 1024
 # A folder entry older than this has reached the disk with the file system's own periodic flush, whether or
@@ -30,7 +37,6 @@ _IGNORE_ALL = b"*\n"
 _IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
 
 Body = dict[str, object]
-Blobs = Sequence[bytes] | Mapping[str, bytes]
 
 
 class Place(NamedTuple):
@@ -57,9 +63,6 @@ class Held(NamedTuple):
     tip: Tip
     read: Callable[[int], bytes]
     holds: Callable[[bytes], bool]
-
-
-Compose = Callable[[Held], Sequence[Body]]
 
 
 class RecordStore(Protocol):
@@ -91,12 +94,12 @@ class ObjectStore(Protocol):
 
 def digest(data: bytes) -> str:
     """The name of an object: SHA-256, lowercase hex."""
-    return hashlib.sha256(data).hexdigest()
+    return sha256(data).hexdigest()
 
 
 def _named(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
     """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
-    if isinstance(blobs, Mapping):
+    if isinstance(blobs, dict):
         yield from blobs.items()
     else:
         yield from ((digest(data), data) for data in blobs)
@@ -212,7 +215,7 @@ class FileRecordStore:
         finally:
             writer.close()
 
-    def writer(self, place: Place) -> "RecordWriter":
+    def writer(self, place: Place) -> RecordWriter:
         """One record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
             raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))

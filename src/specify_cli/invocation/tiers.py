@@ -5,11 +5,16 @@ objects the record names, for work that was executed. Tier 3 is the project's ow
 the people and agents who write them.
 """
 
-import json
-from collections.abc import Mapping
-from typing import NamedTuple
+from __future__ import annotations
 
+import json
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation.record import Record
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 ADVISORY = "advisory"
 TASK_EXECUTION = "task_execution"

@@ -4,12 +4,14 @@ Guarantees: never raises, never stops at the first problem, holds one line at a 
 for one damage. Opening files is the caller's, and so is looking up the objects a report names.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import NamedTuple
 
+from doctrine.light import NamedTuple
 from specify_cli.invocation.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.invocation.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 

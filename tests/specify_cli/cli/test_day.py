@@ -85,7 +85,12 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     ]  # fmt: skip
     assert ("patch_apply", "src/login.py") in story
     assert told(tree, two) == [("tool_call", "Read")]
-    assert told(chartered, three) == [("tool_result", "Shell"), ("tool_call", "Shell"), ("tool_result", "Shell")]
+    assert told(chartered, three) == [
+        ("tool_call", "Shell"),
+        ("tool_result", "Shell"),
+        ("tool_call", "Shell"),
+        ("tool_result", "Shell"),
+    ]
     assert (rows[one]["outcome"], rows[three]["status"]) == ("done", "open")
     assert two not in rows and cli("invocations", "list", "--json", cwd=tree).json()[0]["invocation_id"] == two
     for root in (chartered, tree):

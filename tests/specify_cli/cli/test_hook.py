@@ -109,7 +109,11 @@ def test_a_post_tool_event_that_carries_a_do_outranks_what_was_bound(
     hook(post(chartered, "Bash", "toolu_7", **carried))
     hook(pre(chartered, call="toolu_8"))
 
-    assert [e["call_id"] for e in events(chartered, other)] == ["toolu_7", "toolu_8"]
+    assert [(e["event"], e["call_id"]) for e in events(chartered, other)] == [
+        ("tool_call", "toolu_7"),
+        ("tool_result", "toolu_7"),
+        ("tool_call", "toolu_8"),
+    ]
     assert events(chartered, run) == []
 
 
@@ -295,3 +299,173 @@ def test_many_hooks_at_once_lose_nothing(chartered: Path, run: str, home: Path, 
     assert [child.wait() for child in children] == [0] * 40
 
     assert sorted(e["call_id"] for e in events(chartered, run)) == sorted(f"c{number}" for number in range(40))
+
+
+def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Path, run: str, home: Path) -> None:
+    """What is not here is the greater part of what it cost: `typing` and OpenSSL a tenth each."""
+    program = (
+        "import sys\nbefore = set(sys.modules)\nfrom specify_cli.cli.main import main\nmain(['hook', 'claude-code'])\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    argv = [sys.executable, "-c", program]
+    data = json.dumps(pre(chartered))
+    done = subprocess.run(
+        argv, cwd=chartered, env=environment(home), input=data, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.split())
+
+    assert [event["call_id"] for event in events(chartered, run)] == ["toolu_1"]
+    assert not loaded & {"typing", "contextlib", "hashlib", "_hashlib", "dataclasses", "collections.abc", "inspect"}
+    assert {name.rpartition(".")[2] for name in loaded if name.startswith("specify_cli.")} == {
+        *("cli", "main", "invocation", "hook", "hook_payload", "durable", "errors", "layout", "record", "seal"),
+        *("ulid", "root", "payload", "capture", "redaction", "rules", "telling", "foreign", "settings", "store"),
+    }
+
+
+AGENT = {"agent_id": "agent-1", "agent_type": "Explore"}
+
+
+def do_call(root: Path, call: str, command: str, **more: Any) -> dict[str, Any]:
+    return pre(root, "Bash", call, **{"tool_input": {"command": command}, **more})
+
+
+def after(before: dict[str, Any], printed: str) -> dict[str, Any]:
+    return {**before, "hook_event_name": "PostToolUse", "tool_response": {"stdout": printed}}
+
+
+def test_a_do_inside_a_subagent_has_its_own_record_and_names_the_one_above(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    call = do_call(chartered, "t1", 'spec-kitty do "review WP03" --json', **AGENT)
+    hook(call)
+    answer = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    child = answer.json()["invocation_id"]
+    hook(pre(chartered, call="of-main-meanwhile"))
+    hook(after(call, answer.out))
+    hook(pre(chartered, call="of-child", **AGENT))
+    hook(pre(chartered, call="of-another", agent_id="agent-2"))
+    hook(pre(chartered, call="of-main"))
+    row = next(row for row in cli("invocations", "list", "--json").json() if row["invocation_id"] == child)
+
+    assert row["parent_invocation_id"] == run
+    assert [e["call_id"] for e in events(chartered, child)] == ["t1", "t1", "of-child"]
+    assert [(e["call_id"], e.get("agent")) for e in events(chartered, run)] == [
+        ("t1", "agent-1"),
+        ("of-main-meanwhile", None),
+        ("t1", "agent-1"),
+        ("of-another", "agent-2"),
+        ("of-main", None),
+    ]
+
+
+def test_a_subagent_that_closed_its_own_record_works_for_the_one_above_again(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    call = do_call(chartered, "t1", 'spec-kitty do "review WP03" --json', **AGENT)
+    hook(call)
+    child = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", child)
+    hook(pre(chartered, call="later", **AGENT))
+
+    assert [e["call_id"] for e in events(chartered, run)] == ["t1", "later"]
+    assert log(chartered, layout.ORPHANS) == []
+
+
+def test_a_subagents_do_whose_begin_was_not_told_leaves_the_session_its_record(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    """`do` took the session for its own; what it printed then tells whose it was."""
+    answer = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    hook(after(do_call(chartered, "t1", "spec-kitty do 'review WP03' --json", **AGENT), answer.out))
+    hook(pre(chartered, call="of-child", **AGENT))
+    hook(pre(chartered, call="of-main"))
+
+    assert [e["call_id"] for e in events(chartered, answer.json()["invocation_id"])] == ["t1", "t1", "of-child"]
+    assert [e["call_id"] for e in events(chartered, run)] == ["of-main"]
+
+
+def test_two_agents_that_begin_at_once_are_not_told_apart_by_a_guess(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    for number in (1, 2):
+        hook(do_call(chartered, f"t{number}", "spec-kitty do 'review WP03'", agent_id=f"agent-{number}"))
+    answer = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    child = answer.json()["invocation_id"]
+    row = next(row for row in cli("invocations", "list", "--json").json() if row["invocation_id"] == child)
+    assert row["parent_invocation_id"] is None
+
+    hook(after(do_call(chartered, "t2", "spec-kitty do 'review WP03'", agent_id="agent-2"), answer.out))
+    for agent in ("agent-1", "agent-2"):
+        hook(pre(chartered, call=f"of-{agent}", agent_id=agent))
+
+    assert [e["call_id"] for e in events(chartered, child)] == ["t2", "t2", "of-agent-2"]
+    assert [e["call_id"] for e in events(chartered, run)] == ["t1", "t2", "t2", "of-agent-1"]
+
+
+def test_a_do_of_another_worktree_leaves_the_sessions_record_here_bound(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    printed = '{"invocation_id": "01K6Z3Q8R00000000000000ABC"}'
+    hook(after(do_call(chartered, "t1", "cd ../tree && spec-kitty do x --json"), printed))
+    hook(pre(chartered, call="t2"))
+
+    assert [e["call_id"] for e in events(chartered, run)] == ["t1", "t1", "t2"]
+
+
+def test_when_the_newer_of_two_closes_the_one_that_is_open_is_meant(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    env = {"CLAUDE_CODE_SESSION_ID": SESSION}
+    second = cli("do", "review WP03", "--json", env=env).json()["invocation_id"]
+    hook(pre(chartered, call="t1"))
+    cli("profile-invocation", "complete", "--invocation-id", second)
+    hook(pre(chartered, call="t2"))
+
+    assert [e["call_id"] for e in events(chartered, second) if e["event"] == "tool_call"] == ["t1"]
+    assert [e["call_id"] for e in events(chartered, run)] == ["t2"]
+
+
+def test_a_patch_is_named_from_the_projects_top_wherever_the_agent_works(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    below = chartered / "api"
+    below.mkdir()
+    for number, path in enumerate(("src/a.py", "../b.py", str(below / "./c.py"), "/etc/hosts", "../../out.py")):
+        given: dict[str, Any] = {"tool_input": {"file_path": path, "content": "x"}, "cwd": str(below)}
+        hook(post(chartered, "Write", f"t{number}", **given), cwd=below)
+
+    found = [e["path"] for e in events(chartered, run) if e["event"] == "patch_apply"]
+    assert found == ["api/src/a.py", "b.py", "api/c.py", "/etc/hosts", "../../out.py"]
+
+
+def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    bindings = chartered / layout.LOCAL / "bindings"
+    for path in bindings.iterdir():
+        path.unlink()
+    bindings.rmdir()
+    bindings.write_text("in the way")
+    hook(pre(chartered))
+
+    assert [e["call_id"] for e in events(chartered, run)] == ["toolu_1"]
+
+
+def test_show_tells_what_a_subagent_did_from_what_its_parent_did(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    hook({**pre(chartered, **AGENT), "hook_event_name": "SubagentStart"})
+    hook(pre(chartered, "Grep", "t1", **AGENT))
+    hook(pre(chartered, "Read", "t2"))
+    call = do_call(chartered, "t3", "spec-kitty do 'review WP03'", **AGENT)
+    hook(call)
+    child = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()["invocation_id"]
+    page = cli("invocations", "show", run).out.partition("timeline\n")[2]
+    lines = [line.split(maxsplit=2)[-1] for line in page.splitlines()]
+    (stage,) = [line for line in lines if line.startswith("stage_transition")]
+    shown = [line for line in lines if "pattern" in line]
+
+    assert shown[0].startswith("tool_call            [agent-1] Grep none")
+    assert shown[1].startswith("tool_call            Read none")
+    assert stage.split()[1] == "[agent-1]" and stage.endswith(" subagent:Explore")
+    assert f"parent:   {run}" in cli("invocations", "show", child).out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from charter.context import (
     CHARTER_BYTES,
@@ -18,6 +18,7 @@ from charter.context import (
     load_inputs,
 )
 from doctrine.artifact import KINDS
+from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli.cli import shell
