@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test stress bench lint coverage mutants docs clean
+.PHONY: demo test browser stress bench lint coverage mutants docs clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+browser: $(READY)
+	$(BIN)/python -m pytest tests/browser -rs
 
 stress: $(READY)
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest tests/stress -s

@@ -152,6 +152,7 @@ def test_a_hook_costs_little_more_than_an_interpreter_with_json(
         f"{measured.ours:.1f} ms / {measured.reference:.1f} ms"
     )
     assert lines == length + count
+    assert measured.ratio <= 1.3
 
 
 def test_rehydration_beside_parsing_and_its_cost_by_length(benchmark: Any, say: Say) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -65,6 +66,7 @@ def invocation_page(value: Mapping[str, object]) -> str:
         f"{value.get('outcome') or value.get('status')}",
         f"request:  {one_line(str(value.get('request') or ''), 400)}",
         f"started:  {value.get('started_at')}    completed: {value.get('completed_at') or '—'}",
+        *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
         f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         "",
         *_context(value.get("context")),
@@ -86,7 +88,7 @@ def invocation_page(value: Mapping[str, object]) -> str:
 
 
 def event_line(event: Mapping[str, object]) -> str:
-    """One event on one line: number, time, name, what it says."""
+    """One event on one line: number, time, name, the subagent it is of where it is one's, what it says."""
     moment = next((str(event[key]) for key in _TIME_KEYS if key in event), "")
     name = str(event.get("event", ""))
     if name == "retrieval_response":
@@ -94,6 +96,8 @@ def event_line(event: Mapping[str, object]) -> str:
         told = f"{_size(hits)} hits, {_size(filters)} filtered"
     else:
         told = " ".join(_short(event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
+    if event.get("agent") is not None:
+        told = f"[{_short(event['agent'])}] {told}"
     return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
 
 
@@ -143,3 +147,14 @@ def _printed(shown: Table) -> str:
     out = io.StringIO()
     Console(file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False).print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr, told (done, of how many); gone when it is over."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -910,6 +910,102 @@ class SkillsInstalled(_Shape):
     files: list[SkillFile]
 
 
+class SyncProposal(_Shape):
+    """What the committed config proposes, unchecked."""
+
+    endpoint: str | None = None
+    level: str | None = None
+
+
+class SyncCounts(_Shape):
+    """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by reason."""
+
+    pending: int
+    delivered: int
+    refused: int
+    held: int
+    excluded: dict[str, int]
+    oldest_pending: str | None
+
+
+SyncLevel = Literal["ids", "metadata", "full"]
+TokenState = Literal["environment", "file", "missing", "unusable"]
+
+
+class SyncStatus(_Shape):
+    """Printed by sync status; counts are null where nobody agreed to an endpoint."""
+
+    enabled: bool
+    endpoint: str | None
+    level: SyncLevel | None
+    project_uuid: str | None
+    consented_at: str | None
+    proposal: SyncProposal | None
+    token: TokenState | None
+    running: bool
+    pending: int | None
+    delivered: int | None
+    refused: int | None
+    held: int | None
+    excluded: dict[str, int] | None
+    oldest_pending: str | None
+    last_success: str | None
+    last_failure: str | None
+    failing_since: str | None
+    paused_until: str | None
+    why: str | None
+    propagation_errors: str | None
+
+
+class SyncGap(_Shape):
+    """One thing the public contract has no place for, and how it travels."""
+
+    number: int
+    what: str
+    travels: str
+
+
+class SyncEnabled(_Shape):
+    """Printed by sync enable: what was agreed to, and what leaves for one record."""
+
+    enabled: Literal[True]
+    endpoint: str
+    level: SyncLevel
+    project_uuid: str
+    consented_at: str
+    token: TokenState
+    records: int
+    preview: list[dict[str, Any]]
+    preview_is_real: bool
+    gaps: list[SyncGap]
+
+
+class SyncDisabled(_Shape):
+    """Printed by sync disable."""
+
+    enabled: Literal[False]
+    was_enabled: bool
+
+
+class SyncPushed(_Shape):
+    """Printed by sync push and sync retry."""
+
+    state: Literal["delivered", "partial", "unreachable", "stopped", "disabled"]
+    delivered: int
+    refused: int
+    left: SyncCounts
+    why: str | None
+
+
+class SyncPlanned(_Shape):
+    """Printed by sync push --dry-run."""
+
+    endpoint: str
+    level: SyncLevel
+    pending: int
+    events: list[dict[str, Any]]
+
+
 class Ailment(_Shape):
     """One thing that is wrong, and what mends it."""
 
@@ -936,6 +1032,17 @@ class Error(BaseModel):
     message: str
     suggestion: str
     candidates: list[dict[str, Any]] | None = None
+
+
+class CollectorListening(BaseModel):
+    """collector serve: the one line it prints once it listens."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str
+    host: str
+    port: int
+    endpoint: str
 
 
 SHAPES: dict[str, type[BaseModel]] = {
@@ -968,7 +1075,13 @@ SHAPES: dict[str, type[BaseModel]] = {
     "initialised": Initialised,
     "reindexed": Reindexed,
     "brief": Brief,
+    "sync-status": SyncStatus,
+    "sync-enabled": SyncEnabled,
+    "sync-disabled": SyncDisabled,
+    "sync-pushed": SyncPushed,
+    "sync-planned": SyncPlanned,
     "doctor-report": DoctorReport,
+    "collector-listening": CollectorListening,
     "error": Error,
 }
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 
+from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.root import find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 _STDIN_LIMIT = 8 * 1024 * 1024
 # harness → the variables by which it can be told, the session's own id first.
@@ -96,6 +101,20 @@ def caller() -> Caller:
     return Caller(Actor(_printable(name), "human"), None, environment.get("TRACEPARENT"))
 
 
+def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:
+    """The caller with the subagent it is where its harness's hooks tell, and the invocation that one works for."""
+    if caller.session is None:
+        return caller, None
+    from specify_cli.invocation.hook import nesting
+
+    found = nesting(find_root(start, home)[0], caller.session["harness"], caller.session["session_id"])
+    if found.agent_id is None:
+        return caller, None
+    return caller._replace(
+        session={**caller.session, "agent_id": found.agent_id.encode("utf-8", "replace").decode("utf-8")}
+    ), found.parent
+
+
 def trail() -> bool:
     """Whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value it does not know."""
     value = os.environ.get("SPEC_KITTY_TRAIL", "on")
@@ -108,3 +127,14 @@ def trail() -> bool:
 
 def _printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")[:200]
+
+
+def deliver() -> None:
+    """After the answer: start a detached push if one was agreed to; where nobody ever did, no more than look."""
+    from specify_cli.invocation.root import find_root
+
+    root, git_dir = find_root(here(), home())
+    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
+        from specify_cli.sync.trigger import start_push
+
+        start_push(root)

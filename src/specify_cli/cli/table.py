@@ -6,8 +6,10 @@ imported when the command runs and not before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Param(NamedTuple):
@@ -67,6 +69,8 @@ GROUPS = {
     "invocations": "List, read and verify records.",
     "hooks": "Let agents' harnesses fill the record by themselves.",
     "skills": "Teach agents when to ask and when to close.",
+    "collector": "Receive what projects sync, and show it.",
+    "sync": "Deliver what happened to a service, if you agree to it.",
 }
 
 COMMANDS: tuple[Command, ...] = (
@@ -449,6 +453,76 @@ COMMANDS: tuple[Command, ...] = (
         (Param("force", "flag", "Replace what was edited too."), _SHOW, _JSON),
         ("spec-kitty skills install", "spec-kitty skills install --dry-run"),
         "0 written, or there already · 1 refused · 2 usage",
+    ),
+    Command(
+        ("sync", "enable"),
+        f"{_MODULE}.sync:enable",
+        "Show exactly what would leave, for a real record, and ask; nothing leaves before you agree.",
+        (
+            Param("endpoint", "option", "Where to; by default what the project's config proposes.", metavar="URL"),
+            Param(
+                "level",
+                "option",
+                "ids: ids, times, outcomes. metadata: who and how as well. full: the request's text too.",
+                choices=("ids", "metadata", "full"),
+            ),
+            Param("token_file", "option", "Keep the token from this file (- reads stdin) for deliveries.", metavar="F"),
+            Param("yes", "flag", "Agree without being asked; the endpoint must be given."),
+            _JSON,
+        ),
+        (
+            "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
+            "spec-kitty sync enable --endpoint http://127.0.0.1:8080/v1/events --level full --yes",
+        ),
+        "0 enabled · 1 refused or not agreed to · 2 usage",
+    ),
+    Command(
+        ("sync", "disable"),
+        f"{_MODULE}.sync:disable",
+        "Withdraw the agreement; a push under way stops before its next request.",
+        (_JSON,),
+        ("spec-kitty sync disable",),
+        "0 disabled, or was not enabled · 1 refused · 2 usage",
+    ),
+    Command(
+        ("sync", "status"),
+        f"{_MODULE}.sync:status",
+        "How delivery stands: pending, delivered, refused, excluded, last success; sends nothing.",
+        (_JSON,),
+        ("spec-kitty sync status", "spec-kitty sync status --json"),
+        "0 ok · 1 refused · 2 usage",
+    ),
+    Command(
+        ("sync", "push"),
+        f"{_MODULE}.sync:push",
+        "Deliver everything that is due now.",
+        (Param("dry_run", "flag", "Show the envelopes that would leave next; send nothing."), _JSON),
+        ("spec-kitty sync push", "spec-kitty sync push --dry-run"),
+        "0 nothing is left to try · 1 something was refused or could not be delivered · 2 usage",
+    ),
+    Command(
+        ("sync", "retry"),
+        f"{_MODULE}.sync:retry",
+        "Try again what was refused, then deliver everything that is due.",
+        (_JSON,),
+        ("spec-kitty sync retry",),
+        "0 nothing is left to try · 1 something was refused or could not be delivered · 2 usage",
+    ),
+    Command(
+        ("collector", "serve"),
+        f"{_MODULE}.collector:serve",
+        "Receive events over HTTP, keep each once in one SQLite file, show them as a timeline.",
+        (
+            Param("db", "option", "The SQLite file; made if it is not there.", required=True, metavar="FILE"),
+            Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
+            Param("token_file", "option", "A file (chmod 600) with the token.", required=True, metavar="FILE"),
+            Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
+            Param("max_body", "option", "Largest body taken.", 4194304, integer=True, metavar="BYTES"),
+            Param("behind_tls_proxy", "flag", "Allow an address of another machine: a proxy there speaks TLS."),
+            _JSON,
+        ),
+        ("spec-kitty collector serve --db events.db --token-file token",),
+        "0 stopped by a signal · 1 refused · 2 usage",
     ),
     Command(
         ("intake",),

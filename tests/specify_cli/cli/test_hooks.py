@@ -219,8 +219,8 @@ def test_skills_are_written_once_and_kept_when_edited(cli: Cli, project: Path) -
 def test_commands_of_other_harnesses_come_where_these_are_in_use(cli: Cli, project: Path) -> None:
     cli("skills", "install", env={"PATH": "/nowhere"})
     plain = {path for path, _, _ in FILES if (project / path).is_file()}
-    for folder in (".gemini", ".opencode"):
-        (project / folder).mkdir()
+    for folder in (".gemini", ".opencode", ".cursor", ".github/hooks"):
+        (project / folder).mkdir(parents=True)
     cli("skills", "install", env={"PATH": "/nowhere"})
 
     assert plain == {path for path, _, harness in FILES if harness is None}
@@ -258,13 +258,15 @@ def test_a_skill_begins_with_its_name_and_when_to_use_it() -> None:
     assert "$ARGUMENTS" in shipped("speckit.replay.md") and "{{args}}" in shipped("speckit.replay.toml")
 
 
-def test_both_forms_of_the_replay_command_say_the_same() -> None:
+def test_every_form_of_the_replay_command_says_the_same() -> None:
     import tomllib
 
     toml = tomllib.loads(shipped("speckit.replay.toml"))
     head, _, body = shipped("speckit.replay.md").removeprefix("---\n").partition("---\n")
 
     assert toml["prompt"].strip() == body.strip().replace("$ARGUMENTS", "{{args}}")
+    plain = shipped("speckit.replay.plain.md").partition("---\n\n")[2].split("\n", 1)[1]
+    assert plain == body.lstrip().replace("$ARGUMENTS", "RUN_ID").split("\n", 1)[1]
     assert toml["description"] == head.removeprefix("description: ").strip()
 
 

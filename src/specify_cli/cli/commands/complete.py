@@ -35,4 +35,5 @@ def complete(values: Values) -> int:
         write_text("\n".join(lines))
     for warning in done.warnings:
         write_note(f"warning: {warning}")
+    shell.deliver()
     return 0

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.doctor import examine
-from specify_cli.invocation.project import load_project
+from specify_cli.invocation.doctor import Ailment, examine
+from specify_cli.invocation.project import Project, load_project
 from specify_cli.invocation.verify import ERROR
+from specify_cli.sync.trigger import CONSENT, sync_folder
 
 _LISTED = 20
+
+
+def _sync(project: Project) -> Iterator[Ailment]:
+    """What is wrong with delivery, where somebody agreed to one."""
+    folder = sync_folder(project.root)
+    if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
+        from specify_cli.sync.status import ailments
+
+        yield from ailments(project, os.environ)
 
 
 def doctor(values: Values) -> int:
     """Name every ailment; 1 if one is an error."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
-    found = list(examine(project, cache))
+    found = [*examine(project, cache), *_sync(project)]
     errors = sum(item.severity == ERROR for item in found)
     if values["json"]:
         write_json({"ok": errors == 0, "ailments": [item.as_value() for item in found]})

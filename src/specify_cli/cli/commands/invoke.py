@@ -60,12 +60,14 @@ def route(values: Values) -> int:
 
 def _invoke(values: Values, verb: str) -> int:
     profile = values["profile"]
-    payload = ProfileInvocationExecutor(shell.here(), home=shell.home()).invoke(
+    here, home = shell.here(), shell.home()
+    caller, parent = shell.nested(shell.caller(), here, home)
+    payload = ProfileInvocationExecutor(here, home=home).invoke(
         shell.request_text(values["request"]),
         profile=None if profile is None else str(profile),
         verb=verb,
-        caller=shell.caller(),
-        terms=PLAIN_TERMS._replace(trail=shell.trail() and not values["no_trail"]),
+        caller=caller,
+        terms=PLAIN_TERMS._replace(trail=shell.trail() and not values["no_trail"], parent=parent),
     )
     if values["json"]:
         write_json(payload.as_value())
@@ -73,6 +75,7 @@ def _invoke(values: Values, verb: str) -> int:
         write_text(_page(payload))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
+    shell.deliver()
     return 0
 
 

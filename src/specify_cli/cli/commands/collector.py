@@ -1,0 +1,130 @@
+"""collector serve: read the files and the address, then hand over to the server."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import stat
+
+from specify_cli.cli.output import write_json_lines, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.sync.contract import is_signing_secret
+
+_SHORTEST = 16
+_LARGEST_SECRET_FILE = 4096
+
+
+def serve(values: Values) -> int:
+    """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it listens."""
+    try:
+        from specify_cli.collector import serve as collector
+        from specify_cli.collector.storage import SqliteStorage, StorageUnusable
+    except ModuleNotFoundError as error:
+        raise EnvironmentFault(
+            "EXTRA_MISSING",
+            f"collector serve needs the extra `collector`; {error.name} is not installed",
+            "pip install 'spec-kitty-runtime[collector]'",
+        ) from error
+    host, port = _address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
+    token = _kept_secret(str(values["token_file"]), "--token-file")
+    secret = None if values["secret_file"] is None else _kept_secret(str(values["secret_file"]), "--secret-file")
+    if secret is not None:
+        _check_signing_secret(secret)
+    max_body = values["max_body"]
+    assert isinstance(max_body, int)
+    if max_body < 1024:
+        raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
+    try:
+        storage = SqliteStorage(str(values["db"]))
+    except StorageUnusable as error:
+        raise StoredDataError("ACCESS_FAILED", f"--db: {error}", "name a new file, or one a collector made") from error
+    as_json = bool(values["json"])
+
+    def announce(at: collector.Listening) -> None:
+        if as_json:
+            write_json_lines([{"url": at.url, "host": at.host, "port": at.port, "endpoint": f"{at.url}v1/events"}])
+        else:
+            write_text(f"listening on {at.url} (events: {at.url}v1/events)")
+
+    try:
+        try:
+            bound = collector.bind(host, port)
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            raise EnvironmentFault(
+                "ACCESS_FAILED",
+                f"--listen {values['listen']}: {'another program listens there' if taken else error.strerror}",
+                "give another port; with port 0 a free one is taken",
+            ) from error
+        collector.serve(storage, token, bound, announce, secret=secret, max_body=max_body)
+    finally:
+        storage.close()
+    return 0
+
+
+def _address(text: str, *, anywhere: bool) -> tuple[str, int]:
+    """Host and port of HOST:PORT; what is sent is not encrypted, so without a proxy only this machine may."""
+    name, _, port = text.rpartition(":")
+    name = name.removeprefix("[").removesuffix("]") if name.startswith("[") else name
+    try:
+        found = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
+    except ValueError as error:
+        raise CallerError(
+            "INVALID_VALUE", f"--listen: expected ADDRESS:PORT, found {text!r}", "--listen 127.0.0.1:8742"
+        ) from error
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 65536):
+        raise CallerError(
+            "INVALID_VALUE", f"--listen: expected a port from 0 to 65535, found {port!r}", "--listen 127.0.0.1:8742"
+        )
+    if not found.is_loopback and not anywhere:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--listen {text}: the collector speaks plain HTTP, which must not leave this machine",
+            "listen on 127.0.0.1 behind a proxy that speaks TLS; if the proxy is elsewhere, add --behind-tls-proxy",
+        )
+    return str(found), int(port)
+
+
+def _kept_secret(path: str, option: str) -> str:
+    """The text of a file that its owner alone can read. What is wrong is said without the text."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise CallerError(
+            "INVALID_VALUE", f"{option} {path}: {error.strerror}", f"(umask 077; openssl rand -hex 32 > {path})"
+        ) from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise CallerError("INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file")
+        if stat.S_IMODE(found.st_mode) & 0o077:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"{option} {path}: expected a file only its owner can read, found mode {stat.S_IMODE(found.st_mode):o}",
+                f"chmod 600 {path}",
+            )
+        data = os.read(descriptor, _LARGEST_SECRET_FILE + 1)
+    finally:
+        os.close(descriptor)
+    try:
+        text = data.decode("ascii").strip()
+    except UnicodeDecodeError:
+        text = ""
+    if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or not text.isprintable() or " " in text:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            f"(umask 077; openssl rand -hex 32 > {path})",
+        )
+    return text
+
+
+def _check_signing_secret(secret: str) -> None:
+    if not is_signing_secret(secret):
+        raise CallerError(
+            "INVALID_VALUE",
+            "--secret-file: expected a Standard Webhooks secret, whsec_ and base64",
+            "printf 'whsec_%s' \"$(openssl rand -base64 32)\" > FILE",
+        )

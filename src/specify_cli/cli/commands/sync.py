@@ -1,0 +1,289 @@
+"""sync: agree to an endpoint, deliver, see how delivery stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, write_error, write_json, write_note, write_text
+from specify_cli.cli.table import Values
+from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.ulid import rfc3339
+from specify_cli.sync import consent as consents
+from specify_cli.sync.consent import Consent
+from specify_cli.sync.contract import DEFAULT_LEVEL, FIELDS, GAPS, LEVELS, MAX_EVENTS, flat
+from specify_cli.sync.outbox import Outbox
+from specify_cli.sync.status import preview, token_state, waiting
+from specify_cli.sync.status import status as standing
+from specify_cli.sync.trigger import unpause
+
+if TYPE_CHECKING:
+    from specify_cli.sync.push import Pushed
+
+
+def enable(values: Values) -> int:
+    """Show what would leave, ask, and remember the answer in the git directory."""
+    project = _project()
+    folder = consents.folder_of(project)
+    uuid = consents.project_uuid(project)
+    agreed = bool(values["yes"])
+    proposed = {} if agreed else consents.proposal(project)
+    endpoint = values["endpoint"] or proposed.get("endpoint")
+    level = str(values["level"] or proposed.get("level") or DEFAULT_LEVEL)
+    if endpoint is None:
+        what = "--yes agrees to nothing the project proposes" if agreed else "the project's config proposes none"
+        raise CallerError(
+            "ENDPOINT_INVALID",
+            f"--endpoint: expected a URL, found nothing; {what}",
+            "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
+        )
+    if level not in LEVELS:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"sync.level in .kittify/config.yaml: expected {', '.join(LEVELS)}, found {level!r}",
+            "spec-kitty sync enable --level metadata",
+        )
+    checked = consents.checked_endpoint(str(endpoint))
+    _extra()
+    token_file = values["token_file"]
+    if token_file is not None:
+        token = _token_of(str(token_file))
+    events, real = preview(project, uuid, level)
+    records = sum(1 for _ in Index(project.root).newest())
+    if not values["json"]:
+        write_text(_offer(checked, level, events, real, records))
+    if not agreed and not _asked(checked, as_json=bool(values["json"])):
+        raise CallerError(
+            "CONSENT_NEEDED",
+            "nobody agreed, so nothing is sent and nothing was changed",
+            f"spec-kitty sync enable --endpoint {checked} --level {level} --yes",
+        )
+    if token_file is not None:
+        consents.keep(folder, consents.TOKEN, token.encode() + b"\n")
+    consent = Consent(checked, level, uuid, rfc3339(time.time_ns() // 1_000_000))
+    consents.write_consent(folder, consent)
+    unpause(folder)
+    state = token_state(folder, os.environ)
+    if values["json"]:
+        write_json(
+            {
+                **consent._asdict(),
+                "enabled": True,
+                "token": state,
+                "records": records,
+                "preview": events,
+                "preview_is_real": real,
+                "gaps": [gap._asdict() for gap in GAPS],
+            }
+        )
+        return 0
+    write_text(f"enabled: {checked} at level {level}; `spec-kitty sync disable` ends it at once")
+    if state in ("missing", "unusable"):
+        where = f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
+        write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
+    return 0
+
+
+def disable(values: Values) -> int:
+    """Withdraw consent; what was delivered stays known, for the day it is given again."""
+    folder = consents.folder_of(_project())
+    was = consents.withdraw(folder)
+    if values["json"]:
+        write_json({"enabled": False, "was_enabled": was})
+    else:
+        write_text("disabled: nothing leaves this project" if was else "sync was not enabled")
+    return 0
+
+
+def status(values: Values) -> int:
+    """How delivery stands."""
+    found = standing(_project(), os.environ)
+    if values["json"]:
+        write_json(found)
+        return 0
+    write_text(_status_page(found))
+    return 0
+
+
+def push(values: Values) -> int:
+    """Deliver what is due, or show it."""
+    project = _project()
+    _extra()
+    from specify_cli.sync.push import agreed
+
+    if values["dry_run"]:
+        folder, consent = agreed(project)
+        events = waiting(project, folder, consent, MAX_EVENTS)
+        counts = standing(project, os.environ)
+        if values["json"]:
+            write_json(
+                {
+                    "endpoint": consent.endpoint,
+                    "level": consent.level,
+                    "pending": counts["pending"],
+                    "events": events,
+                }
+            )
+        else:
+            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {counts['pending']} are pending"]
+            for event in events:
+                lines += ["", *_event_lines(event)]
+            write_text("\n".join(lines))
+        return 0
+    return _push(project, values)
+
+
+def retry(values: Values) -> int:
+    """Make what was refused due again, then push."""
+    project = _project()
+    _extra()
+    from specify_cli.sync.push import agreed
+
+    folder, consent = agreed(project)
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        again = outbox.retry_refused()
+    finally:
+        outbox.close()
+    if not values["json"]:
+        write_note(f"{again} refused envelopes are tried again")
+    return _push(project, values)
+
+
+def _push(project: Project, values: Values) -> int:
+    from specify_cli.sync.push import push as deliver
+
+    with _bar(quiet=bool(values["json"])) as progress:
+        done = deliver(project, os.environ, progress=progress)
+    if values["json"]:
+        write_json({**done._asdict(), "left": done.left._asdict()})
+    else:
+        write_text(_pushed_line(done))
+    if done.state == "delivered" and not done.left.refused:
+        return 0
+    if done.state != "delivered" and not values["json"]:
+        write_error(
+            EnvironmentFault(
+                "DELIVERY_FAILED", f"{done.state}: {done.why}; everything that is left is kept", "spec-kitty sync push"
+            ),
+            as_json=False,
+        )
+    return 1
+
+
+def _pushed_line(done: Pushed) -> str:
+    line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
+    held = done.left.held
+    return line + (f", {held} wait behind a refused Started" if held else "")
+
+
+def _project() -> Project:
+    project, _ = load_project(shell.here(), shell.home())
+    return project
+
+
+def _extra() -> None:
+    """Raises EnvironmentFault EXTRA_MISSING where the packages delivery needs are not installed."""
+    for name in ("httpx", "spec_kitty_events", "standardwebhooks", "tenacity"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise EnvironmentFault(
+                "EXTRA_MISSING",
+                f"sync needs the extra `sync`; {error.name or name} is not installed",
+                "pip install 'spec-kitty-runtime[sync]'",
+            ) from error
+
+
+def _token_of(path: str) -> str:
+    if path == "-":
+        data = shell.stdin_bytes(64 * 1024)
+    else:
+        with open(path, "rb") as file:
+            data = file.read(64 * 1024)
+    return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
+
+
+def _asked(endpoint: str, *, as_json: bool) -> bool:
+    """Whether a person at a terminal says yes; anything else is no."""
+    if as_json or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    os.write(2, f"Send this to {endpoint} from now on? [y/N] ".encode())
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
+    """The page a person decides by: where to, what, what the contract has no place for."""
+    withheld = [field.path for field in FIELDS if level not in field.levels]
+    kept = sorted(set(withheld) - {field.path for field in FIELDS if level in field.levels})
+    lines = [
+        f"endpoint: {endpoint}",
+        f"level: {level}",
+        f"when: each as it happens; the {records} invocations recorded so far follow with the next command",
+        "",
+        "what would leave for your newest record:" if real else "no record yet; what would leave for one such as this:",
+    ]
+    for event in events:
+        lines += ["", *_event_lines(event)]
+    lines += ["", f"what stays here at this level: {', '.join(kept) or 'nothing of the table'}"]
+    lines += ["", "open gaps of the public contract, and how each travels (docs/sync-contract.md):"]
+    lines += [f"  {gap.number}. {gap.what}: {gap.travels}" for gap in GAPS]
+    return "\n".join(lines) + "\n"
+
+
+def _event_lines(event: dict[str, object]) -> Iterator[str]:
+    """One event as the members it is made of, a line each."""
+    yield f"{event['type']}"
+    for path, value in flat(event).items():
+        if path != "type":
+            yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def _status_page(found: dict[str, object]) -> str:
+    if found["endpoint"] is None:
+        lines = ["sync is off: nothing leaves this project"]
+        proposal = found["proposal"]
+        if isinstance(proposal, dict):
+            lines.append(f"the project proposes {one_line(str(proposal))}; see it with: spec-kitty sync enable")
+        return "\n".join(lines)
+    excluded = found["excluded"]
+    left_out = ", ".join(f"{count} {why}" for why, count in excluded.items()) if isinstance(excluded, dict) else ""
+    rows = [
+        ("endpoint", f"{found['endpoint']} at level {found['level']}, agreed {found['consented_at']}"),
+        ("token", found["token"]),
+        ("pending", f"{found['pending']}" + (f", oldest {found['oldest_pending']}" if found["oldest_pending"] else "")),
+        ("delivered", found["delivered"]),
+        ("refused", f"{found['refused']}" + (f", see {found['propagation_errors']}" if found["refused"] else "")),
+        ("held", f"{found['held']} behind a refused Started" if found["held"] else None),
+        ("excluded", left_out or "0"),
+        ("last success", found["last_success"] or "never"),
+        ("failing since", found["failing_since"]),
+        ("why", found["why"]),
+        ("paused until", found["paused_until"]),
+        ("now", "a push is under way" if found["running"] else None),
+    ]
+    lines = [f"{name + ':':<15}{one_line(str(value))}" for name, value in rows if value is not None]
+    if not found["enabled"]:
+        lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
+    return "\n".join(lines)
+
+
+@contextmanager
+def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """A progress bar at a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from specify_cli.cli.render import progress_bar
+
+    with progress_bar("delivering") as advance:
+        yield advance

@@ -1,0 +1,1 @@
+"""The receiver `spec-kitty sync` is tested against and a team can start with (docs/collector.md)."""

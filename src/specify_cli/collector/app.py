@@ -1,0 +1,360 @@
+"""The collector's HTTP face: an ASGI application over a Storage (docs/collector.md).
+
+Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
+`validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever logged.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
+
+import anyio
+from standardwebhooks import Webhook
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specify_cli.collector import pages
+from specify_cli.collector.reception import (
+    MAX_LIMIT,
+    Problem,
+    Refused,
+    Wanted,
+    cursor_of,
+    project_uuid,
+    read_events,
+    read_wanted,
+    results,
+)
+from specify_cli.collector.storage import Held, Row, Storage, StorageError
+
+MAX_BODY = 4 * 1024 * 1024
+BODY_SECONDS = 30.0
+_LOG = logging.getLogger("specify_cli.collector")
+_REALM = 'realm="spec-kitty collector"'
+# Nothing may run, load or be embedded: a page is text, one stylesheet and a form to this origin.
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class _Setting(NamedTuple):
+    """What every request is answered with."""
+
+    storage: Storage
+    token: bytes
+    signature: Webhook | None
+    max_body: int
+    body_seconds: float
+    clock: Callable[[], str]
+
+
+def build_app(
+    storage: Storage,
+    token: str,
+    *,
+    secret: str | None = None,
+    max_body: int = MAX_BODY,
+    body_seconds: float = BODY_SECONDS,
+    clock: Callable[[], str],
+) -> ASGIApp:
+    """The application over a storage. `secret` asks for Standard Webhooks signatures; `clock` gives received_at."""
+    signature = None if secret is None else Webhook(secret)
+    setting = _Setting(storage, _digest(token.encode("utf-8")), signature, max_body, body_seconds, clock)
+    app = Starlette(
+        routes=[
+            Route("/v1/events", _guarded(setting, _events, reads=False), methods=["POST"]),
+            Route("/v1/invocations", _guarded(setting, _invocations)),
+            Route("/v1/invocations/{invocation_id}", _guarded(setting, _invocation)),
+            Route("/v1/conflicts", _guarded(setting, _conflicts)),
+            Route("/healthz", _guarded(setting, _health, guarded=False)),
+            Route("/", _guarded(setting, _timeline)),
+            Route("/invocations/{invocation_id}", _guarded(setting, _detail)),
+            Route("/style.css", _guarded(setting, _style, guarded=False)),
+        ],
+        exception_handlers={HTTPException: _unrouted},
+    )
+    app.router.redirect_slashes = False
+    return _Edge(app)
+
+
+Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
+
+
+def _guarded(
+    setting: _Setting, endpoint: Endpoint, *, guarded: bool = True, reads: bool = True
+) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint behind the token, whose every failure is a problem without internals."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            if guarded:
+                _authorize(setting, request, basic=reads)
+            return await endpoint(setting, request)
+        except Refused as refused:
+            return _refusal(request, refused.problem)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except StorageError as error:
+            _LOG.error("storage: %s", error)
+            return _refusal(request, Problem("unavailable", "try again later"))
+        except Exception as error:
+            # The boundary: the place is logged, never the message, which may hold what was sent.
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None:
+                where = where.tb_next
+            place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
+            _LOG.error("internal: %s in %s", type(error).__name__, place)
+            return _refusal(request, Problem("internal", "the collector's log says where"))
+
+    return answer
+
+
+async def _unrouted(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
+    answer = _refusal(request, Problem(kind, "see docs/collector.md for what is here"))
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+def _authorize(setting: _Setting, request: Request, *, basic: bool) -> None:
+    """Raises Refused unless the token came as Bearer, or, for reading, as the password of HTTP Basic."""
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    offered: bytes | None = None
+    if scheme.lower() == "bearer":
+        offered = given.strip().encode("utf-8", "surrogatepass")
+    elif scheme.lower() == "basic" and basic:
+        try:
+            offered = base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+        except (binascii.Error, ValueError):
+            offered = None
+    if offered is None or not hmac.compare_digest(_digest(offered), setting.token):
+        raise Refused(Problem("unauthorized", "send the collector's token: Authorization: Bearer …"))
+
+
+def _digest(data: bytes) -> bytes:
+    # Compared as digests, so that not even the token's length shows in the time it takes.
+    return hashlib.sha256(data).digest()
+
+
+# --- the answers
+
+
+def _json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
+    # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
+    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
+
+
+def _is_page(request: Request) -> bool:
+    path = request.url.path
+    return path == "/" or path.startswith("/invocations/")
+
+
+def _refusal(request: Request, problem: Problem) -> Response:
+    page = _is_page(request)
+    if page:
+        answer = Response(pages.problem(problem), problem.status, media_type="text/html")
+    else:
+        answer = _json(problem.as_value(), problem.status, "application/problem+json")
+    if problem.kind in ("unauthorized", "bad-signature"):
+        answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
+    if problem.kind == "unavailable":
+        answer.headers["Retry-After"] = "5"
+    if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
+        answer.headers["Connection"] = "close"  # how much would follow is unknown
+    return answer
+
+
+async def _events(setting: _Setting, request: Request) -> Response:
+    """POST /v1/events: every event on its own, all that can be stored in one transaction."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
+    body = await _body(setting, request)
+    headers = dict(request.headers)
+
+    def take() -> Response:
+        if setting.signature is not None:
+            _verify(setting.signature, body, headers)
+        received = read_events(body, headers.get("content-type", ""))
+        verdicts = setting.storage.accept([one.event for one in received if one.problem is None], setting.clock())
+        found = results(received, verdicts)
+        for one, (_, problem) in zip(received, found, strict=True):
+            if problem is not None and problem.kind == "conflict":
+                _LOG.warning("conflict %s: other content came first and stays", one.id)
+        said = [value["status"] for value, _ in found]
+        request.state.counts = " ".join(
+            f"{status}={said.count(status)}" for status in ("stored", "duplicate", "refused")
+        )
+        if len(found) == 1 and (alone := found[0][1]) is not None:
+            return _refusal(request, alone)
+        return _json({"results": [value for value, _ in found]})
+
+    return await run_in_threadpool(take)
+
+
+async def _body(setting: _Setting, request: Request) -> bytes:
+    """The body, never more of it than the limit. Raises Refused where it is larger or too slow."""
+    too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
+        raise too_large
+    held = bytearray()
+    try:
+        with anyio.fail_after(setting.body_seconds):
+            async for chunk in request.stream():
+                held += chunk
+                if len(held) > setting.max_body:
+                    raise too_large
+    except TimeoutError as error:
+        raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
+    return bytes(held)
+
+
+def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
+    try:
+        signature.verify(body, dict(headers), json_parse=False)
+    except Exception as error:
+        # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
+        raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error
+
+
+async def _invocations(setting: _Setting, request: Request) -> Response:
+    """GET /v1/invocations."""
+    _, rows, following = await _list(setting, request)
+    return _json({"items": [row._asdict() for row in rows], "next": following})
+
+
+async def _list(setting: _Setting, request: Request) -> tuple[Wanted, list[Row], str | None]:
+    """What is wanted, the rows of this page, and the cursor of the next if there is one."""
+    wanted = read_wanted(request.query_params.multi_items())
+    rows = await run_in_threadpool(setting.storage.rows, wanted.filter, wanted.limit + 1, wanted.after)
+    more = len(rows) > wanted.limit
+    rows = rows[: wanted.limit]
+    return wanted, rows, cursor_of(rows[-1].place) if more else None
+
+
+async def _invocation(setting: _Setting, request: Request) -> Response:
+    """GET /v1/invocations/{invocation_id}: both events as received."""
+    project, held = await _one(setting, request)
+    return _json(
+        {
+            "project_uuid": project,
+            "invocation_id": request.path_params["invocation_id"],
+            "phases": {
+                one.phase: {"received_at": one.received_at, "level": pages.level_of(one), "event": one.event}
+                for one in held
+            },
+        }
+    )
+
+
+async def _one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
+    """The invocation a path names. Raises Refused for none, and for several without `?project=`."""
+    project: str | None = None
+    for name, value in request.query_params.multi_items():
+        try:
+            if name != "project" or project is not None:
+                raise ValueError("expected `project` once and nothing else")
+            project = project_uuid(value)
+        except ValueError as error:
+            raise Refused(
+                Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
+            ) from error
+    found = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], project)
+    if not found:
+        raise Refused(Problem("not-found", "no event of this invocation is held"))
+    if len(found) > 1:
+        raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(found)}"))
+    return next(iter(found.items()))
+
+
+async def _conflicts(setting: _Setting, request: Request) -> Response:
+    """GET /v1/conflicts: the newest ones."""
+    del request
+    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT)
+    return _json({"items": [conflict._asdict() for conflict in found]})
+
+
+async def _health(setting: _Setting, request: Request) -> Response:
+    """GET /healthz: whether the storage answers; says nothing of what it holds."""
+    del request
+    await run_in_threadpool(setting.storage.totals)
+    return _json({"status": "ok"})
+
+
+async def _timeline(setting: _Setting, request: Request) -> Response:
+    """GET /: the list for people."""
+    query = request.query_params.multi_items()
+    try:
+        wanted, rows, following = await _list(setting, request)
+    except Refused as refused:
+        totals = await run_in_threadpool(setting.storage.totals)
+        page = pages.timeline(query, [], None, totals, _endpoint(request), refused.problem)
+        return Response(page, refused.problem.status, media_type="text/html")
+    totals = await run_in_threadpool(setting.storage.totals)
+    del wanted
+    return Response(pages.timeline(query, rows, following, totals, _endpoint(request)), media_type="text/html")
+
+
+def _endpoint(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}/v1/events"
+
+
+async def _detail(setting: _Setting, request: Request) -> Response:
+    """GET /invocations/{invocation_id}: one invocation for people."""
+    project, held = await _one(setting, request)
+    return Response(pages.detail(project, held), media_type="text/html")
+
+
+async def _style(setting: _Setting, request: Request) -> Response:
+    """GET /style.css."""
+    del setting, request
+    return Response(pages.STYLE, media_type="text/css")
+
+
+class _Edge:
+    """Around everything: the headers every answer has, and one line in the log."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        begun = time.monotonic()
+        state: dict[str, object] = scope.setdefault("state", {})
+        status = 0
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *added]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            # The path as it came, percent-encoded and without its query, which may name people.
+            path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
+            taken = f"{1000 * (time.monotonic() - begun):.0f} ms"
+            _LOG.info("%s", " ".join(map(str, (scope["method"], path, status, taken, state.get("counts", "")))).strip())

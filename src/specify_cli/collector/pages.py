@@ -1,0 +1,132 @@
+"""The pages people read: values in, HTML out. Recorded text is escaped, and what would hide or reorder it is spelled.
+
+No script, no inline style, nothing from elsewhere: the pages work where the policy `default-src 'none'` holds.
+"""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from specify_cli.collector.reception import PARAMETERS, Problem
+from specify_cli.collector.storage import Held, Row, Totals
+from specify_cli.sync.contract import EXTENSION, flat
+
+_HERE = Path(__file__).parent / "templates"
+STYLE = (_HERE / "style.css").read_bytes()
+# Joiners that scripts and emoji need; every other control, format, separator or unassigned character is spelled.
+_KEPT = "\n\t\u200c\u200d"
+_SPELLED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def shown(value: object) -> Markup:
+    """Any recorded value as it may stand in a page."""
+    parts: list[Markup] = []
+    plain: list[str] = []
+    for char in str(value):
+        if char in _KEPT or unicodedata.category(char) not in _SPELLED:
+            plain.append(char)
+            continue
+        code = ord(char)
+        spelled = f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+        parts += (escape("".join(plain)), Markup('<span class="char">{}</span>').format(spelled))
+        plain.clear()
+    return Markup("").join([*parts, escape("".join(plain))])
+
+
+def _moment(value: str | None) -> Markup:
+    if value is None:
+        return Markup("")
+    return Markup('<time datetime="{}">{}</time>').format(value, value[:19].replace("T", " "))
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(shown=shown, moment=_moment)
+    return made
+
+
+_PAGES = _environment()
+
+
+def link_of(row: Row) -> str:
+    return f"/invocations/{quote(row.invocation_id)}?{urlencode({'project': row.project_uuid})}"
+
+
+def level_of(held: Held) -> str:
+    """The level a phase was sent at."""
+    return str(flat(held.event)[f"{EXTENSION}.level"])
+
+
+def timeline(
+    query: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    following: str | None,
+    totals: Totals,
+    endpoint: str,
+    problem: Problem | None = None,
+) -> str:
+    """The list of invocations with its filter form; without any, how to send the first."""
+    given = {name: value for name, value in query if value and name != "cursor"}
+    return _PAGES.get_template("timeline.html").render(
+        rows=[(row, link_of(row)) for row in rows],
+        given={**dict.fromkeys(PARAMETERS, ""), **given},
+        filtered=bool(given.keys() - {"limit"}),
+        paged=any(name == "cursor" and value for name, value in query),
+        first="/?" + urlencode(given) if given else "/",
+        following=None if following is None else "/?" + urlencode({**given, "cursor": following}),
+        totals=totals,
+        endpoint=endpoint,
+        problem=problem,
+    )
+
+
+def detail(project: str, held: Sequence[Held]) -> str:
+    """One invocation: what both phases say, and each as it was received."""
+    phases = {one.phase: one for one in held}
+    said = {one.phase: flat(one.event) for one in held}
+    begun, ended = said.get("started", {}), said.get("completed", {})
+    payload, extension = "data.payload.", f"{EXTENSION}."
+    facts = [
+        ("Request", begun.get(f"{extension}request_text")),
+        ("Profile", begun.get(f"{payload}profile_slug")),
+        ("Action", begun.get(f"{payload}action")),
+        ("Routed because", begun.get(f"{extension}match_reason")),
+        ("Asked by", begun.get(f"{payload}actor.actor_id")),
+        ("Kind of actor", begun.get(f"{payload}actor.actor_type")),
+        ("Tool", begun.get(f"{payload}actor.tool")),
+        ("Model", begun.get(f"{payload}actor.model")),
+        ("Way of work", begun.get(f"{extension}mode_of_work")),
+        ("Governance context", begun.get(f"{extension}governance_context_hash")),
+        ("Closed by", ended.get(f"{extension}closed_by")),
+        ("Evidence", ended.get(f"{extension}evidence_ref")),
+        ("Project", project),
+    ]
+    return _PAGES.get_template("detail.html").render(
+        invocation_id=str(held[0].event["subject"]),
+        outcome=ended.get(f"{extension}outcome"),
+        started_at=begun.get("time"),
+        completed_at=ended.get("time"),
+        has_started="started" in phases,
+        has_completed="completed" in phases,
+        facts=[(name, value) for name, value in facts if value is not None],
+        phases=[
+            (one, level_of(one), sorted(said[one.phase].items()), json.dumps(one.event, ensure_ascii=False, indent=2))
+            for one in held
+        ],
+    )
+
+
+def problem(found: Problem) -> str:
+    """A page for what could not be shown."""
+    return _PAGES.get_template("problem.html").render(problem=found)

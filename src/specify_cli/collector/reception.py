@@ -1,0 +1,262 @@
+"""What a collector reads from a request and says to it: events, list parameters, problems. Pure."""
+
+import base64
+import binascii
+import datetime
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, STORED, Filter, Place
+from specify_cli.invocation.ulid import new_ulid
+from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
+from specify_cli.sync.validation import Fault, faults
+
+ONE_EVENT = "application/cloudevents+json"
+MAX_LIMIT, DEFAULT_LIMIT = 200, 50
+_LISTED = 50  # faults named in one problem
+_TITLES = {
+    "bad-request": (400, "The request cannot be read"),
+    "bad-parameter": (400, "A parameter is not as it should be"),
+    "unauthorized": (401, "A token is needed"),
+    "bad-signature": (401, "The signature does not fit the body"),
+    "not-found": (404, "There is no such thing here"),
+    "method-not-allowed": (405, "This cannot be done here"),
+    "too-slow": (408, "The body did not come in time"),
+    "conflict": (409, "Another event with this key is held"),
+    "several-projects": (409, "Several projects hold this invocation"),
+    "too-large": (413, "The body is too large"),
+    "wrong-type": (415, "The content type is not one for events"),
+    "invalid-event": (422, "The event is not as the contract says"),
+    "internal": (500, "The collector has failed"),
+    "unavailable": (503, "The collector cannot store or read now"),
+}
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Problem(NamedTuple):
+    """An RFC 9457 problem: its kind, what happened this time, and the members or parameters at fault."""
+
+    kind: str
+    detail: str
+    errors: tuple[dict[str, str], ...] = ()
+
+    @property
+    def status(self) -> int:
+        return _TITLES[self.kind][0]
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.kind][1]
+
+    def as_value(self) -> dict[str, object]:
+        value: dict[str, object] = {
+            "type": f"urn:spec-kitty:problem:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return {**value, "errors": list(self.errors)} if self.errors else value
+
+
+class Refused(Exception):
+    """The request ends with this problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+class Wanted(NamedTuple):
+    """What a list request asks for."""
+
+    filter: Filter
+    limit: int
+    after: Place | None
+
+
+class Received(NamedTuple):
+    """One event of a batch: its id, if it has one, and what is wrong with it."""
+
+    id: str | None
+    event: dict[str, object]
+    problem: Problem | None
+
+
+# --- events
+
+
+def read_events(body: bytes, content_type: str) -> list[Received]:
+    """The events of a body, each judged on its own. Raises Refused where the body is no batch of events."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in (CONTENT_TYPE, ONE_EVENT):
+        raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
+    try:
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_members, parse_constant=_no_number)
+    except UnicodeDecodeError as error:
+        raise Refused(Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")) from error
+    except json.JSONDecodeError as error:
+        raise Refused(Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")) from error
+    except RecursionError as error:
+        raise Refused(Problem("bad-request", "the body is nested too deeply")) from error
+    except ValueError as error:
+        # An integer of more digits than Python reads.
+        raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
+    if kind == ONE_EVENT:
+        value = [value]
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
+        found = f"{len(value)} events" if isinstance(value, list) else "no array"
+        raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
+    return [_received(item) for item in value]
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    held = dict(pairs)
+    if len(held) != len(pairs):
+        raise Refused(Problem("bad-request", "an object in the body names a member twice"))
+    return held
+
+
+def _no_number(name: str) -> object:
+    raise Refused(Problem("bad-request", f"the body holds {name}, which JSON does not have"))
+
+
+def _received(item: object) -> Received:
+    found = faults(item)
+    event = item if isinstance(item, dict) else {}
+    named = event.get("id")
+    return Received(named if isinstance(named, str) else None, event, _invalid(found) if found else None)
+
+
+def _invalid(found: Sequence[Fault]) -> Problem:
+    first = found[0]
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    listed = tuple({"pointer": fault.pointer[:300], "detail": fault.detail[:500]} for fault in found[:_LISTED])
+    return Problem("invalid-event", f"{first.pointer[:300] or 'the event'}: {first.detail[:500]}{more}", listed)
+
+
+def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple[dict[str, object], Problem | None]]:
+    """What became of each event, in the order of the request; `verdicts` are the storage's for the faultless ones."""
+    said = iter(verdicts)
+    found: list[tuple[dict[str, object], Problem | None]] = []
+    for one in received:
+        problem = one.problem
+        verdict = next(said) if problem is None else None
+        if verdict == CONFLICT:
+            problem = Problem("conflict", "an event with this key and other content came first, and stays")
+        if problem is None:
+            found.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
+        else:
+            found.append(({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem))
+    return found
+
+
+# --- lists
+
+
+def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
+    """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every bad parameter."""
+    given: dict[str, str] = {}
+    wrong: list[dict[str, str]] = []
+
+    def fault(name: str, detail: str) -> None:
+        wrong.append({"parameter": name[:100], "detail": detail})
+
+    for name, value in parameters:
+        if name not in PARAMETERS:
+            fault(name, f"is not one of {', '.join(PARAMETERS)}")
+        elif name in given:
+            fault(name, "is given twice")
+        elif value:
+            given[name] = value
+    read: dict[str, object] = {}
+    for name, value in given.items():
+        try:
+            read[name] = PARAMETERS[name](value)
+        except ValueError as error:
+            fault(name, str(error))
+    if wrong:
+        detail = "; ".join(f"{one['parameter']}: {one['detail']}" for one in wrong)
+        raise Refused(Problem("bad-parameter", detail[:500], tuple(wrong[:_LISTED])))
+    limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
+    assert isinstance(limit, int)
+    return Wanted(Filter(**read), limit, after if isinstance(after, Place) else None)  # type: ignore[arg-type]
+
+
+def cursor_of(place: Place) -> str:
+    """The opaque text by which a client asks for what follows a place."""
+    return base64.urlsafe_b64encode(" ".join(place).encode("ascii")).decode("ascii").rstrip("=")
+
+
+def _cursor(value: str) -> Place:
+    try:
+        text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("is not a cursor this collector gave") from error
+    invocation_id, _, project = text.partition(" ")
+    if not _ULID.fullmatch(invocation_id) or not _UUID.fullmatch(project):
+        raise ValueError("is not a cursor this collector gave")
+    return Place(invocation_id, project)
+
+
+def _limit(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", value) or not 1 <= int(value) <= MAX_LIMIT:
+        raise ValueError(f"expected a number from 1 to {MAX_LIMIT}")
+    return int(value)
+
+
+def project_uuid(value: str) -> str:
+    """A project's uuid as it was sent. Raises ValueError for another text."""
+    if not _UUID.fullmatch(value):
+        raise ValueError("expected a project's uuid in lowercase")
+    return value
+
+
+def _text(value: str) -> str:
+    if len(value) > 300 or not value.isprintable():
+        raise ValueError("expected at most 300 printable characters")
+    return value
+
+
+def _one_of(*values: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in values:
+            raise ValueError(f"expected one of {', '.join(values)}")
+        return value
+
+    return read
+
+
+def _bound(*, end_of_day: bool) -> Callable[[str], str]:
+    """The least invocation id of a time; of a day its beginning, or the beginning of the next."""
+
+    def read(value: str) -> str:
+        try:
+            moment = datetime.datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=datetime.UTC)
+            if len(value) == 10 and end_of_day:
+                moment += datetime.timedelta(days=1)
+            millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+        except (ValueError, OverflowError) as error:
+            raise ValueError("expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z") from error
+        return new_ulid(max(0, millis), bytes(10))
+
+    return read
+
+
+PARAMETERS: dict[str, Callable[[str], object]] = {
+    "project": project_uuid,
+    "profile": _text,
+    "action": _text,
+    "outcome": _one_of("done", "failed", "abandoned"),
+    "status": _one_of(OPEN, CLOSED),
+    "actor": _text,
+    "since": _bound(end_of_day=False),
+    "until": _bound(end_of_day=True),
+    "limit": _limit,
+    "cursor": _cursor,
+}

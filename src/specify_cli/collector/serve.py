@@ -1,0 +1,110 @@
+"""A collector as a process: one socket, one storage, until it is told to stop."""
+
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import FrameType
+from typing import NamedTuple
+
+import uvicorn
+
+from specify_cli.collector.app import build_app
+from specify_cli.collector.storage import Storage
+
+# A stopped collector lets requests that have begun end for so long.
+_GRACE_SECONDS = 10
+_CONNECTIONS = 256
+
+
+class Listening(NamedTuple):
+    """Where a collector listens."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://[{self.host}]:{self.port}/" if ":" in self.host else f"http://{self.host}:{self.port}/"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, which says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._announce()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound to an address literal; port 0 takes a free one. Raises OSError."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def serve(
+    storage: Storage,
+    token: str,
+    bound: socket.socket,
+    announce: Callable[[Listening], None],
+    *,
+    secret: str | None,
+    max_body: int,
+) -> None:
+    """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken."""
+    _log_to_stderr()
+    app = build_app(storage, token, secret=secret, max_body=max_body, clock=_now)
+    host, port = bound.getsockname()[:2]
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_CONNECTIONS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    # uvicorn raises the signal again when it has stopped; having stopped is what was asked for, not an error.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _stopped)
+    _Server(config, lambda: announce(Listening(host, port))).run(sockets=[bound])
+
+
+def _stopped(number: int, frame: FrameType | None) -> None:
+    del number, frame
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
+    assert handler.formatter is not None
+    handler.formatter.converter = lambda seconds: datetime.fromtimestamp(seconds or 0, UTC).timetuple()
+    ours = logging.getLogger("specify_cli.collector")
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    ours.propagate = False
+    # Of the server's own log only what went wrong; it never holds a body.
+    theirs = logging.getLogger("uvicorn")
+    theirs.addHandler(handler)
+    theirs.setLevel(logging.WARNING)

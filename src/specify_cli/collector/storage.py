@@ -1,0 +1,488 @@
+"""What a collector keeps: every phase as received, for ever, once; a Protocol, on SQLite and in memory.
+
+An engine promises three things: `accept` gives its verdicts only when what they say is durable; a key
+(project, invocation, phase) is stored at most once whatever arrives at the same time; what arrived first stays.
+One contract suite (tests/specify_cli/collector/test_storage.py) holds every engine to that.
+"""
+
+import hashlib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+from specify_cli.sync.contract import COMPLETED, EXTENSION, STARTED, canonical, key_of, same_content
+
+STORED, DUPLICATE, CONFLICT = "stored", "duplicate", "conflict"
+OPEN, CLOSED = "open", "closed"
+SCHEMA_VERSION = 1
+_APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
+_BUSY_MS = 10_000
+# An actor filter names at most so many actors one by one; with more the rows are walked newest first.
+_ACTORS = 16
+# A list shows so much of a request; the event holds all that was sent.
+_REQUEST = 200
+
+
+class StorageError(Exception):
+    """The engine cannot take or give anything now; the sender keeps what it has and comes again.
+
+    The text is logged: it says what the engine lacks, never what it was given.
+    """
+
+
+class StorageUnusable(StorageError):
+    """What stands at the engine's place is not a collector's, or a newer one's."""
+
+
+class Place(NamedTuple):
+    """Where an invocation stands in the order of the list: newest first by id, then by project."""
+
+    invocation_id: str
+    project_uuid: str
+
+
+class Filter(NamedTuple):
+    """Which invocations are wanted. `since` and `until` bound the id from below and, exclusively, from above."""
+
+    project: str | None = None
+    profile: str | None = None
+    action: str | None = None
+    outcome: str | None = None
+    status: str | None = None
+    actor: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class Row(NamedTuple):
+    """One invocation as a list shows it. What no phase has said yet is None."""
+
+    project_uuid: str
+    invocation_id: str
+    status: str
+    profile_id: str | None
+    action: str | None
+    request: str | None
+    actor_id: str | None
+    actor_type: str | None
+    level: str
+    started_at: str | None
+    completed_at: str | None
+    outcome: str | None
+    received_at: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.invocation_id, self.project_uuid)
+
+
+class Held(NamedTuple):
+    """One phase as it was received."""
+
+    phase: str
+    received_at: str
+    event: dict[str, object]
+
+
+class Conflict(NamedTuple):
+    """A key that came again with other content; the same content again only moves `last_at`."""
+
+    project_uuid: str
+    invocation_id: str
+    phase: str
+    held_sha256: str
+    sent_sha256: str
+    first_at: str
+    last_at: str
+    times: int
+
+
+class Totals(NamedTuple):
+    """How much there is."""
+
+    invocations: int
+    open: int
+    events: int
+    conflicts: int
+
+
+class Storage(Protocol):
+    """Where a collector keeps events. Methods may be called from several threads at once."""
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
+        """Store a batch of faultless events in one step; STORED, DUPLICATE or CONFLICT for each, durably."""
+
+    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        """At most `limit` invocations, newest first, those after a place if one is given."""
+
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+        """What is held of an invocation, Started first, by the project's uuid."""
+
+    def conflicts(self, limit: int) -> list[Conflict]:
+        """The conflicts seen last, newest first."""
+
+    def totals(self) -> Totals:
+        """How much there is."""
+
+    def close(self) -> None:
+        """Let go of what the engine holds."""
+
+
+def project_of(event: Mapping[str, object]) -> str:
+    """The project's uuid of a faultless event."""
+    return str(_member(event, "data")["project_uuid"])
+
+
+def row_of(started: Held | None, completed: Held | None) -> Row:
+    """The row of an invocation from the phases that are held."""
+    first = started or completed
+    assert first is not None
+    told = _member(started.event, "data", "payload") if started is not None else {}
+    actor = _member(told, "actor")
+    said = _extension(completed.event) if completed is not None else {}
+    return Row(
+        project_of(first.event),
+        str(first.event["subject"]),
+        OPEN if completed is None else CLOSED,
+        _text(told.get("profile_slug")),
+        _text(told.get("action")),
+        None if started is None else _beginning(_extension(started.event).get("request_text")),
+        _text(actor.get("actor_id")),
+        _text(actor.get("actor_type")),
+        str(_extension(first.event)["level"]),
+        None if started is None else str(started.event["time"]),
+        None if completed is None else str(completed.event["time"]),
+        _text(said.get("outcome")),
+        min(held.received_at for held in (started, completed) if held is not None),
+    )
+
+
+def _member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
+    for name in path:
+        inner = value.get(name)
+        value = inner if isinstance(inner, dict) else {}
+    return value
+
+
+def _extension(event: Mapping[str, object]) -> Mapping[str, object]:
+    held: dict[str, object] = json.loads(str(event[EXTENSION]))
+    return held
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _beginning(value: object) -> str | None:
+    return None if value is None else str(value)[:_REQUEST]
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode("utf-8")).hexdigest()
+
+
+class MemoryStorage:
+    """The Protocol without a disk: for tests, and the shortest reading of what an engine does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[Place, dict[str, Held]] = {}
+        self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
+        with self._lock:
+            return [self._accept(event, now) for event in events]
+
+    def _accept(self, event: Mapping[str, object], now: str) -> str:
+        invocation_id, phase = key_of(event)
+        place = Place(invocation_id, project_of(event))
+        phases = self._held.setdefault(place, {})
+        if phase not in phases:
+            phases[phase] = Held(phase, now, json.loads(canonical(event)))
+            return STORED
+        held = phases[phase].event
+        if same_content(held, event):
+            return DUPLICATE
+        digests = _digest(canonical(held)), _digest(canonical(event))
+        seen = self._conflicts.pop((place, phase, digests[1]), None)
+        first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
+        self._conflicts[place, phase, digests[1]] = Conflict(
+            place.project_uuid, invocation_id, phase, *digests, first_at, now, times + 1
+        )
+        return CONFLICT
+
+    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        with self._lock:
+            held = sorted(self._held.items(), reverse=True)
+        found: list[Row] = []
+        for place, phases in held:
+            row = row_of(phases.get(STARTED), phases.get(COMPLETED))
+            if (after is None or place < after) and _wanted(row, wanted):
+                found.append(row)
+        return found[:limit]
+
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+        with self._lock:
+            return {
+                place.project_uuid: sorted(phases.values(), key=lambda held: held.phase == COMPLETED)
+                for place, phases in sorted(self._held.items())
+                if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
+            }
+
+    def conflicts(self, limit: int) -> list[Conflict]:
+        with self._lock:
+            return list(reversed(self._conflicts.values()))[:limit]
+
+    def totals(self) -> Totals:
+        with self._lock:
+            held = list(self._held.values())
+            return Totals(
+                len(held), sum(COMPLETED not in phases for phases in held), sum(map(len, held)), len(self._conflicts)
+            )
+
+    def close(self) -> None:
+        pass
+
+
+def _wanted(row: Row, wanted: Filter) -> bool:
+    exact = (
+        (wanted.project, row.project_uuid),
+        (wanted.profile, row.profile_id),
+        (wanted.action, row.action),
+        (wanted.outcome, row.outcome),
+        (wanted.status, row.status),
+    )
+    return (
+        all(want is None or want == held for want, held in exact)
+        and (wanted.actor is None or wanted.actor.casefold() in (row.actor_id or "").casefold())
+        and (wanted.since is None or row.invocation_id >= wanted.since)
+        and (wanted.until is None or row.invocation_id < wanted.until)
+    )
+
+
+_TABLES = """
+CREATE TABLE invocation (
+  project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, status TEXT NOT NULL, profile_id TEXT, action TEXT,
+  request TEXT, actor_id TEXT, actor_type TEXT, level TEXT NOT NULL, started_at TEXT, completed_at TEXT, outcome TEXT,
+  received_at TEXT NOT NULL,
+  PRIMARY KEY (invocation_id, project_uuid)
+) WITHOUT ROWID;
+CREATE TABLE event (
+  invocation_id TEXT NOT NULL, project_uuid TEXT NOT NULL, phase TEXT NOT NULL, received_at TEXT NOT NULL,
+  body TEXT NOT NULL, UNIQUE (invocation_id, project_uuid, phase)
+);
+CREATE TABLE conflict (
+  id INTEGER PRIMARY KEY, project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, phase TEXT NOT NULL,
+  held_sha256 TEXT NOT NULL, sent_sha256 TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
+  times INTEGER NOT NULL, UNIQUE (invocation_id, project_uuid, phase, sent_sha256)
+);
+CREATE TABLE actor (actor_id TEXT PRIMARY KEY, folded TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE totals (invocations INTEGER NOT NULL, open INTEGER NOT NULL, events INTEGER NOT NULL,
+                     conflicts INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0, 0);
+CREATE INDEX by_project ON invocation (project_uuid, invocation_id);
+CREATE INDEX by_profile ON invocation (profile_id, invocation_id, project_uuid);
+CREATE INDEX by_action ON invocation (action, invocation_id, project_uuid);
+CREATE INDEX by_outcome ON invocation (outcome, invocation_id, project_uuid);
+CREATE INDEX by_actor ON invocation (actor_id, invocation_id, project_uuid);
+CREATE INDEX by_status ON invocation (status, invocation_id, project_uuid);
+"""
+_COLUMNS = ", ".join(Row._fields)
+
+
+class SqliteStorage:
+    """The Protocol on one SQLite file: write-ahead log, synced before anything is acknowledged.
+
+    Any number of processes may have the file open; SQLite lets one of them write at a time. Reading has a
+    connection of its own, so that a long list never holds up what arrives.
+    Raises StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
+    """
+
+    def __init__(self, path: str) -> None:
+        try:
+            # Created for its owner alone; SQLite gives the log beside it the same mode.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        except OSError as error:
+            raise StorageUnusable(f"{path}: {error.strerror}") from error
+        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        self._writer, self._reader = _connection(path), _connection(path)
+        try:
+            self._open(path)
+            # Acknowledged means on the disk: every commit waits for it.
+            self._writer.execute("PRAGMA synchronous = FULL")
+            self._reader.execute("PRAGMA query_only = 1")
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StorageUnusable(f"{path}: {error}") from error
+        except StorageUnusable:
+            self.close()
+            raise
+
+    def _open(self, path: str) -> None:
+        writer = self._writer
+        with _transaction(writer):
+            version = int(writer.execute("PRAGMA user_version").fetchone()[0])
+            mark = int(writer.execute("PRAGMA application_id").fetchone()[0])
+            empty = writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+            if mark != _APPLICATION_ID and not empty:
+                raise StorageUnusable(f"{path} is a database of another program")
+            if version > SCHEMA_VERSION:
+                raise StorageUnusable(f"{path} has schema version {version}, this collector knows {SCHEMA_VERSION}")
+            if empty:
+                for statement in _TABLES.split(";"):
+                    writer.execute(statement)
+                writer.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        writer.execute("PRAGMA journal_mode = WAL")
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
+        if not events:
+            return []
+        with self._write_lock, _faults(), _transaction(self._writer):
+            return [self._accept(event, now) for event in events]
+
+    def _accept(self, event: Mapping[str, object], now: str) -> str:
+        invocation_id, phase = key_of(event)
+        key = (invocation_id, project_of(event))
+        body = canonical(event)
+        run = self._writer.execute
+        held = {one.phase: one for one in self._phases(self._writer, *key).get(key[1], ())}
+        found = held.get(phase)
+        if found is None:
+            run("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (*key, phase, now, body))
+            before = row_of(held.get(STARTED), held.get(COMPLETED)) if held else None
+            held[phase] = Held(phase, now, dict(event))
+            self._show(row_of(held.get(STARTED), held.get(COMPLETED)), before)
+            return STORED
+        if same_content(found.event, event):
+            return DUPLICATE
+        kept, sent = _digest(canonical(found.event)), _digest(body)
+        seen = run(
+            "DELETE FROM conflict WHERE invocation_id = ? AND project_uuid = ? AND phase = ? AND sent_sha256 = ?"
+            " RETURNING first_at, times",
+            (*key, phase, sent),
+        ).fetchone()
+        first_at, times = seen or (now, 0)
+        run(
+            "INSERT INTO conflict VALUES ((SELECT coalesce(max(id), 0) + 1 FROM conflict), ?, ?, ?, ?, ?, ?, ?, ?)",
+            (key[1], invocation_id, phase, kept, sent, first_at, now, times + 1),
+        )
+        run("UPDATE totals SET conflicts = conflicts + ?", (int(seen is None),))
+        return CONFLICT
+
+    def _show(self, row: Row, before: Row | None) -> None:
+        """Bring the list up to date after a phase was stored."""
+        run = self._writer.execute
+        run(f"INSERT OR REPLACE INTO invocation ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+        if row.actor_id is not None:
+            run("INSERT OR IGNORE INTO actor VALUES (?, ?)", (row.actor_id, row.actor_id.casefold()))
+        run(
+            "UPDATE totals SET events = events + 1, invocations = invocations + ?, open = open + ?",
+            (int(before is None), (row.status == OPEN) - (before is not None and before.status == OPEN)),
+        )
+
+    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        where, values = _conditions(wanted)
+        if after is not None:
+            where.append("(invocation_id, project_uuid) < (?, ?)")
+            values += after
+        with self._read_lock, _faults():
+            actors: list[str] | None = None
+            if wanted.actor is not None:
+                found = self._reader.execute(
+                    "SELECT actor_id FROM actor WHERE instr(folded, ?)", (wanted.actor.casefold(),)
+                )
+                actors = [str(name) for (name,) in found]
+            if actors is not None and len(actors) <= _ACTORS:
+                # Each actor's newest rows come from the index; sorting all rows of all of them would not.
+                each = [self._page([*where, "actor_id = ?"], [*values, name], limit) for name in actors]
+                rows = [row for page in each for row in page]
+                return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
+            if actors is not None:
+                where.append("+actor_id IN (SELECT actor_id FROM actor WHERE instr(folded, ?))")
+                values.append(str(wanted.actor).casefold())
+            return self._page(where, values, limit)
+
+    def _page(self, where: Sequence[str], values: Sequence[str], limit: int) -> list[Row]:
+        condition = f"WHERE {' AND '.join(where)}" if where else ""
+        found = self._reader.execute(
+            f"SELECT {_COLUMNS} FROM invocation {condition} ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
+            (*values, limit),
+        )
+        return [Row(*item) for item in found]
+
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+        with self._read_lock, _faults():
+            return self._phases(self._reader, invocation_id, project_uuid)
+
+    @staticmethod
+    def _phases(connection: sqlite3.Connection, invocation_id: str, project_uuid: str | None) -> dict[str, list[Held]]:
+        one, values = ("", ()) if project_uuid is None else (" AND project_uuid = ?", (project_uuid,))
+        found: dict[str, list[Held]] = {}
+        for project, phase, received_at, body in connection.execute(
+            f"SELECT project_uuid, phase, received_at, body FROM event WHERE invocation_id = ?{one}"
+            " ORDER BY project_uuid, phase DESC",
+            (invocation_id, *values),
+        ):
+            found.setdefault(project, []).append(Held(phase, received_at, json.loads(body)))
+        return found
+
+    def conflicts(self, limit: int) -> list[Conflict]:
+        with self._read_lock, _faults():
+            found = self._reader.execute(
+                f"SELECT {', '.join(Conflict._fields)} FROM conflict ORDER BY id DESC LIMIT ?", (limit,)
+            )
+            return [Conflict(*item) for item in found]
+
+    def totals(self) -> Totals:
+        with self._read_lock, _faults():
+            return Totals(*self._reader.execute("SELECT invocations, open, events, conflicts FROM totals").fetchone())
+
+    def close(self) -> None:
+        with self._write_lock, self._read_lock:
+            self._reader.close()
+            self._writer.close()
+
+
+def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
+    columns = (
+        ("project_uuid = ?", wanted.project),
+        ("profile_id = ?", wanted.profile),
+        ("action = ?", wanted.action),
+        ("outcome = ?", wanted.outcome),
+        ("status = ?", wanted.status),
+        ("invocation_id >= ?", wanted.since),
+        ("invocation_id < ?", wanted.until),
+    )
+    given = [(condition, value) for condition, value in columns if value is not None]
+    return [condition for condition, _ in given], [value for _, value in given]
+
+
+def _connection(path: str) -> sqlite3.Connection:
+    # isolation_level None: transactions begin and end where they are written.
+    return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE, so that of two processes one waits; durable once this has ended without an error."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StorageError(str(error)) from error

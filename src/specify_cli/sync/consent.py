@@ -1,0 +1,229 @@
+"""What the user agreed to, and the secrets delivery needs: files in the git directory, never in the project.
+
+A committed file can propose an endpoint and a level; nothing in a work tree can give consent, change what was
+agreed or name a token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from specify_cli.invocation import durable
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.invocation.project import Project
+from specify_cli.sync.contract import LEVELS, is_signing_secret
+from specify_cli.sync.trigger import CONSENT, sync_folder
+
+TOKEN_VARIABLE = "SPEC_KITTY_SYNC_TOKEN"
+SECRET_VARIABLE = "SPEC_KITTY_SYNC_SECRET"
+TOKEN, SECRET = "token", "secret"
+ERRORS = "propagation-errors.jsonl"
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_MAX = 64 * 1024
+
+
+class Consent(NamedTuple):
+    """Endpoint and level, agreed to for one project at one time."""
+
+    endpoint: str
+    level: str
+    project_uuid: str
+    consented_at: str
+
+
+def folder_of(project: Project) -> str:
+    """Where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside git."""
+    folder = sync_folder(project.root)
+    if folder is None:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"{project.root} is in no git repository; consent is kept in the git directory, where no file of a "
+            "project can plant one",
+            f"git init {project.root}",
+        )
+    return folder
+
+
+def project_uuid(project: Project) -> str:
+    """The id the project's envelopes carry. Raises CallerError PROJECT_UNNAMED."""
+    found = project.config.project_uuid
+    try:
+        return str(uuid.UUID(found or ""))
+    except ValueError as error:
+        what = "has no project.uuid" if found is None else f"has the project.uuid {found!r}, which is no UUID"
+        raise CallerError(
+            "PROJECT_UNNAMED", f".kittify/config.yaml {what}; a receiver tells projects apart by it", "spec-kitty init"
+        ) from error
+
+
+def checked_endpoint(text: str) -> str:
+    """An endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID."""
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise _bad_endpoint(text, str(error)) from error
+    if not text.isascii() or any(character <= " " for character in text):
+        raise _bad_endpoint(repr(text), "it holds spaces or characters outside ASCII")
+    if host is None or port == 0:
+        raise _bad_endpoint(text, "it names no host")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+        raise _bad_endpoint(text, "expected https, or http to this machine itself")
+    if "@" in parts.netloc or "?" in text or "#" in text:
+        raise _bad_endpoint("the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere")
+    return text
+
+
+def _bad_endpoint(text: str, why: str) -> CallerError:
+    return CallerError(
+        "ENDPOINT_INVALID",
+        f"{text}: {why}",
+        "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
+    )
+
+
+def proposal(project: Project) -> Mapping[str, str]:
+    """What the committed config proposes: endpoint and level, as text, unchecked."""
+    section = project.config.document.get("sync")
+    if not isinstance(section, dict):
+        return {}
+    return {name: section[name] for name in ("endpoint", "level") if isinstance(section.get(name), str)}
+
+
+def read_consent(folder: str) -> Consent | None:
+    """What was agreed to, or None. Raises StoredDataError CONSENT_INVALID."""
+    data = _read(folder, CONSENT)
+    if data is None:
+        return None
+    try:
+        value = json.loads(data)
+        consent = Consent(*(value[name] for name in Consent._fields))
+        if consent.level not in LEVELS or not all(isinstance(text, str) for text in consent):
+            raise ValueError("a member has another type")
+        checked_endpoint(consent.endpoint)
+        return consent
+    except (ValueError, TypeError, KeyError, CallerError) as error:
+        raise StoredDataError(
+            "CONSENT_INVALID",
+            f"{folder}/{CONSENT} is not what `sync enable` writes: {error}",
+            "spec-kitty sync disable, then spec-kitty sync enable",
+        ) from error
+
+
+def write_consent(folder: str, consent: Consent) -> None:
+    """Remember what was agreed to. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    keep(folder, CONSENT, json.dumps(consent._asdict(), indent=2).encode() + b"\n")
+
+
+def keep(folder: str, name: str, data: bytes) -> None:
+    """A small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with _Opened(folder) as folder_fd:
+            durable.replace(folder_fd, name, data, 0o600)
+    except OSError as error:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"cannot write {folder}/{name}: {error.strerror or error}",
+            "make the git directory writable, or run the command outside the sandbox",
+        ) from error
+
+
+def withdraw(folder: str) -> bool:
+    """Forget the consent; whether there was one. A push under way stops before its next request."""
+    try:
+        os.unlink(f"{folder}/{CONSENT}")
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"cannot remove {folder}/{CONSENT}: {error.strerror or error}",
+            f"rm {folder}/{CONSENT}",
+        ) from error
+    return True
+
+
+def read_token(folder: str, environment: Mapping[str, str]) -> str:
+    """The bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID; neither quotes it."""
+    token = _secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
+    if token is None:
+        raise CallerError(
+            "TOKEN_MISSING",
+            f"no token: {TOKEN_VARIABLE} is not set and {folder}/{TOKEN} does not exist",
+            "spec-kitty sync enable --token-file FILE keeps one, or set the variable",
+        )
+    return token
+
+
+def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
+    """The Standard Webhooks secret, if there is one. Raises StoredDataError TOKEN_INVALID."""
+    secret = _secret_text(folder, SECRET, SECRET_VARIABLE, environment)
+    if secret is not None and not is_signing_secret(secret):
+        raise StoredDataError(
+            "TOKEN_INVALID",
+            "the signing secret is none; expected whsec_ and Base64",
+            f"put {SECRET_VARIABLE} or {folder}/{SECRET} right, or remove it",
+        )
+    return secret
+
+
+def _secret_text(folder: str, name: str, variable: str, environment: Mapping[str, str]) -> str | None:
+    given = environment.get(variable)
+    if given is not None:
+        return checked_token(given.strip(), variable)
+    data = _read(folder, name)
+    return None if data is None else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
+
+
+def checked_token(text: str, where: str) -> str:
+    """A token a header can carry. Raises StoredDataError TOKEN_INVALID without quoting it."""
+    if not text or not text.isascii() or not text.isprintable() or " " in text:
+        raise StoredDataError(
+            "TOKEN_INVALID",
+            f"{where}: expected one word of printable ASCII characters, found something else",
+            f"write the token alone into {where}",
+        )
+    return text
+
+
+def _read(folder: str, name: str) -> bytes | None:
+    """A file of ours: regular, our own, written by nobody else; a secret is read by nobody else either."""
+    path = f"{folder}/{name}"
+    try:
+        with _Opened(folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
+    except FileNotFoundError:
+        return None
+    try:
+        state = os.fstat(fd)
+        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & (0o022 if name == CONSENT else 0o077):
+            code = "CONSENT_INVALID" if name == CONSENT else "TOKEN_INVALID"
+            raise StoredDataError(
+                code,
+                f"{path} belongs to another user or is open to others (mode {stat.S_IMODE(state.st_mode):04o})",
+                f"chmod 600 {path}",
+            )
+        return os.read(fd, _MAX)
+    finally:
+        os.close(fd)
+
+
+class _Opened:
+    """A folder's descriptor, closed on leaving."""
+
+    def __init__(self, path: str) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)

@@ -1,0 +1,255 @@
+"""What an envelope is made of and which of its members leave at which level (docs/sync-contract.md). Pure.
+
+`FIELDS` is the one table: an envelope is composed from its rows and from nothing else, so what is missing
+from it is not sent. `GAPS` are the places where the public contract `spec-kitty-events` has none for what a
+record knows; those members travel in the CloudEvents extension `speckittyinvocation`.
+"""
+
+import base64
+import json
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+STARTED, COMPLETED = "started", "completed"
+PHASES = (STARTED, COMPLETED)
+LEVELS = ("ids", "metadata", "full")
+DEFAULT_LEVEL = "metadata"
+EXTENSION = "speckittyinvocation"
+EXTENSION_VERSION = 1
+EVENT_TYPES = {STARTED: "ProfileInvocationStarted", COMPLETED: "ProfileInvocationCompleted"}
+TYPES = {phase: f"ai.spec-kitty.profileinvocation.{phase}.v1" for phase in PHASES}
+CONTENT_TYPE = "application/cloudevents-batch+json"
+SCHEMA_VERSION = "3.0.0"
+MAX_EVENTS = 100
+MAX_BODY = 1024 * 1024
+
+_ALL = LEVELS
+_METADATA = LEVELS[1:]
+_FULL = LEVELS[2:]
+
+
+class Field(NamedTuple):
+    """One member that leaves: its path in the CloudEvent, what it holds, in which phases, at which levels."""
+
+    path: str
+    source: str
+    phases: tuple[str, ...] = PHASES
+    levels: tuple[str, ...] = _ALL
+
+
+class Gap(NamedTuple):
+    """One thing a record knows and the public contract has no place for."""
+
+    number: int
+    what: str
+    travels: str
+
+
+_S, _C = (STARTED,), (COMPLETED,)
+_ACTOR = "data.payload.actor"
+
+FIELDS: tuple[Field, ...] = (
+    Field("specversion", "1.0"),
+    Field("id", "event id"),
+    Field("source", "/spec-kitty/projects/ and the project uuid"),
+    Field("type", "event type, as a CloudEvents type"),
+    Field("subject", "invocation id"),
+    Field("time", "time of the phase"),
+    Field("datacontenttype", "application/json"),
+    Field("data.event_id", "event id"),
+    Field("data.event_type", "event type"),
+    Field("data.aggregate_id", "invocation id"),
+    Field("data.timestamp", "time of the phase"),
+    Field("data.correlation_id", "invocation id"),
+    Field("data.causation_id", "event id of the Started, or null"),
+    Field("data.lamport_clock", "seq of the line"),
+    Field("data.node_id", "invocation id"),
+    Field("data.build_id", "project uuid"),
+    Field("data.project_uuid", "project uuid"),
+    Field("data.project_slug", "null"),
+    Field("data.schema_version", "3.0.0"),
+    Field("data.data_tier", "the level as a number"),
+    Field("data.payload.mission_id", "invocation id", _S),
+    Field("data.payload.run_id", "invocation id", _S),
+    Field("data.payload.step_id", "action", _S),
+    Field("data.payload.action", "action", _S),
+    Field("data.payload.profile_slug", "profile id", _S),
+    Field(f"{_ACTOR}.actor_id", "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)", _S, LEVELS[:1]),
+    Field(f"{_ACTOR}.actor_id", "actor id", _S, _METADATA),
+    Field(f"{_ACTOR}.actor_type", "actor type", _S),
+    Field(f"{_ACTOR}.provider", "actor provider", _S, _METADATA),
+    Field(f"{_ACTOR}.model", "actor model", _S, _METADATA),
+    Field(f"{_ACTOR}.tool", "actor tool", _S, _METADATA),
+    Field(f"{EXTENSION}.v", "1"),
+    Field(f"{EXTENSION}.phase", "phase"),
+    Field(f"{EXTENSION}.level", "level"),
+    Field(f"{EXTENSION}.seal", "seal of the line"),
+    Field(f"{EXTENSION}.outcome", "outcome", _C),
+    Field(f"{EXTENSION}.closed_by", "closed by", _C, _METADATA),
+    Field(f"{EXTENSION}.evidence_ref", "evidence digest", _C, _METADATA),
+    Field(f"{EXTENSION}.governance_context_hash", "context digest", _S, _METADATA),
+    Field(f"{EXTENSION}.governance_context_available", "context available", _S, _METADATA),
+    Field(f"{EXTENSION}.verb", "verb", _S, _METADATA),
+    Field(f"{EXTENSION}.mode_of_work", "mode of work", _S, _METADATA),
+    Field(f"{EXTENSION}.router_confidence", "router confidence", _S, _METADATA),
+    Field(f"{EXTENSION}.trace_id", "trace id", _S, _METADATA),
+    Field(f"{EXTENSION}.parent_invocation_id", "parent invocation id", _S, _METADATA),
+    Field(f"{EXTENSION}.match_reason", "match reason, redacted again", _S, _FULL),
+    Field(f"{EXTENSION}.request_text", "request text, redacted again", _S, _FULL),
+)
+
+GAPS: tuple[Gap, ...] = (
+    Gap(1, "request_text has no place in ProfileInvocationStarted", "in the extension, at level full only"),
+    Gap(2, "governance_context_hash and _available have no place in ProfileInvocationStarted", "in the extension"),
+    Gap(3, "ProfileInvocationCompleted has no payload; outcome and closed_by have no place", "in the extension"),
+    Gap(4, "evidence_ref has no place in ProfileInvocationCompleted", "in the extension, as a digest"),
+    Gap(5, "the seal of the record's line has no place in either", "in the extension"),
+    Gap(6, "build_id is required and a record names no checkout", "as the project's uuid"),
+    Gap(7, "data_tier 1 to 3 are not described", "as 1 ids, 2 metadata, 3 full"),
+    Gap(8, "profile_version has no rule for profiles that have digests", "not at all"),
+    Gap(9, "the producer registry has no CloudEvents type for this family", f"as {TYPES[STARTED]} and …completed.v1"),
+)
+
+# Members that may be null and are then left out: the contract's optional ones and the extension's.
+_OMIT_NULL = (f"{_ACTOR}.", f"{EXTENSION}.")
+
+
+def event_id(project_uuid: str, invocation_id: str, phase: str) -> str:
+    """UUIDv5(project uuid, "<invocation_id>/<phase>"). Raises ValueError for a project uuid that is none."""
+    return str(uuid.uuid5(uuid.UUID(project_uuid), f"{invocation_id}/{phase}"))
+
+
+def compose(
+    project_uuid: str, level: str, started: Mapping[str, object], completed: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """One phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
+
+    `started` and `completed` are the fields of the record's lines with their seal as `~`. Texts are taken as
+    they are: whoever calls for level full has redacted them. Raises ValueError for a project uuid that is none.
+    """
+    phase = STARTED if completed is None else COMPLETED
+    line = started if completed is None else completed
+    project = str(uuid.UUID(project_uuid))
+    invocation_id = str(started["invocation_id"])
+    found = started.get("actor")
+    actor: Mapping[str, object] = found if isinstance(found, dict) else {}
+    values: dict[str, object] = {
+        "1.0": "1.0",
+        "3.0.0": SCHEMA_VERSION,
+        "application/json": "application/json",
+        "1": EXTENSION_VERSION,
+        "null": None,
+        "phase": phase,
+        "level": level,
+        "the level as a number": LEVELS.index(level) + 1,
+        "event id": event_id(project, invocation_id, phase),
+        "event id of the Started, or null": event_id(project, invocation_id, STARTED) if phase == COMPLETED else None,
+        "event type": EVENT_TYPES[phase],
+        "event type, as a CloudEvents type": TYPES[phase],
+        "project uuid": project,
+        "/spec-kitty/projects/ and the project uuid": f"/spec-kitty/projects/{project}",
+        "invocation id": invocation_id,
+        "time of the phase": line["started_at" if phase == STARTED else "completed_at"],
+        "seq of the line": line["seq"],
+        "seal of the line": line["~"],
+        "action": started.get("action"),
+        "profile id": started.get("profile_id"),
+        "actor id": actor.get("actor_id"),
+        "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)": str(
+            uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}")
+        ),
+        "actor type": actor.get("actor_type"),
+        "actor provider": actor.get("provider"),
+        "actor model": actor.get("model"),
+        "actor tool": actor.get("tool"),
+        "context digest": started.get("governance_context_hash"),
+        "context available": started.get("governance_context_available"),
+        "verb": started.get("verb"),
+        "mode of work": started.get("mode_of_work"),
+        "router confidence": started.get("router_confidence"),
+        "trace id": started.get("trace_id"),
+        "parent invocation id": started.get("parent_invocation_id"),
+        "match reason, redacted again": started.get("match_reason"),
+        "request text, redacted again": started.get("request_text"),
+        "outcome": line.get("outcome"),
+        "closed by": line.get("closed_by"),
+        "evidence digest": line.get("evidence_ref"),
+    }
+    event: dict[str, object] = {}
+    for field in FIELDS:
+        if phase in field.phases and level in field.levels:
+            value = values[field.source]
+            if value is not None or not field.path.startswith(_OMIT_NULL):
+                _put(event, field.path.split("."), value)
+    data = event["data"]
+    assert isinstance(data, dict)
+    data.setdefault("payload", {})
+    event[EXTENSION] = canonical(event[EXTENSION])
+    return event
+
+
+def _put(event: dict[str, object], path: list[str], value: object) -> None:
+    for name in path[:-1]:
+        inner = event.setdefault(name, {})
+        assert isinstance(inner, dict)
+        event = inner
+    event[path[-1]] = value
+
+
+def canonical(value: object) -> str:
+    """RFC 8785 text of values without floats, which is what the extension holds."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def key_of(event: Mapping[str, object]) -> tuple[str, str]:
+    """(invocation id, phase) of a composed event."""
+    phase = STARTED if event["type"] == TYPES[STARTED] else COMPLETED
+    return str(event["subject"]), phase
+
+
+def same_content(held: Mapping[str, object], sent: Mapping[str, object]) -> bool:
+    """Whether two events of one key say the same (docs/sync-contract.md §4).
+
+    Everything counts between equals in level and extension version; else the members both carry, but for the
+    level itself, its number, the version, and an actor id that is a pseudonym on one side.
+    """
+    ours, theirs = flat(held), flat(sent)
+    if all(ours.get(f"{EXTENSION}.{name}") == theirs.get(f"{EXTENSION}.{name}") for name in ("level", "v")):
+        return ours == theirs
+    apart = {f"{EXTENSION}.level", f"{EXTENSION}.v", "data.data_tier", f"{_ACTOR}.actor_id"}
+    return all(ours[path] == theirs[path] for path in ours.keys() & theirs.keys() - apart)
+
+
+def flat(event: Mapping[str, object]) -> dict[str, object]:
+    """Every member of a CloudEvent by its path as FIELDS writes it; the extension is read as the JSON it holds."""
+    found: dict[str, object] = {}
+
+    def walk(path: str, value: object) -> None:
+        if isinstance(value, dict) and value:
+            for name, inner in value.items():
+                walk(f"{path}.{name}" if path else str(name), inner)
+        else:
+            found[path] = value
+
+    walk("", {**event, EXTENSION: json.loads(str(event.get(EXTENSION, "{}")))})
+    return found
+
+
+def is_signing_secret(text: str) -> bool:
+    """Whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one byte."""
+    given = text.removeprefix("whsec_")
+    try:
+        return text != given and len(base64.b64decode(given + "=" * (-len(given) % 4), validate=True)) > 0
+    except ValueError:
+        return False
+
+
+def level_table() -> str:
+    """The rows of docs/sync-contract.md §5 as Markdown."""
+    rows = ["| member | holds | phase | ids | metadata | full |", "|---|---|---|---|---|---|"]
+    for field in FIELDS:
+        phase = "both" if len(field.phases) == 2 else field.phases[0]
+        marks = " | ".join("yes" if level in field.levels else "–" for level in LEVELS)
+        rows.append(f"| `{field.path}` | {field.source} | {phase} | {marks} |")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,331 @@
+"""What has not been delivered yet: derived from the records and a set of acknowledged (invocation, phase).
+
+The set is a SQLite file in the git directory, one for each worktree and endpoint. It remembers as well what a
+scan saw of each record, so a scan reads records that are new or may have changed and no others. Deleting it
+delivers everything again, which a receiver takes for duplicates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from specify_cli.invocation import layout
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError
+from specify_cli.invocation.index import Index, Key
+from specify_cli.invocation.invocations import differing_copies
+from specify_cli.invocation.project import Project
+from specify_cli.invocation.record import fold, split_lines
+from specify_cli.invocation.redaction import RuleSet, redact
+from specify_cli.invocation.seal import FORMAT_VERSION
+from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.invocation.ulid import millis_of, rfc3339
+from specify_cli.invocation.verify import ERROR, OF_THE_LINES, verify_record
+from specify_cli.sync.contract import COMPLETED, PHASES, STARTED, compose
+from specify_cli.sync.trigger import name_of
+
+CURSOR_VERSION = 1
+# Why a record is not sent: for good, or until its file changes.
+FOR_GOOD = ("replay", "reexecution", "tombstone", "imported", "unsealed")
+PASSING = ("newer", "damaged", "unreadable", "missing")
+
+_PENDING, _DELIVERED, _REFUSED = 0, 1, 2
+_STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
+_RUN_KINDS = {"as_of_replay": "replay", "reexecution": "reexecution"}
+_COMMIT_EVERY = 500
+_MOVING = "completed IS NULL AND (excluded IS NULL OR excluded IN ('newer', 'damaged', 'unreadable', 'missing'))"
+_DUE = f"excluded IS NULL AND (started = {_PENDING} OR (started = {_DELIVERED} AND completed = {_PENDING}))"
+_SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
+_SCHEMA = f"""
+CREATE TABLE IF NOT EXISTS record (
+  invocation_id TEXT PRIMARY KEY,
+  profile_id TEXT NOT NULL,
+  started INTEGER NOT NULL DEFAULT {_PENDING},
+  completed INTEGER,                -- NULL while the record is open
+  excluded TEXT,
+  seen TEXT                         -- what told the file's state when it was read; NULL where it is to be read
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS due ON record (invocation_id) WHERE {_DUE};
+CREATE INDEX IF NOT EXISTS moving ON record (invocation_id) WHERE {_MOVING};
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = {CURSOR_VERSION};
+"""
+
+
+class Seen(NamedTuple):
+    """What a record's bytes say to sync: its two lines with their seals, or why it is never sent."""
+
+    started: dict[str, object] | None
+    completed: dict[str, object] | None
+    excluded: str | None
+
+
+class Due(NamedTuple):
+    """One phase that is to be delivered next for its invocation."""
+
+    invocation_id: str
+    profile_id: str
+    phase: str
+
+
+class Counts(NamedTuple):
+    """Phases by state; `held` wait behind a Started that was refused; `excluded` counts records."""
+
+    pending: int
+    delivered: int
+    refused: int
+    held: int
+    excluded: dict[str, int]
+    oldest_pending: str | None
+
+
+def look_at(root: str, place: Place) -> Seen:
+    """What one record is to sync. Damage is every error of its own lines but a torn tail, which a crash leaves."""
+    if place.folder == layout.IMPORTED:
+        return Seen(None, None, "imported")
+    try:
+        data = FileRecordStore(root).read(place)
+    except FileNotFoundError:
+        return Seen(None, None, "missing")
+    except (OSError, InvocationError):
+        return Seen(None, None, "unreadable")
+    end = data.rfind(b"\n") + 1
+    lines = [raw + b"\n" for _, raw in split_lines(data)]
+    report = verify_record(
+        [*lines, *([data[end:]] if data[end:] else [])],
+        file=place.path,
+        name_ids=layout.parse_record_name(place.name),
+    )
+    wrong = [item for item in report.findings if item.severity == ERROR and item.code in OF_THE_LINES - {"TORN_TAIL"}]
+    record = fold(data)
+    if record is not None and not record.sealed and not wrong:
+        return Seen(None, None, "unsealed")
+    if wrong or record is None or any(differing_copies(root, place)):
+        return Seen(None, None, "damaged")
+    if record.started.get("v") != FORMAT_VERSION:
+        return Seen(None, None, "newer")
+    kind = str(record.started.get("run_kind") or "live")
+    if kind != "live":
+        return Seen(None, None, _RUN_KINDS.get(kind, "replay"))
+    if record.started.get("tombstone") is True:
+        return Seen(None, None, "tombstone")
+    seals = {id(entry.fields): entry.seal for entry in record.entries}
+
+    def sealed(fields: dict[str, object]) -> dict[str, object]:
+        return {**fields, "~": seals[id(fields)]}
+
+    return Seen(sealed(record.started), None if record.completed is None else sealed(record.completed), None)
+
+
+def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
+    """The CloudEvent of one phase; at level full its texts go through today's redaction once more."""
+    assert seen.started is not None
+    started = seen.started
+    if level == "full":
+        rules = project.config.redaction
+        text = _request_text(project, started)
+        started = {**started, "request_text": _masked(text, rules), "match_reason": _masked(_text(started), rules)}
+    return compose(uuid, level, started, None if phase == STARTED else seen.completed)
+
+
+def _text(started: Mapping[str, object]) -> str | None:
+    found = started.get("match_reason")
+    return None if found is None else str(found)
+
+
+def _masked(text: str | None, rules: RuleSet) -> str | None:
+    return None if text is None else redact(text, rules).text
+
+
+def _request_text(project: Project, started: Mapping[str, object]) -> str | None:
+    """The request a record holds, from its object where it was too long for the line."""
+    named = started.get("request_object")
+    if isinstance(named, str):
+        return FileObjectStore(project.root).get(named).decode("utf-8", "replace")
+    found = started.get("request_text")
+    return None if found is None else str(found)
+
+
+class Outbox:
+    """The undelivered of one worktree and one endpoint. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+
+    def __init__(self, project: Project, folder: str, endpoint: str) -> None:
+        self._project = project
+        self._index = Index(project.root)
+        self.path = f"{folder}/cursor-{name_of(project.root)}-{hashlib.sha256(endpoint.encode()).hexdigest()[:16]}.db"
+        self._db = _open(self.path)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+    def scan(self) -> None:
+        """Take in what changed since the last scan: rows new in the index, open or doubtful records that changed."""
+        found = self._run("SELECT value FROM fact WHERE name = 'mark'")
+        keys, mark = self._index.rows_since(str(found[0][0]) if found else "")
+        with self._transaction():
+            for key in keys:
+                self._db.execute("INSERT OR IGNORE INTO record (invocation_id, profile_id) VALUES (?, ?)", key)
+            self._remember("mark", mark)
+        moving = f"SELECT invocation_id, profile_id, seen FROM record WHERE {_MOVING} AND invocation_id > ?"
+        last = ""
+        while rows := self._run(f"{moving} ORDER BY invocation_id LIMIT {_COMMIT_EVERY}", (last,)):
+            with self._transaction():
+                for invocation_id, profile_id, seen in rows:
+                    self._look(Key(invocation_id, profile_id), seen)
+            last = rows[-1][0]
+
+    def _look(self, key: Key, seen: str | None) -> None:
+        place = self._index.place(key)
+        signature: str | None = "missing" if place is None else _signature(f"{self._project.root}/{place.path}")
+        if signature == seen:
+            return
+        found = Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
+        # What made a record doubtful may lie beside its file, so such a one is looked at each time.
+        signature = None if found.excluded in ("damaged", "unreadable") else signature
+        self._db.execute(
+            "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN ifnull(completed, 0) END "
+            "WHERE invocation_id = ?",
+            (found.excluded, signature, found.completed is not None, key.invocation_id),
+        )
+
+    def due(self, limit: int) -> list[Due]:
+        """The next phases to deliver, oldest first, at most one for each invocation: Completed after Started."""
+        rows = self._run(
+            f"SELECT invocation_id, profile_id, started FROM record WHERE {_DUE} ORDER BY invocation_id LIMIT ?",
+            (limit,),
+        )
+        return [Due(key, profile, STARTED if state == _PENDING else COMPLETED) for key, profile, state in rows]
+
+    def event(self, due: Due, uuid: str, level: str) -> dict[str, object] | None:
+        """The CloudEvent of a phase, read from its record now; None if the record may not be sent any more.
+
+        Raises InvocationError and RedactionError where a text that would leave cannot be had or masked.
+        """
+        key = Key(due.invocation_id, due.profile_id)
+        place = self._index.place(key)
+        seen = Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
+        if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
+            return envelope(self._project, uuid, level, seen, due.phase)
+        # Looked at anew by the next scan, which finds it as it is now.
+        with self._transaction():
+            self._db.execute(
+                "UPDATE record SET excluded = ?, completed = NULL, seen = NULL WHERE invocation_id = ?",
+                (seen.excluded or "damaged", due.invocation_id),
+            )
+        return None
+
+    def settle(self, outcomes: Iterable[tuple[str, str, str]]) -> None:
+        """Remember (invocation id, phase, `delivered` or `refused`) for each, all or none."""
+        with self._transaction():
+            for invocation_id, phase, state in outcomes:
+                self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
+
+    def retry_refused(self) -> int:
+        """Make every refused phase pending again; how many."""
+        with self._transaction():
+            count = 0
+            for phase in PHASES:
+                done = self._db.execute(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}")
+                count += done.rowcount
+            return count
+
+    def counts(self) -> Counts:
+        """How many phases are in which state, as of the last scan."""
+        live = "excluded IS NULL"
+        pending, delivered, refused, held, oldest = self._run(
+            f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
+            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = 2), "
+            f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN invocation_id END) FROM record"
+        )[0]
+        excluded = dict(self._run("SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"))
+        since = None if oldest is None else rfc3339(millis_of(oldest))
+        return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since)
+
+    def facts(self) -> dict[str, str]:
+        """What the last pushes left behind: last_success, last_failure, failing_since, failures, why."""
+        return dict(self._run("SELECT name, value FROM fact WHERE name != 'mark'"))
+
+    def note(self, facts: Mapping[str, str | None]) -> None:
+        """Remember facts; None forgets one."""
+        with self._transaction():
+            for name, value in facts.items():
+                if value is None:
+                    self._db.execute("DELETE FROM fact WHERE name = ?", (name,))
+                else:
+                    self._remember(name, value)
+
+    def _run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            raise _unusable(self.path, str(error)) from error
+
+    def _remember(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise _unusable(self.path, str(error)) from error
+
+
+def _open(path: str) -> sqlite3.Connection:
+    """The cursor; one that cannot be used is set aside and begun anew, which delivers again and loses nothing."""
+    for attempt in range(2):
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+            db = sqlite3.connect(path, timeout=10.0, isolation_level=None)
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+                version = db.execute("PRAGMA user_version").fetchone()[0]
+                if version not in (0, CURSOR_VERSION):
+                    raise sqlite3.DatabaseError(f"it has version {version}")
+                db.executescript(_SCHEMA)
+                db.execute("SELECT count(*) FROM (SELECT 1 FROM record LIMIT 1)").fetchone()
+                return db
+            except BaseException:
+                db.close()
+                raise
+        except sqlite3.OperationalError as error:
+            raise _unusable(path, str(error)) from error
+        except sqlite3.DatabaseError as error:
+            if attempt:
+                raise _unusable(path, str(error)) from error
+            for suffix in ("", "-wal", "-shm"):
+                try:
+                    os.replace(path + suffix, f"{path}{suffix}.broken")
+                except FileNotFoundError:
+                    continue
+        except OSError as error:
+            raise _unusable(path, error.strerror or str(error)) from error
+    raise AssertionError
+
+
+def _unusable(path: str, why: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        "SYNC_UNAVAILABLE",
+        f"{path}: {why}",
+        "make the git directory writable, or run the command outside the sandbox",
+    )
+
+
+def _signature(path: str) -> str:
+    try:
+        state = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return "missing"
+    return f"{state.st_ino}:{state.st_size}:{state.st_mtime_ns}:{state.st_ctime_ns}"

@@ -1,0 +1,355 @@
+"""Deliver what is due: single-flight, in order, bounded in time, stopped by withdrawn consent at the next request."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from filelock import FileLock, Timeout
+from standardwebhooks.webhooks import Webhook
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.redaction import RedactionError
+from specify_cli.invocation.ulid import rfc3339
+from specify_cli.sync import consent as consents
+from specify_cli.sync.consent import Consent
+from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
+from specify_cli.sync.outbox import Counts, Due, Outbox
+from specify_cli.sync.transport import Endpoint, Problem, Verdict, body_of
+from specify_cli.sync.trigger import PAUSE, lock_path, unpause, wanted_path
+from specify_cli.sync.validation import faults
+
+# A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
+BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
+FOREGROUND_TRIES = 5
+REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=10)
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 15.0, 3600.0
+_BUSY_SECONDS = 60.0
+
+
+class Pushed(NamedTuple):
+    """What one push did. `state` is delivered (nothing is left to try), partial, unreachable, stopped or disabled."""
+
+    state: str
+    delivered: int
+    refused: int
+    left: Counts
+    why: str | None
+
+
+class Terms(NamedTuple):
+    """How long a push insists: tries for a request, seconds in all (None without end)."""
+
+    tries: int = FOREGROUND_TRIES
+    seconds: float | None = None
+    wait_for_other: float = _BUSY_SECONDS
+
+
+class _Halt(Exception):
+    """The push ends here; what is left stays due."""
+
+    def __init__(self, state: str, why: str, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.state = state
+        self.why = why
+        self.retry_after = retry_after
+
+
+def agreed(project: Project) -> tuple[str, Consent]:
+    """The project's sync folder and the consent that holds for it now.
+
+    Raises CallerError SYNC_DISABLED, PROJECT_UNNAMED, StoredDataError CONSENT_INVALID, EnvironmentFault
+    SYNC_UNAVAILABLE.
+    """
+    folder = consents.folder_of(project)
+    consent = consents.read_consent(folder)
+    if consent is None:
+        raise CallerError(
+            "SYNC_DISABLED",
+            "nothing leaves this project: nobody agreed to an endpoint",
+            "spec-kitty sync enable --endpoint https://…",
+        )
+    found = consents.project_uuid(project)
+    if found != consent.project_uuid:
+        raise StoredDataError(
+            "CONSENT_INVALID",
+            f"consent was given for project {consent.project_uuid}; .kittify/config.yaml now says {found}",
+            "put project.uuid right, or agree again: spec-kitty sync enable",
+        )
+    return folder, consent
+
+
+def push(
+    project: Project,
+    environment: Mapping[str, str],
+    terms: Terms = Terms(),
+    progress: Callable[[int, int], None] | None = None,
+    held: int | None = None,
+) -> Pushed:
+    """Deliver everything that is due. `progress` is told (phases done, phases in all).
+
+    `held` is a descriptor that holds the lock already.
+
+    Raises InvocationError where nothing can be tried: no consent, no token, a cursor that cannot be written, or
+    SYNC_BUSY after waiting for another push.
+    """
+    folder, consent = agreed(project)
+    token = consents.read_token(folder, environment)
+    secret = consents.read_secret(folder, environment)
+    wanted = wanted_path(folder, project.root)
+    deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
+    delivered = refused = 0
+    while True:
+        with _flight(lock_path(folder, project.root), terms.wait_for_other, held):
+            with suppress(FileNotFoundError):
+                os.unlink(wanted)
+            done = _Push(project, folder, consent, terms, deadline, progress).run(token, secret)
+        delivered, refused = delivered + done.delivered, refused + done.refused
+        # A command that found the lock held has left its wish before it tried it.
+        if done.state != "delivered" or not os.path.exists(wanted):
+            return done._replace(delivered=delivered, refused=refused)
+        held = None
+
+
+@contextmanager
+def _flight(path: str, wait: float, held: int | None) -> Iterator[None]:
+    """The one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
+    if held is not None:
+        try:
+            yield
+        finally:
+            os.close(held)
+        return
+    lock = FileLock(path, mode=0o600)
+    try:
+        lock.acquire(timeout=wait)
+    except Timeout as error:
+        raise EnvironmentFault(
+            "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
+        ) from error
+    except OSError as error:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"{path}: {error.strerror or error}",
+            "make the git directory writable, or run the command outside the sandbox",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class _Push:
+    """One pass over what is due, under the lock."""
+
+    def __init__(
+        self,
+        project: Project,
+        folder: str,
+        consent: Consent,
+        terms: Terms,
+        deadline: float | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._project = project
+        self._folder = folder
+        self._consent = consent
+        self._terms = terms
+        self._deadline = deadline
+        self._progress = progress
+        self._delivered = self._refused = 0
+
+    def run(self, token: str, secret: str | None) -> Pushed:
+        outbox = Outbox(self._project, self._folder, self._consent.endpoint)
+        try:
+            endpoint = _endpoint(self._consent.endpoint, token, secret)
+            try:
+                outbox.scan()
+                total = outbox.counts().pending
+                self._tell(total)
+                while due := outbox.due(MAX_EVENTS):
+                    events = self._events(outbox, due)
+                    if events:
+                        self._send(endpoint, outbox, events)
+                    self._tell(total)
+            except _Halt as halt:
+                self._failed(outbox, halt)
+                return Pushed(halt.state, self._delivered, self._refused, outbox.counts(), halt.why)
+            finally:
+                endpoint.close()
+            self._succeeded(outbox)
+            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None)
+        finally:
+            outbox.close()
+
+    def _tell(self, total: int) -> None:
+        if self._progress is not None:
+            self._progress(self._delivered + self._refused, total)
+
+    def _events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
+        """The events of the next request: what the contract allows, at most a request's size."""
+        events: list[dict[str, object]] = []
+        size = 0
+        for item in due:
+            try:
+                event = outbox.event(item, self._consent.project_uuid, self._consent.level)
+            except (InvocationError, RedactionError) as error:
+                self._refuse(outbox, item, None, Problem(None, "cannot be composed", str(error)))
+                continue
+            if event is None:
+                continue
+            wrong = faults(event)
+            if wrong:
+                detail = "it is not what the contract says; nothing was sent"
+                self._refuse(outbox, item, event, Problem(None, "invalid", detail, tuple(wrong)))
+                continue
+            size += len(body_of([event]))
+            if events and size > MAX_BODY:
+                break
+            events.append(event)
+        return events
+
+    def _send(self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]) -> None:
+        if consents.read_consent(self._folder) != self._consent:
+            raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
+        verdict = self._post(endpoint, events)
+        if verdict.kind == "halve":
+            middle = len(events) // 2
+            self._send(endpoint, outbox, events[:middle])
+            self._send(endpoint, outbox, events[middle:])
+            return
+        if verdict.kind != "answered":
+            state = "stopped" if verdict.kind == "stop" else "unreachable"
+            raise _Halt(state, verdict.why, verdict.retry_after)
+        held = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
+        outbox.settle((*key_of(event), "delivered") for event in held)
+        self._delivered += len(held)
+        for event in events:
+            problem = verdict.results.get(str(event["id"]))
+            if problem is not None:
+                self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
+
+    def _post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
+        """The last verdict after as many tries as the terms allow."""
+        rest = _LONGEST_PAUSE if self._deadline is None else self._deadline - time.monotonic()
+        if rest <= 0:
+            raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
+
+        def pause(state: RetryCallState) -> float:
+            asked = _verdict(state).retry_after
+            return max(REQUEST_PAUSE(state), asked or 0.0)
+
+        retrying = Retrying(
+            retry=retry_if_result(lambda verdict: verdict.kind == "later"),
+            stop=stop_after_attempt(self._terms.tries) | stop_before_delay(rest),
+            wait=pause,
+            retry_error_callback=_verdict,
+        )
+        return retrying(endpoint.post, events)
+
+    def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
+        """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
+        line = {
+            "at": _now(),
+            "invocation_id": due.invocation_id,
+            "phase": due.phase,
+            "event_id": None if event is None else event["id"],
+            "endpoint": self._consent.endpoint,
+            "level": self._consent.level,
+            "status": problem.status,
+            "title": problem.title,
+            "detail": problem.detail,
+            "errors": [{"pointer": pointer, "detail": detail} for pointer, detail in problem.errors],
+            "retry": "spec-kitty sync retry",
+        }
+        append_line(f"{self._folder}/{consents.ERRORS}", line)
+        outbox.settle([(due.invocation_id, due.phase, "refused")])
+        self._refused += 1
+
+    def _failed(self, outbox: Outbox, halt: _Halt) -> None:
+        if halt.state in ("disabled", "partial"):
+            return
+        facts = outbox.facts()
+        failures = int(facts.get("failures", "0")) + 1
+        now = _now()
+        outbox.note(
+            {
+                "failures": str(failures),
+                "last_failure": now,
+                "failing_since": facts.get("failing_since", now),
+                "why": halt.why,
+            }
+        )
+        pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
+
+    def _succeeded(self, outbox: Outbox) -> None:
+        unpause(self._folder)
+        outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _now()})
+
+
+def _verdict(state: RetryCallState) -> Verdict:
+    assert state.outcome is not None
+    found: Verdict = state.outcome.result()
+    return found
+
+
+def _endpoint(url: str, token: str, secret: str | None) -> Endpoint:
+    try:
+        return Endpoint(url, token, None if secret is None else Webhook(secret))
+    except (ValueError, ImportError, OSError) as error:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"no connection can be prepared: {type(error).__name__}: {error}",
+            "look at HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
+        ) from error
+
+
+def pause_after(failures: int, asked: float | None) -> float:
+    """Seconds until a command may start a push again: what the endpoint asks, else growing and jittered."""
+    grown: float = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures - 1, 16))
+    return max(asked or 0.0, random.uniform(grown / 2, grown))
+
+
+def pause_for(folder: str, seconds: float, why: str) -> None:
+    """Start no push behind a command for a while; the file's time says until when, its text why."""
+    path = f"{folder}/{PAUSE}"
+    consents.keep(folder, PAUSE, (why + "\n").encode())
+    until = time.time() + seconds
+    os.utime(path, (until, until))
+
+
+def append_line(path: str, value: object) -> None:
+    """One JSON line at the end of a private file. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise EnvironmentFault(
+            "SYNC_UNAVAILABLE", f"{path}: {error.strerror or error}", "make the git directory writable"
+        ) from error
+
+
+def background(root: str, environment: Mapping[str, str], held: int) -> None:
+    """The push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
+    project, _ = load_project(root)
+    folder, _ = agreed(project)
+    try:
+        push(project, environment, Terms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
+    except InvocationError as error:
+        if error.code != "SYNC_BUSY":
+            pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")
+
+
+def _now() -> str:
+    return rfc3339(time.time_ns() // 1_000_000)

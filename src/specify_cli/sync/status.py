@@ -1,0 +1,195 @@
+"""How delivery stands, as one value, and what doctor says of it. Reads no network and sends nothing."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from specify_cli.invocation.doctor import Ailment
+from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.project import Project
+from specify_cli.invocation.ulid import rfc3339
+from specify_cli.invocation.verify import ERROR, INFO, WARNING
+from specify_cli.sync import consent as consents
+from specify_cli.sync.contract import PHASES, STARTED, compose
+from specify_cli.sync.outbox import Outbox, Seen, envelope, look_at
+from specify_cli.sync.trigger import PAUSE, is_running
+
+_LOOKED_AT = 50
+# What `enable` shows where no record is yet.
+_EXAMPLE: dict[str, object] = {
+    "invocation_id": "01J00000000000000000000000",
+    "seq": 0,
+    "started_at": "2026-01-01T00:00:00.000Z",
+    "profile_id": "implementer",
+    "action": "implement",
+    "actor": {"actor_id": "claude-code", "actor_type": "llm", "tool": "claude-code"},
+    "request_text": "fix the login test",
+    "governance_context_hash": "0" * 64,
+    "governance_context_available": True,
+    "mode_of_work": "task_execution",
+    "router_confidence": "canonical_verb",
+    "match_reason": "“fix” is a verb of implement",
+    "trace_id": "0" * 32,
+    "run_kind": "live",
+    "verb": "do",
+    "~": "0" * 64,
+}
+_EXAMPLE_CLOSED: dict[str, object] = {
+    "seq": 4,
+    "completed_at": "2026-01-01T00:05:00.000Z",
+    "outcome": "done",
+    "closed_by": "agent",
+    "evidence_ref": None,
+    "~": "1" * 64,
+}
+
+
+def status(project: Project, environment: Mapping[str, str]) -> dict[str, object]:
+    """The JSON shape `docs/schemas/sync-status.json`. Raises InvocationError."""
+    value: dict[str, object] = {
+        "enabled": False,
+        "endpoint": None,
+        "level": None,
+        "project_uuid": project.config.project_uuid,
+        "consented_at": None,
+        "proposal": dict(consents.proposal(project)) or None,
+        "token": None,
+        "running": False,
+        "pending": None,
+        "delivered": None,
+        "refused": None,
+        "held": None,
+        "excluded": None,
+        "oldest_pending": None,
+        "last_success": None,
+        "last_failure": None,
+        "failing_since": None,
+        "paused_until": None,
+        "why": None,
+        "propagation_errors": None,
+    }
+    folder = consents.sync_folder(project.root)
+    consent = None if folder is None else consents.read_consent(folder)
+    if folder is None or consent is None:
+        return value
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        outbox.scan()
+        counts, facts = outbox.counts(), outbox.facts()
+    finally:
+        outbox.close()
+    until, why = _pause(folder)
+    errors = f"{folder}/{consents.ERRORS}"
+    return {
+        **value,
+        **consent._asdict(),
+        "enabled": consent.project_uuid == project.config.project_uuid,
+        "token": token_state(folder, environment),
+        "running": is_running(folder, project.root),
+        **counts._asdict(),
+        "last_success": facts.get("last_success"),
+        "last_failure": facts.get("last_failure"),
+        "failing_since": facts.get("failing_since"),
+        "paused_until": until,
+        "why": facts.get("why") or why,
+        "propagation_errors": errors if os.path.exists(errors) else None,
+    }
+
+
+def token_state(folder: str, environment: Mapping[str, str]) -> str:
+    """Where a usable token is found: environment or file; else missing or unusable."""
+    try:
+        consents.read_token(folder, environment)
+    except InvocationError as error:
+        return "missing" if error.code == "TOKEN_MISSING" else "unusable"
+    return "environment" if consents.TOKEN_VARIABLE in environment else "file"
+
+
+def _pause(folder: str) -> tuple[str | None, str | None]:
+    path = f"{folder}/{PAUSE}"
+    try:
+        until = os.stat(path).st_mtime
+        if until <= time.time():
+            return None, None
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return rfc3339(int(until * 1000)), file.read(1000).strip() or None
+    except OSError:
+        return None, None
+
+
+def newest_live(project: Project) -> Seen | None:
+    """A real record to show what would leave: the newest that would be sent, a closed one if one is near."""
+    index = Index(project.root)
+    best: Seen | None = None
+    for key in islice(index.newest(), _LOOKED_AT):
+        place = index.place(key)
+        seen = None if place is None else look_at(project.root, place)
+        if seen is None or seen.excluded is not None:
+            continue
+        if seen.completed is not None:
+            return seen
+        best = best or seen
+    return best
+
+
+def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
+    """The events that would leave for one record, and whether it is a real one of this project."""
+    seen = newest_live(project)
+    if seen is None:
+        return [compose(uuid, level, _EXAMPLE), compose(uuid, level, _EXAMPLE, _EXAMPLE_CLOSED)], False
+    phases = PHASES if seen.completed is not None else (STARTED,)
+    events = [envelope(project, uuid, level, seen, phase) for phase in phases]
+    if seen.completed is None:
+        assert seen.started is not None
+        events.append(compose(uuid, level, seen.started, _EXAMPLE_CLOSED))
+    return events, True
+
+
+def waiting(project: Project, folder: str, consent: consents.Consent, limit: int) -> list[dict[str, object]]:
+    """The events that are due now, in the order they would leave; a Completed follows once its Started is held."""
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        outbox.scan()
+        events = []
+        for due in outbox.due(limit):
+            event = outbox.event(due, consent.project_uuid, consent.level)
+            if event is not None:
+                events.append(event)
+        return events
+    finally:
+        outbox.close()
+
+
+def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailment]:
+    """What is wrong with delivery; nothing where it was never asked for."""
+    folder = consents.sync_folder(project.root)
+    if folder is None or not os.path.exists(f"{folder}/{consents.CONSENT}"):
+        return
+    try:
+        now = status(project, environment)
+    except InvocationError as error:
+        yield Ailment(error.code, ERROR, folder, error.message, error.suggestion)
+        return
+    if not now["enabled"]:
+        what = f"consent is for project {now['project_uuid']}, which .kittify/config.yaml no longer names"
+        yield Ailment("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
+    if now["token"] in ("missing", "unusable"):
+        what = f"the token is {now['token']}: nothing can be delivered from here"
+        yield Ailment(
+            "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
+        )
+    if now["refused"]:
+        what = f"{now['refused']} envelopes were refused; {now['propagation_errors']} says why"
+        yield Ailment("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
+    if now["failing_since"]:
+        what = f"nothing could be delivered since {now['failing_since']}: {now['why']}"
+        yield Ailment("SYNC_FAILING", WARNING, str(now["endpoint"]), what, "spec-kitty sync push")
+    excluded = now["excluded"]
+    doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0) if isinstance(excluded, dict) else 0
+    if doubtful:
+        what = f"{doubtful} records are damaged or cannot be read and are not sent"
+        yield Ailment("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")

@@ -1,0 +1,114 @@
+"""What the everyday commands know of sync: where its files lie, and how a push is started behind their answer.
+
+Loads nothing beyond what those commands have loaded. Without consent it costs one `stat` and leaves nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from doctrine.git import git_directory
+from doctrine.light import sha256
+
+CONSENT = "consent.json"
+WANTED = "wanted"
+PAUSE = "pause"
+LOCK_FD = 3  # where a push that was started by a command finds the lock it begins with
+
+_NULL = [
+    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+]
+
+
+def sync_folder(root: str) -> str | None:
+    """Where consent, token and cursors of a project lie: in its git directory, shared by the worktrees; None outside.
+
+    One repository may hold several projects, so the folder is named by the project's place in the worktree.
+    """
+    top = root
+    while not os.path.lexists(f"{top}/.git"):
+        above = os.path.dirname(top)
+        if above == top:
+            return None
+        top = above
+    git_dir = git_directory(top)
+    if git_dir is None:
+        return None
+    inside = os.path.relpath(root, top)
+    name = "top" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:16]
+    return f"{git_dir}/kittify/sync/{name}"
+
+
+def name_of(root: str) -> str:
+    """The part of a file's name that tells the worktrees of one repository apart."""
+    return sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+
+
+def lock_path(folder: str, root: str) -> str:
+    """The file whose lock says that a push of this worktree is under way."""
+    return f"{folder}/push-{name_of(root)}.lock"
+
+
+def wanted_path(folder: str, root: str) -> str:
+    """The file that asks a push that is under way to look once more before it ends."""
+    return f"{folder}/{WANTED}-{name_of(root)}"
+
+
+def start_push(root: str) -> None:
+    """Start a detached push of a project, if it has consent, is not paused and none is running."""
+    folder = sync_folder(root)
+    if folder is None or not os.path.exists(f"{folder}/{CONSENT}"):
+        return
+    try:
+        if os.stat(f"{folder}/{PAUSE}").st_mtime > time.time():
+            return
+    except OSError:
+        pass
+    try:
+        # The wish is on disk before the lock is tried: whoever holds it looks for the wish after letting go.
+        os.close(os.open(wanted_path(folder, root), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        lock = _locked(lock_path(folder, root))
+        if lock is None:
+            return
+        try:
+            # The lock goes over to the new process, so however many commands come now, none starts another.
+            argv = [sys.executable, "-P", "-m", "specify_cli.sync", root]
+            actions = [*_NULL, (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
+            os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+        finally:
+            os.close(lock)
+    except (OSError, NotImplementedError):
+        return  # delivery is never in the way: `sync push` and the next command try again
+
+
+def unpause(folder: str) -> None:
+    """Let the next command start a push."""
+    try:
+        os.unlink(f"{folder}/{PAUSE}")
+    except FileNotFoundError:
+        pass
+
+
+def _locked(path: str) -> int | None:
+    """A descriptor that holds the lock of a push, above every number a new process gives away; None if it is held."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOCK_FD + 1)
+    except BlockingIOError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def is_running(folder: str, root: str) -> bool:
+    """Whether a push of this worktree holds its lock. Raises OSError where that cannot be told."""
+    lock = _locked(lock_path(folder, root))
+    if lock is not None:
+        os.close(lock)
+    return lock is None

@@ -1,0 +1,151 @@
+"""What the collector's tests share: envelopes made from plain lines, and a real collector in its own process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from specify_cli.invocation.ulid import new_ulid, rfc3339
+from specify_cli.sync.contract import CONTENT_TYPE, compose
+from support import environment
+
+PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
+OTHER_PROJECT = "7c1d2f8a-10aa-4bcd-8ef0-3b0b2ef26f2a"
+TOKEN = "a-token-of-the-tests-0123456789"
+BEGIN = 1_795_251_600_000  # 2026-11-21T09:00:00Z
+
+
+def id_of(number: int) -> str:
+    """The id of the invocation begun `number` seconds after BEGIN."""
+    return new_ulid(BEGIN + 1000 * number, number.to_bytes(10, "big"))
+
+
+def started(number: int, *, project: str = PROJECT, level: str = "full", **changed: object) -> dict[str, Any]:
+    return compose(project, level, _line(number, changed))
+
+
+def completed(
+    number: int, *, project: str = PROJECT, level: str = "full", outcome: str = "done", **changed: object
+) -> dict[str, Any]:
+    line: dict[str, object] = {
+        "invocation_id": id_of(number),
+        "completed_at": rfc3339(BEGIN + 1000 * number + 500),
+        "seq": 4,
+        "~": f"{number:064x}",
+        "outcome": outcome,
+        "closed_by": "agent",
+        **changed,
+    }
+    return compose(project, level, _line(number, {}), line)
+
+
+def _line(number: int, changed: Mapping[str, object]) -> dict[str, object]:
+    return {
+        "invocation_id": id_of(number),
+        "started_at": rfc3339(BEGIN + 1000 * number),
+        "seq": 0,
+        "~": f"{number:064x}",
+        "action": "implement",
+        "profile_id": "builder",
+        "actor": {"actor_id": "ann", "actor_type": "human"},
+        "verb": "do",
+        "mode_of_work": "task_execution",
+        "router_confidence": "exact",
+        "match_reason": "names implement",
+        "request_text": f"implement number {number}",
+        "trace_id": "b" * 32,
+        "governance_context_hash": "c" * 64,
+        "governance_context_available": True,
+        **changed,
+    }
+
+
+class Answer(NamedTuple):
+    """One answer of the collector."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Collector(NamedTuple):
+    """A collector that runs: its process and where it listens."""
+
+    process: subprocess.Popen[bytes]
+    host: str
+    port: int
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        token: str | None = TOKEN,
+    ) -> Answer:
+        sent: dict[str, str] = {} if token is None else {"Authorization": f"Bearer {token}"}
+        connection = HTTPConnection(self.host, self.port, timeout=30)
+        try:
+            connection.request(method, path, body, {**sent, **(headers or {})})  # type: ignore[arg-type]
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Answer:
+        return self.ask("GET", path)
+
+    def post(self, events: Sequence[object] | bytes, **headers: str) -> Answer:
+        body = events if isinstance(events, bytes) else json.dumps(events).encode()
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.ask("POST", "/v1/events", body, {"Content-Type": CONTENT_TYPE, **named})
+
+
+def token_file(folder: Path, text: str = TOKEN, name: str = "token") -> Path:
+    path = folder / name
+    path.touch(mode=0o600)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> list[str]:
+    return [
+        str(Path(sys.executable).parent / "spec-kitty"),
+        *("collector", "serve", "--db", str(folder / "events.db"), "--listen", listen, "--json"),
+        *("--token-file", str(token_file(folder)), *options),
+    ]
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Collector]:
+    """A real `spec-kitty collector serve` on a port of its own; ended when the test is."""
+    with open(folder / "collector.log", "ab") as log:
+        process = subprocess.Popen(
+            serve_command(folder, *options), cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=log
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line, (folder / "collector.log").read_text()
+        said = json.loads(line)
+        yield Collector(process, said["host"], said["port"])
+    finally:
+        process.stdout.close()
+        if process.poll() is None:
+            process.terminate()
+        process.wait(timeout=30)
+
+
+def shown(folder: Path) -> str:
+    """What the collector has written to its log."""
+    return (folder / "collector.log").read_text(encoding="utf-8")

@@ -1,0 +1,252 @@
+"""Delivery through a network that lies and processes that are killed: every phase arrives, once, in order."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from collecting import TOKEN, serve_command
+from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
+from specify_cli.invocation.project import load_project
+from specify_cli.sync.consent import Consent, write_consent
+from specify_cli.sync.outbox import Outbox
+from specify_cli.sync.trigger import sync_folder
+from support import Cli, environment
+
+FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
+INVOCATIONS = 10_000 if FULL else 2_000
+# Every so many stay open, so their Completed is never due.
+LEFT_OPEN = 10
+TROUBLE = 0.30
+REPORT: list[str] = []
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _report() -> Iterator[None]:
+    yield
+    if FULL:
+        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
+
+
+class Chaos:
+    """A proxy before the collector: of what passes, a share is lost, doubled, late, overtaken or answered with lies."""
+
+    def __init__(self, target: int, seed: int) -> None:
+        self.trouble = TROUBLE
+        self.seen: Counter[str] = Counter()
+        self._target = target
+        self._random = random.Random(seed)
+        self._late: list[threading.Thread] = []
+        chaos = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
+                chaos.handle(self, body, headers)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """The test counts instead."""
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                """A sender that was killed while it spoke."""
+                chaos.seen["sender gone"] += 1
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.port = self._server.server_address[1]
+
+    @contextmanager
+    def serving(self) -> Iterator[Chaos]:
+        thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            thread.join()
+            for late in self._late:
+                late.join()
+
+    def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
+        """The collector's own answer, or None where it is down."""
+        connection = HTTPConnection("127.0.0.1", self._target, timeout=10)
+        try:
+            connection.request("POST", "/v1/events", body, headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        except (OSError, HTTPException):
+            self.seen["collector down"] += 1
+            return None
+        finally:
+            connection.close()
+
+    def handle(self, request: BaseHTTPRequestHandler, body: bytes, headers: dict[str, str]) -> None:
+        kinds = ("lost", "unanswered", "doubled", "late", "overtaken", "500", "429", "garbage")
+        kind = self._random.choice(kinds) if self._random.random() < self.trouble else "passed"
+        self.seen[kind] += 1
+        if kind == "lost":
+            request.close_connection = True
+            return
+        if kind == "overtaken":
+            # The sender sees a broken connection and tries again; this copy arrives behind what follows.
+            def deliver() -> None:
+                time.sleep(self._random.uniform(0.2, 2.0))
+                self.forward(body, headers)
+
+            self._late.append(threading.Thread(target=deliver))
+            self._late[-1].start()
+            request.close_connection = True
+            return
+        if kind in ("500", "429", "garbage"):
+            status = {"500": 500, "429": 429, "garbage": 200}[kind]
+            self._say(request, status, {"Retry-After": "0"}, b"\x00<html>\xff" if kind == "garbage" else b"")
+            return
+        if kind == "late":
+            time.sleep(self._random.uniform(0.05, 0.5))
+        answer = self.forward(body, headers)
+        if kind == "doubled":
+            answer = self.forward(body, headers)
+        if kind == "unanswered" or answer is None:
+            request.close_connection = True
+            return
+        self._say(request, *answer)
+
+    def _say(self, request: BaseHTTPRequestHandler, status: int, headers: dict[str, str], body: bytes) -> None:
+        kept = {name: value for name, value in headers.items() if name.lower() in ("content-type", "retry-after")}
+        try:
+            request.send_response(status)
+            for name, value in {**kept, "Content-Length": str(len(body))}.items():
+                request.send_header(name, value)
+            request.end_headers()
+            request.wfile.write(body)
+        except OSError:
+            self.seen["sender gone"] += 1
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+class Victim:
+    """A process that is started again and again and killed in between."""
+
+    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self._start = {"args": argv, "cwd": cwd, "env": env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.kills = 0
+        self.process = self.start()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.process = subprocess.Popen(**self._start)  # type: ignore[call-overload]
+        return self.process
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+            self.kills += 1
+        self.process.wait()
+
+
+def write(root: Path, count: int) -> tuple[set[str], set[str]]:
+    """Records made by the real executor while delivery goes on: (all ids, ids that are closed)."""
+    executor = ProfileInvocationExecutor(str(root))
+    made: set[str] = set()
+    closed: set[str] = set()
+    for number in range(count):
+        payload = executor.invoke(f"fix test {number}", verb="do", terms=PLAIN_TERMS)
+        made.add(payload.invocation_id)
+        if number % LEFT_OPEN:
+            executor.complete(payload.invocation_id, outcome="done" if number % 3 else "failed")
+            closed.add(payload.invocation_id)
+    return made, closed
+
+
+@pytest.mark.stress
+def test_every_phase_arrives_once_and_in_order(project: Path, home: Path, tmp_path: Path, cli: Cli) -> None:
+    seed = int(os.environ.get("SPEC_KITTY_SEED", "0")) or random.randrange(1, 1_000_000)
+    dice = random.Random(seed)
+    assert cli("init").code == 0
+    port = free_port()
+    env = {**environment(home), "SPEC_KITTY_SYNC_TOKEN": TOKEN}
+    collector = Victim(serve_command(tmp_path, listen=f"127.0.0.1:{port}"), tmp_path, env)
+    began = time.monotonic()
+    with Chaos(port, seed).serving() as chaos:
+        url = f"http://127.0.0.1:{chaos.port}/v1/events"
+        loaded, _ = load_project(str(project))
+        folder = sync_folder(str(project))
+        assert folder is not None
+        assert loaded.config.project_uuid is not None
+        write_consent(folder, Consent(url, "full", loaded.config.project_uuid, "2026-11-21T09:00:00.000Z"))
+        written: list[tuple[set[str], set[str]]] = []
+        writer = threading.Thread(target=lambda: written.append(write(project, INVOCATIONS)))
+        writer.start()
+        pusher = Victim(["spec-kitty", "sync", "push", "--json"], project, env)
+        rounds = 0
+        while writer.is_alive() or rounds < 25:
+            rounds += 1
+            time.sleep(dice.uniform(0.1, 1.5))
+            if dice.random() < 0.3:
+                collector.kill()
+                collector.start()
+            if dice.random() < 0.5:
+                pusher.kill()
+            if pusher.process.poll() is not None:
+                pusher.start()
+        writer.join()
+        pusher.kill()
+        # The network heals, the processes live: what is left arrives.
+        chaos.trouble = 0.0
+        for _ in range(20):
+            done = cli("sync", "push", "--json", env={"SPEC_KITTY_SYNC_TOKEN": TOKEN})
+            if done.code == 0:
+                break
+        assert done.code == 0, done.err + done.out
+    collector.process.send_signal(signal.SIGTERM)
+    collector.process.wait(30)
+    [(made, closed)] = written
+    expected = {(key, "started") for key in made} | {(key, "completed") for key in closed}
+    with sqlite3.connect(tmp_path / "events.db") as db:
+        rows = db.execute("SELECT invocation_id, phase FROM event ORDER BY rowid").fetchall()
+        conflicts = db.execute("SELECT count(*) FROM conflict").fetchone()[0]
+    lost, doubled = expected - set(rows), len(rows) - len(set(rows))
+    begun: set[str] = set()
+    disordered = 0
+    for key, phase in rows:
+        disordered += phase == "completed" and key not in begun
+        begun.add(key)
+    outbox = Outbox(loaded, folder, url)
+    counts = outbox.counts()
+    outbox.close()
+    REPORT.append(
+        f"sync: {len(made)} invocations, {len(expected)} phases; {dict(sorted(chaos.seen.items()))}; "
+        f"{pusher.kills} pushes and {collector.kills} collectors killed; {len(lost)} lost, {doubled} doubled, "
+        f"{disordered} out of order, {conflicts} conflicts; {time.monotonic() - began:.0f} s; seed {seed}"
+    )
+    assert (lost, set(rows) - expected, doubled, disordered, conflicts) == (set(), set(), 0, 0, 0), f"seed {seed}"
+    assert (counts.delivered, counts.pending, counts.refused) == (len(expected), 0, 0), f"seed {seed}"
+    assert pusher.kills >= 3, f"seed {seed}"
+    assert collector.kills >= 2, f"seed {seed}"
+    assert sum(chaos.seen[kind] for kind in chaos.seen if kind != "passed") >= 5, f"seed {seed}"
