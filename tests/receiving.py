@@ -40,6 +40,19 @@ def stored(request: Request) -> Answer:
     return Answer(200, json.dumps({"results": results}).encode(), {"Content-Type": "application/json"})
 
 
+@contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    """A server in a thread of its own, ended with the block."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
 class Receiver:
     """The server: `requests` is what arrived, `answer` what it says next."""
 
@@ -84,11 +97,5 @@ class Receiver:
 
     @contextmanager
     def serving(self) -> Iterator[Receiver]:
-        thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
+        with running(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()

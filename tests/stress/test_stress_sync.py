@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from collecting import TOKEN, serve_command
+from receiving import running
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
 from specify_cli.invocation.project import load_project
 from specify_cli.sync.consent import Consent, write_consent
@@ -77,16 +78,10 @@ class Chaos:
 
     @contextmanager
     def serving(self) -> Iterator[Chaos]:
-        thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
+        with running(self._server):
             yield self
-        finally:
-            self._server.shutdown()
-            self._server.server_close()
-            thread.join()
-            for late in self._late:
-                late.join()
+        for late in self._late:
+            late.join()
 
     def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
         """The collector's own answer, or None where it is down."""
