@@ -40,6 +40,15 @@ def stored(request: Request) -> Answer:
     return Answer(200, json.dumps({"results": results}).encode(), {"Content-Type": "application/json"})
 
 
+class Server(ThreadingHTTPServer):
+    """A server whose senders may be gone before they are answered."""
+
+    daemon_threads = True
+
+    def handle_error(self, *_: object) -> None:
+        """A sender that went away."""
+
+
 @contextmanager
 def running(server: ThreadingHTTPServer) -> Iterator[None]:
     """A server in a thread of its own, ended with the block."""
@@ -85,8 +94,7 @@ class Receiver:
             def log_message(self, format: str, *args: object) -> None:
                 """Tests read `requests` instead."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}/v1/events"
 

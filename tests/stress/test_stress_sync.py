@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from collecting import TOKEN, serve_command
-from receiving import running
+from receiving import Server, running
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
 from specify_cli.invocation.project import load_project
 from specify_cli.sync.consent import Consent, write_consent
@@ -65,13 +65,6 @@ class Chaos:
 
             def log_message(self, format: str, *args: object) -> None:
                 """The test counts instead."""
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                """A sender that was killed while it spoke."""
-                chaos.seen["sender gone"] += 1
 
         self._server = Server(("127.0.0.1", 0), Handler)
         self.port = self._server.server_address[1]

@@ -517,7 +517,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
             Param("token_file", "option", "A file (chmod 600) with the token.", required=True, metavar="FILE"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
-            Param("max_body", "option", "Largest body taken.", 4194304, integer=True, metavar="BYTES"),
+            Param("max_body", "option", "Largest body taken.", 8388608, integer=True, metavar="BYTES"),
             Param("behind_tls_proxy", "flag", "Allow an address of another machine: a proxy there speaks TLS."),
             _JSON,
         ),

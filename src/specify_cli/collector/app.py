@@ -38,7 +38,7 @@ from specify_cli.collector.reception import (
 )
 from specify_cli.collector.storage import Held, Row, Storage, StorageError
 
-MAX_BODY = 4 * 1024 * 1024
+MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
 _LOG = logging.getLogger("specify_cli.collector")
 _REALM = 'realm="spec-kitty collector"'

@@ -230,17 +230,22 @@ def _one_of(*values: str) -> Callable[[str], str]:
     return read
 
 
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
+
+
 def _bound(*, end_of_day: bool) -> Callable[[str], str]:
     """The least invocation id of a time; of a day its beginning, or the beginning of the next."""
 
     def read(value: str) -> str:
         try:
+            if _DAY.match(value) is None:
+                raise ValueError(value)
             moment = datetime.datetime.fromisoformat(value)
             if moment.tzinfo is None:
                 moment = moment.replace(tzinfo=datetime.UTC)
-            if len(value) == 10 and end_of_day:
-                moment += datetime.timedelta(days=1)
             millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+            if len(value) == 10 and end_of_day:
+                millis += 24 * 3600 * 1000
         except (ValueError, OverflowError) as error:
             raise ValueError("expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z") from error
         return new_ulid(max(0, millis), bytes(10))

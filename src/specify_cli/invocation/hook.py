@@ -14,7 +14,7 @@ import time
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
-from specify_cli.invocation.errors import CODES, InvocationError
+from specify_cli.invocation.errors import CODES, CallerError, InvocationError
 from specify_cli.invocation.hook_payload import HookEvent, HookInput, sender, translate
 from specify_cli.invocation.record import dedupe_bytes, is_invocation_id, is_profile_id
 from specify_cli.invocation.root import find_root
@@ -64,12 +64,19 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
     root: str | None = None
     try:
         # 1. What happened, and in which project.
-        payload = _parsed(data)
+        try:
+            payload = _parsed(data)
+        except ValueError:
+            payload = None
         harness = sender(harness, payload)
         told = translate(harness, payload)
         folder = told.cwd or cwd
         root, git_dir = _root_of(folder, home)
-        if root is None or not (told.events or told.started_invocation):
+        if root is not None and not told.hook_event:
+            raise CallerError(
+                "PAYLOAD_INVALID", "a payload is no JSON object that names its event", "spec-kitty hooks test"
+            )
+        if root is None or not told.events:
             return
         told = told._replace(events=tuple(_placed(event, root, folder) for event in told.events))
         if told.begins is not None:

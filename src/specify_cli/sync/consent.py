@@ -6,8 +6,10 @@ agreed or name a token.
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import os
+import re
 import stat
 import uuid
 from collections.abc import Mapping
@@ -25,7 +27,7 @@ SECRET_VARIABLE = "SPEC_KITTY_SYNC_SECRET"
 TOKEN, SECRET = "token", "secret"
 ERRORS = "propagation-errors.jsonl"
 
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
 
 
@@ -64,21 +66,34 @@ def project_uuid(project: Project) -> str:
 
 
 def checked_endpoint(text: str) -> str:
-    """An endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID."""
+    """An endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats no password."""
+    if any(mark in text for mark in "@?#\\"):
+        raise _bad_endpoint("the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere")
+    if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
+        raise _bad_endpoint("the endpoint", "it holds spaces or characters outside ASCII")
     try:
         parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
+        host, port = parts.hostname or "", parts.port
     except ValueError as error:
         raise _bad_endpoint(text, str(error)) from error
-    if not text.isascii() or any(character <= " " for character in text):
-        raise _bad_endpoint(repr(text), "it holds spaces or characters outside ASCII")
-    if host is None or port == 0:
+    if port == 0 or not (_is_address(host) or (len(host) <= 253 and _HOST.fullmatch(host))):
         raise _bad_endpoint(text, "it names no host")
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
         raise _bad_endpoint(text, "expected https, or http to this machine itself")
-    if "@" in parts.netloc or "?" in text or "#" in text:
-        raise _bad_endpoint("the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere")
     return text
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _bad_endpoint(text: str, why: str) -> CallerError:
@@ -132,7 +147,7 @@ def keep(folder: str, name: str, data: bytes) -> None:
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
             f"cannot write {folder}/{name}: {error.strerror or error}",
-            "make the git directory writable, or run the command outside the sandbox",
+            "make the git directory writable (free space, permissions, sandbox), then run the command again",
         ) from error
 
 
@@ -146,7 +161,7 @@ def withdraw(folder: str) -> bool:
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
             f"cannot remove {folder}/{CONSENT}: {error.strerror or error}",
-            f"rm {folder}/{CONSENT}",
+            "make the git directory writable, then run the command again",
         ) from error
     return True
 
@@ -189,7 +204,7 @@ def checked_token(text: str, where: str) -> str:
         raise StoredDataError(
             "TOKEN_INVALID",
             f"{where}: expected one word of printable ASCII characters, found something else",
-            f"write the token alone into {where}",
+            "give the token alone, on one line",
         )
     return text
 

@@ -11,11 +11,11 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from specify_cli.invocation import layout
-from specify_cli.invocation.errors import EnvironmentFault, InvocationError
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.invocations import differing_copies
 from specify_cli.invocation.project import Project
@@ -144,8 +144,15 @@ def _masked(text: str | None, rules: RuleSet) -> str | None:
 def _request_text(project: Project, started: Mapping[str, object]) -> str | None:
     """The request a record holds, from its object where it was too long for the line."""
     named = started.get("request_object")
-    if isinstance(named, str):
-        return FileObjectStore(project.root).get(named).decode("utf-8", "replace")
+    if named is not None:
+        try:
+            return FileObjectStore(project.root).get(str(named)).decode("utf-8", "replace")
+        except layout.PathError as error:
+            raise StoredDataError(
+                "RECORD_DAMAGED",
+                f"request_object: expected a SHA-256, found {str(named)[:80]!r}",
+                f"spec-kitty invocations verify {started.get('invocation_id')}",
+            ) from error
     found = started.get("request_text")
     return None if found is None else str(found)
 
@@ -263,7 +270,19 @@ class Outbox:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise _unusable(self.path, str(error)) from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: sqlite3.Error) -> EnvironmentFault:
+        """The error to raise; a cursor that turns out to be damaged is set aside for the next command."""
+        if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
+            return _unusable(self.path, str(error))
+        self._db.close()
+        _set_aside(self.path)
+        return EnvironmentFault(
+            "SYNC_UNAVAILABLE",
+            f"{self.path}: {error}; it was set aside, and everything is delivered again, which a receiver takes once",
+            "spec-kitty sync push",
+        )
 
     def _remember(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
@@ -275,11 +294,12 @@ class Outbox:
             try:
                 yield
             except BaseException:
-                self._db.execute("ROLLBACK")
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise _unusable(self.path, str(error)) from error
+            raise self._fault(error) from error
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -305,21 +325,23 @@ def _open(path: str) -> sqlite3.Connection:
         except sqlite3.DatabaseError as error:
             if attempt:
                 raise _unusable(path, str(error)) from error
-            for suffix in ("", "-wal", "-shm"):
-                try:
-                    os.replace(path + suffix, f"{path}{suffix}.broken")
-                except FileNotFoundError:
-                    continue
+            _set_aside(path)
         except OSError as error:
             raise _unusable(path, error.strerror or str(error)) from error
     raise AssertionError
+
+
+def _set_aside(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.replace(path + suffix, f"{path}{suffix}.broken")
 
 
 def _unusable(path: str, why: str) -> EnvironmentFault:
     return EnvironmentFault(
         "SYNC_UNAVAILABLE",
         f"{path}: {why}",
-        "make the git directory writable, or run the command outside the sandbox",
+        "make the git directory writable (free space, permissions, sandbox), then run the command again",
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from filelock import FileLock, Timeout
+from httpx import InvalidURL
 from standardwebhooks.webhooks import Webhook
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
@@ -24,15 +25,18 @@ from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, Problem, Verdict, body_of
-from specify_cli.sync.trigger import PAUSE, lock_path, unpause, wanted_path
+from specify_cli.sync.trigger import LONGEST_PAUSE, PAUSE, lock_path, unpause, wanted_path
 from specify_cli.sync.validation import faults
 
 # A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
 BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
-FOREGROUND_TRIES = 5
-REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=10)
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 15.0, 3600.0
-_BUSY_SECONDS = 60.0
+FOREGROUND_TRIES = 4
+REQUEST_PAUSE = wait_random_exponential(multiplier=0.25, max=5)
+# What an endpoint may ask a push to wait for; with more the push ends and a later one goes on.
+_PATIENCE = 10.0
+_SHORTEST_PAUSE, _GROWN_PAUSE = 15.0, 3600.0
+_BUSY_SECONDS = BACKGROUND_SECONDS + 15.0
+_MAX_LOG = 4 * 1024 * 1024
 
 
 class Pushed(NamedTuple):
@@ -218,8 +222,6 @@ class _Push:
         return events
 
     def _send(self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]) -> None:
-        if consents.read_consent(self._folder) != self._consent:
-            raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
         verdict = self._post(endpoint, events)
         if verdict.kind == "halve":
             middle = len(events) // 2
@@ -238,22 +240,26 @@ class _Push:
                 self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
 
     def _post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
-        """The last verdict after as many tries as the terms allow."""
-        rest = _LONGEST_PAUSE if self._deadline is None else self._deadline - time.monotonic()
+        """The last verdict after as many tries as the terms allow; consent is asked for before each of them."""
+        rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
             raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
 
+        def post() -> Verdict:
+            if consents.read_consent(self._folder) != self._consent:
+                raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
+            return endpoint.post(events)
+
         def pause(state: RetryCallState) -> float:
-            asked = _verdict(state).retry_after
-            return max(REQUEST_PAUSE(state), asked or 0.0)
+            return max(REQUEST_PAUSE(state), _verdict(state).retry_after or 0.0)
 
         retrying = Retrying(
-            retry=retry_if_result(lambda verdict: verdict.kind == "later"),
+            retry=retry_if_result(lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE),
             stop=stop_after_attempt(self._terms.tries) | stop_before_delay(rest),
             wait=pause,
             retry_error_callback=_verdict,
         )
-        return retrying(endpoint.post, events)
+        return retrying(post)
 
     def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
@@ -291,8 +297,9 @@ class _Push:
         pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
 
     def _succeeded(self, outbox: Outbox) -> None:
-        unpause(self._folder)
-        outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _now()})
+        if self._delivered:
+            outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _now()})
+            unpause(self._folder)
 
 
 def _verdict(state: RetryCallState) -> Verdict:
@@ -304,7 +311,7 @@ def _verdict(state: RetryCallState) -> Verdict:
 def _endpoint(url: str, token: str, secret: str | None) -> Endpoint:
     try:
         return Endpoint(url, token, None if secret is None else Webhook(secret))
-    except (ValueError, ImportError, OSError) as error:
+    except (ValueError, ImportError, OSError, InvalidURL) as error:
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
             f"no connection can be prepared: {type(error).__name__}: {error}",
@@ -314,21 +321,23 @@ def _endpoint(url: str, token: str, secret: str | None) -> Endpoint:
 
 def pause_after(failures: int, asked: float | None) -> float:
     """Seconds until a command may start a push again: what the endpoint asks, else growing and jittered."""
-    grown: float = min(_LONGEST_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures - 1, 16))
-    return max(asked or 0.0, random.uniform(grown / 2, grown))
+    grown: float = min(_GROWN_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures - 1, 16))
+    return min(LONGEST_PAUSE, max(asked or 0.0, random.uniform(grown / 2, grown)))
 
 
 def pause_for(folder: str, seconds: float, why: str) -> None:
     """Start no push behind a command for a while; the file's time says until when, its text why."""
     path = f"{folder}/{PAUSE}"
-    consents.keep(folder, PAUSE, (why + "\n").encode())
+    consents.keep(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
     until = time.time() + seconds
     os.utime(path, (until, until))
 
 
 def append_line(path: str, value: object) -> None:
-    """One JSON line at the end of a private file. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    """One JSON line at the end of a private file, which is begun anew when it is long. Raises SYNC_UNAVAILABLE."""
     try:
+        if os.path.exists(path) and os.path.getsize(path) > _MAX_LOG:
+            os.replace(path, f"{path}.1")
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n")
@@ -340,15 +349,17 @@ def append_line(path: str, value: object) -> None:
         ) from error
 
 
-def background(root: str, environment: Mapping[str, str], held: int) -> None:
+def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
     """The push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
-    project, _ = load_project(root)
-    folder, _ = agreed(project)
     try:
+        project, _ = load_project(root)
         push(project, environment, Terms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
     except InvocationError as error:
-        if error.code != "SYNC_BUSY":
+        if error.code not in ("SYNC_BUSY", "SYNC_DISABLED"):
             pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")
+    except Exception as error:
+        pause_for(folder, pause_after(5, None), f"{type(error).__name__}: {error}")
+        raise
 
 
 def _now() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
@@ -11,12 +10,13 @@ from specify_cli.invocation.doctor import Ailment
 from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project
+from specify_cli.invocation.redaction import RedactionError
 from specify_cli.invocation.ulid import rfc3339
 from specify_cli.invocation.verify import ERROR, INFO, WARNING
 from specify_cli.sync import consent as consents
-from specify_cli.sync.contract import PHASES, STARTED, compose
-from specify_cli.sync.outbox import Outbox, Seen, envelope, look_at
-from specify_cli.sync.trigger import PAUSE, is_running
+from specify_cli.sync.contract import PHASES, compose
+from specify_cli.sync.outbox import Outbox, envelope, look_at
+from specify_cli.sync.trigger import PAUSE, is_running, paused_until
 
 _LOOKED_AT = 50
 # What `enable` shows where no record is yet.
@@ -96,7 +96,7 @@ def status(project: Project, environment: Mapping[str, str]) -> dict[str, object
         "failing_since": facts.get("failing_since"),
         "paused_until": until,
         "why": facts.get("why") or why,
-        "propagation_errors": errors if os.path.exists(errors) else None,
+        "propagation_errors": errors if counts.refused and os.path.exists(errors) else None,
     }
 
 
@@ -110,43 +110,41 @@ def token_state(folder: str, environment: Mapping[str, str]) -> str:
 
 
 def _pause(folder: str) -> tuple[str | None, str | None]:
-    path = f"{folder}/{PAUSE}"
+    until = paused_until(folder)
+    if until is None:
+        return None, None
     try:
-        until = os.stat(path).st_mtime
-        if until <= time.time():
-            return None, None
-        with open(path, encoding="utf-8", errors="replace") as file:
+        with open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as file:
             return rfc3339(int(until * 1000)), file.read(1000).strip() or None
     except OSError:
         return None, None
 
 
-def newest_live(project: Project) -> Seen | None:
-    """A real record to show what would leave: the newest that would be sent, a closed one if one is near."""
+def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
+    """The events that would leave for one record, and whether it is a real one of this project.
+
+    The newest that would be sent is taken, a closed one if one is near.
+    """
     index = Index(project.root)
-    best: Seen | None = None
+    best: list[dict[str, object]] | None = None
     for key in islice(index.newest(), _LOOKED_AT):
         place = index.place(key)
         seen = None if place is None else look_at(project.root, place)
-        if seen is None or seen.excluded is not None:
+        if seen is None or seen.excluded is not None or (best is not None and seen.completed is None):
             continue
-        if seen.completed is not None:
-            return seen
-        best = best or seen
-    return best
-
-
-def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
-    """The events that would leave for one record, and whether it is a real one of this project."""
-    seen = newest_live(project)
-    if seen is None:
-        return [compose(uuid, level, _EXAMPLE), compose(uuid, level, _EXAMPLE, _EXAMPLE_CLOSED)], False
-    phases = PHASES if seen.completed is not None else (STARTED,)
-    events = [envelope(project, uuid, level, seen, phase) for phase in phases]
-    if seen.completed is None:
         assert seen.started is not None
-        events.append(compose(uuid, level, seen.started, _EXAMPLE_CLOSED))
-    return events, True
+        try:
+            events = [
+                envelope(project, uuid, level, seen, phase) for phase in PHASES[: 1 + (seen.completed is not None)]
+            ]
+        except (InvocationError, RedactionError):
+            continue  # it would be refused, and said so; another one shows what leaves
+        if seen.completed is not None:
+            return events, True
+        best = [*events, compose(uuid, level, seen.started, _EXAMPLE_CLOSED)]
+    if best is not None:
+        return best, True
+    return [compose(uuid, level, _EXAMPLE), compose(uuid, level, _EXAMPLE, _EXAMPLE_CLOSED)], False
 
 
 def waiting(project: Project, folder: str, consent: consents.Consent, limit: int) -> list[dict[str, object]]:

@@ -8,24 +8,30 @@ from __future__ import annotations
 import email.utils
 import hashlib
 import json
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 from standardwebhooks.webhooks import Webhook
 
 from specify_cli import VERSION
+from specify_cli.sync.consent import is_loopback
 from specify_cli.sync.contract import CONTENT_TYPE
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 20.0
+ANSWER_SECONDS = 10.0
 MAX_ANSWER = 1024 * 1024
 MAX_RETRY_AFTER = 24 * 3600.0
 
 _AGAIN = frozenset({408, 425, 429})
 _AT_FAULT = frozenset({400, 409, 413, 415, 422})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_TEXT = 500
 
 
@@ -51,28 +57,36 @@ class Verdict(NamedTuple):
     retry_after: float | None = None
 
 
-def judge(status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float) -> Verdict:
-    """The verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970."""
+def judge(
+    status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float, token: str = ""
+) -> Verdict:
+    """The verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
+
+    No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
+    """
     if 200 <= status < 300:
-        results = _results(body, ids)
+        results = _results(body, ids, token)
         if results:
             return Verdict("answered", results, "")
         return Verdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
+    problem = _problem_of(_object(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
             return Verdict("halve", {}, f"status {status} for {len(ids)} events")
-        return Verdict("answered", {ids[0]: _problem(status, body)}, "")
-    problem = _problem(status, body)
+        return Verdict("answered", {ids[0]: problem}, "")
     what = f"status {status}" + (f": {problem.detail}" if problem.detail else "")
     if status in _AGAIN or status >= 500 or status < 200:
         return Verdict("later", {}, what, _retry_after(headers, now))
-    if 300 <= status < 400:
+    if status in _REDIRECTS:
         what = f"status {status}: the endpoint redirects; data goes nowhere but where consent says"
     return Verdict("stop", {}, what)
 
 
-def _results(body: bytes, ids: Sequence[str]) -> dict[str, Problem | None]:
-    """The events an answer names, each once and with a known status; nothing where it has another form."""
+def _results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
+    """The events an answer names, each once and with a known status; nothing where it has another form.
+
+    One that is refused for a reason that passes is not among them: it stays due.
+    """
     value = _object(body)
     listed = value.get("results")
     found: dict[str, Problem | None] = {}
@@ -82,30 +96,34 @@ def _results(body: bytes, ids: Sequence[str]) -> dict[str, Problem | None]:
         if item.get("status") in ("stored", "duplicate"):
             found[item["id"]] = None
         elif item.get("status") == "refused":
-            problem = item.get("problem")
-            found[item["id"]] = _problem_of(problem if isinstance(problem, dict) else {}, None)
+            given = item.get("problem")
+            problem = _problem_of(given if isinstance(given, dict) else {}, None, token)
+            if problem.status is None or not (problem.status in _AGAIN or problem.status >= 500):
+                found[item["id"]] = problem
         else:
             return {}
     return found
 
 
-def _problem(status: int, body: bytes) -> Problem:
-    return _problem_of(_object(body), status)
-
-
-def _problem_of(value: Mapping[str, object], status: int | None) -> Problem:
-    def text(name: str) -> str:
-        found = value.get(name)
-        return found[:_MAX_TEXT] if isinstance(found, str) else ""
+def _problem_of(value: Mapping[str, object], status: int | None, token: str) -> Problem:
+    def text(found: object) -> str:
+        return shown(found, token) if isinstance(found, str) else ""
 
     own = value.get("status")
     listed = value.get("errors")
     errors = tuple(
-        (str(item.get("pointer", ""))[:_MAX_TEXT], str(item.get("detail", ""))[:_MAX_TEXT])
+        (text(item.get("pointer")), text(item.get("detail")))
         for item in (listed if isinstance(listed, list) else [])[:20]
         if isinstance(item, dict)
     )
-    return Problem(own if type(own) is int else status, text("title"), text("detail"), errors)
+    return Problem(own if type(own) is int else status, text(value.get("title")), text(value.get("detail")), errors)
+
+
+def shown(text: str, token: str) -> str:
+    """What somebody else said, as one line of what can be shown: the token masked before anything is cut."""
+    masked = text.replace(token, "⟦token⟧") if token else text
+    line = " ".join(masked.split())
+    return "".join(character if character.isprintable() else "\ufffd" for character in line)[:_MAX_TEXT]
 
 
 def _object(body: bytes) -> dict[str, object]:
@@ -129,19 +147,27 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 class Endpoint:
-    """The one place data goes to. Proxies of the environment are respected, redirects are not followed."""
+    """The one place data goes to. Proxies of the environment are respected, redirects are not followed.
+
+    What is meant for this machine goes through no proxy: plain http is agreed to for it alone.
+    Raises ValueError, ImportError, OSError and httpx.InvalidURL for settings no connection can be made with.
+    """
 
     def __init__(self, url: str, token: str, signer: Webhook | None = None) -> None:
         self._url = url
         self._token = token
         self._signer = signer
+        host = urlsplit(url).hostname or ""
+        direct = f"all://[{host}]" if ":" in host else f"all://{host}"
         self._client = httpx.Client(
             follow_redirects=False,
             timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+            mounts={direct: None} if is_loopback(host) else None,
             headers={
                 "Authorization": f"Bearer {token}",
                 "User-Agent": f"spec-kitty/{VERSION}",
                 "Accept": "application/json, application/problem+json",
+                "Accept-Encoding": "identity",
             },
         )
 
@@ -150,7 +176,10 @@ class Endpoint:
         self._client.close()
 
     def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> Verdict:
-        """Send one batch and judge the answer. Never raises for what the network or the endpoint does."""
+        """Send one batch and judge the answer. Never raises for what the network or the endpoint does.
+
+        It is over after `seconds`, whatever drips in; outside the main thread a drip before the body is not bounded.
+        """
         ids = [str(event["id"]) for event in events]
         body = body_of(events)
         key = hashlib.sha256(body).hexdigest()
@@ -162,41 +191,51 @@ class Endpoint:
                 "webhook-timestamp": str(int(moment.timestamp())),
                 "webhook-signature": self._signer.sign(key, moment, body.decode("utf-8")),
             }
-        deadline = time.monotonic() + seconds
+        late = Verdict("later", {}, f"no whole answer within {seconds:g} s")
+        end = time.monotonic() + seconds
         answer = b""
         try:
-            with self._client.stream("POST", self._url, content=body, headers=headers) as response:
-                for piece in response.iter_bytes():
+            with (
+                _ended_after(seconds),
+                self._client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    return Verdict(
+                        "later", {}, f"status {response.status_code} and a compressed answer nobody asked for"
+                    )
+                for piece in response.iter_raw():
                     answer += piece
                     if len(answer) > MAX_ANSWER:
                         return Verdict("later", {}, f"status {response.status_code} and an answer of over 1 MiB")
-                    if time.monotonic() > deadline:
-                        return Verdict("later", {}, f"no whole answer within {seconds:g} s")
+                    if time.monotonic() > end:
+                        return late
                 named = {name.lower(): value for name, value in response.headers.items()}
-                return self._masked(judge(response.status_code, named, answer, ids, time.time()))
+                return judge(response.status_code, named, answer, ids, time.time(), self._token)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
             # ValueError: what h11, ssl and the codecs raise for answers that are none.
+            if time.monotonic() > end:
+                return late
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return self._masked(Verdict("later", {}, what[:_MAX_TEXT]))
+            return Verdict("later", {}, shown(what, self._token))
 
-    def _masked(self, verdict: Verdict) -> Verdict:
-        """The verdict without the token, should the endpoint have sent it back."""
 
-        def clean(text: str) -> str:
-            return text.replace(self._token, "⟦token⟧")
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """Whatever blocks in here is ended by a TimeoutError after a while; in the main thread, which has the signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
 
-        return verdict._replace(
-            why=clean(verdict.why),
-            results={
-                key: problem
-                and problem._replace(
-                    title=clean(problem.title),
-                    detail=clean(problem.detail),
-                    errors=tuple((clean(pointer), clean(detail)) for pointer, detail in problem.errors),
-                )
-                for key, problem in verdict.results.items()
-            },
-        )
+    def over(*_: object) -> None:
+        raise TimeoutError("the time for this request is over")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:

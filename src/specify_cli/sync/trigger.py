@@ -16,6 +16,7 @@ from doctrine.light import sha256
 CONSENT = "consent.json"
 WANTED = "wanted"
 PAUSE = "pause"
+LONGEST_PAUSE = 24 * 3600.0
 LOCK_FD = 3  # where a push that was started by a command finds the lock it begins with
 
 _NULL = [
@@ -62,28 +63,53 @@ def wanted_path(folder: str, root: str) -> str:
 def start_push(root: str) -> None:
     """Start a detached push of a project, if it has consent, is not paused and none is running."""
     folder = sync_folder(root)
-    if folder is None or not os.path.exists(f"{folder}/{CONSENT}"):
+    if folder is None or not os.path.exists(f"{folder}/{CONSENT}") or paused_until(folder) is not None:
         return
-    try:
-        if os.stat(f"{folder}/{PAUSE}").st_mtime > time.time():
-            return
-    except OSError:
-        pass
     try:
         # The wish is on disk before the lock is tried: whoever holds it looks for the wish after letting go.
         os.close(os.open(wanted_path(folder, root), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        lock = _locked(lock_path(folder, root))
+        path = lock_path(folder, root)
+        lock = _locked(path)
+        if lock is None:
+            time.sleep(0.001)  # `is_running` holds it for an instant
+            lock = _locked(path)
         if lock is None:
             return
         try:
-            # The lock goes over to the new process, so however many commands come now, none starts another.
+            # The lock goes over to the new process, so however many commands come now, none starts another. Of what
+            # this process inherited nothing does: somebody may be waiting for its end.
             argv = [sys.executable, "-P", "-m", "specify_cli.sync", root]
-            actions = [*_NULL, (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
+            actions = [*_NULL, *_closing(), (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
             os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
         finally:
             os.close(lock)
     except (OSError, NotImplementedError):
         return  # delivery is never in the way: `sync push` and the next command try again
+
+
+def _closing() -> list[tuple[int, int]]:
+    """Actions that close what a new process would inherit beyond its standard streams."""
+    found = []
+    for name in os.listdir("/dev/fd"):
+        try:
+            if int(name) > 2 and os.get_inheritable(int(name)):
+                found.append((os.POSIX_SPAWN_CLOSE, int(name)))
+        except OSError:
+            continue  # the listing's own
+    return found
+
+
+def paused_until(folder: str) -> float | None:
+    """Until when, in seconds since 1970, no command starts a push; None where none is paused.
+
+    A time further off than any pause can be is a clock that went back, and counts as none.
+    """
+    try:
+        until = os.stat(f"{folder}/{PAUSE}").st_mtime
+    except OSError:
+        return None
+    now = time.time()
+    return until if now < until <= now + LONGEST_PAUSE else None
 
 
 def unpause(folder: str) -> None:

@@ -185,12 +185,14 @@ def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Callable[..., None], ch
     "payload",
     [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"session_id": 3, "tool_name": {}, "cwd": []}', b"[" * 100_000],
 )
-def test_what_is_no_payload_disturbs_nobody_and_writes_no_event(
-    hook: Callable[..., None], chartered: Path, run: str, payload: bytes
+def test_what_is_no_payload_disturbs_nobody_and_doctor_knows(
+    hook: Callable[..., None], chartered: Path, run: str, payload: bytes, cli: Cli
 ) -> None:
     hook(payload)
 
     assert events(chartered, run) == []
+    assert [line["code"] for line in log(chartered, layout.HOOK_FAILURES)] == ["PAYLOAD_INVALID"]
+    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
 
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "cursor", "nobody-knows", "--help-me"[2:]])
@@ -469,3 +471,25 @@ def test_show_tells_what_a_subagent_did_from_what_its_parent_did(
     assert shown[1].startswith("tool_call            Read none")
     assert stage.split()[1] == "[agent-1]" and stage.endswith(" subagent:Explore")
     assert f"parent:   {run}" in cli("invocations", "show", child).out
+
+
+def antigravity(root: Path, step: int, command: str, transcript: Path) -> dict[str, Any]:
+    call = {"name": "run_command", "args": {"CommandLine": command}}
+    session = {"conversationId": "agy-1", "workspacePaths": [str(root)], "transcriptPath": str(transcript)}
+    return {**session, "stepIdx": step, "toolCall": call}
+
+
+@pytest.mark.parametrize(
+    ("command", "bound"), [('spec-kitty do "review WP03"', True), ('spec-kitty do "plan WP04"', False), ("ls", False)]
+)
+def test_a_transcript_binds_only_the_record_whose_request_the_command_line_names(
+    hook: Callable[..., None], chartered: Path, cli: Cli, tmp_path: Path, command: str, bound: bool
+) -> None:
+    """Its last record may be that of an earlier call."""
+    answer = cli("do", "review WP03", "--json")
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text(json.dumps({"steps": [json.dumps({"output": answer.out})]}) + "\n")
+    hook(antigravity(chartered, 1, command, transcript), "antigravity")
+
+    found = [event["event"] for event in events(chartered, answer.json()["invocation_id"])]
+    assert found == (["tool_call", "tool_result"] if bound else [])

@@ -17,6 +17,7 @@ import pytest
 
 import collecting
 from receiving import Answer, Receiver, Request, stored
+from specify_cli.invocation.record import chain, fold, genesis_tip
 from specify_cli.sync.contract import EXTENSION, GAPS, flat
 from specify_cli.sync.validation import faults
 from support import Cli, environment, git
@@ -172,6 +173,115 @@ def test_disable_stops_at_once(cli: Cli, receiver: Receiver) -> None:
     assert (done.code, done.json()["state"], done.json()["delivered"]) == (1, "disabled", 1)
     assert len(receiver.requests) == 1
     assert cli("sync", "disable", "--json").json() == {"enabled": False, "was_enabled": False}
+
+
+def test_disable_ends_the_retries_of_a_request_too(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    """What is tried again is sent again, so consent is asked for before every try."""
+
+    def busy(_: Request) -> Answer:
+        assert cli("sync", "disable").code == 0
+        return Answer(503, headers={"Retry-After": "0"})
+
+    receiver.answer = busy
+    assert cli("sync", "push", "--json", env=WITH_TOKEN).json()["state"] == "disabled"
+    assert len(receiver.requests) == 1
+    assert not (enabled / ".git" / "kittify" / "sync" / "top" / "consent.json").exists()
+
+
+def test_a_broken_config_does_not_keep_anybody_from_disabling(enabled: Path, cli: Cli) -> None:
+    (enabled / ".kittify" / "config.yaml").write_text("a: [\n", encoding="utf-8")
+    assert cli("sync", "status").code == 0
+    assert cli("sync", "disable", "--json").json() == {"enabled": False, "was_enabled": True}
+
+
+def test_one_record_that_cannot_be_sent_holds_up_no_other(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    """A sealed record with nonsense in it, as a merge may bring one: refused here, by name, and the others go."""
+    path = next((enabled / ".kittify" / "events" / "profile-invocations").glob("*.jsonl"))
+    line = fold(path.read_bytes())
+    assert line is not None
+    strange: tuple[dict[str, object], ...] = (
+        {"request_object": "../../etc/passwd"},
+        {"actor": "x"},
+        {"profile_id": 7},
+        {"seq": 1.5},
+    )
+    for number, odd in enumerate(strange):
+        name = f"builder-bea-01J0000000000000000000000{number}.jsonl"
+        path.with_name(name).write_bytes(chain(genesis_tip(), name[-32:-6], [{**line.started, **odd}])[0])
+    agreed = cli("sync", "enable", "--endpoint", receiver.url, "--level", "full", "--yes", "--json", env=WITH_TOKEN)
+    assert agreed.code == 0, agreed.err
+    done = cli("sync", "push", "--json", env=WITH_TOKEN).json()
+    assert (done["state"], done["left"]["pending"], done["left"]["delivered"] >= 2) == ("delivered", 0, True)
+    assert done["left"]["refused"] + sum(done["left"]["excluded"].values()) >= 3
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_proposed_level_counts_only_with_the_proposed_endpoint(ready: Path, cli: Cli, receiver: Receiver) -> None:
+    config = ready / ".kittify" / "config.yaml"
+    planted = f"sync:\n  endpoint: {receiver.url}\n  level: full\n"
+    config.write_text(config.read_text(encoding="utf-8") + planted, encoding="utf-8")
+    assert "level: full" in cli("sync", "enable").out
+    assert "level: metadata" in cli("sync", "enable", "--endpoint", receiver.url).out
+
+
+def test_a_refusal_is_no_success(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(422)
+    assert cli("sync", "push", env=WITH_TOKEN).code == 1
+    found = status(cli)
+    assert (found["last_success"], found["refused"]) == (None, 1)
+    assert enabled.exists()
+
+
+def test_consent_for_another_project_starts_one_process_and_no_more(
+    enabled: Path, cli: Cli, receiver: Receiver
+) -> None:
+    config = enabled / ".kittify" / "config.yaml"
+    uuid = status(cli)["project_uuid"]
+    text = config.read_text(encoding="utf-8").replace(uuid, "11111111-1111-4111-8111-111111111111")
+    config.write_text(text, encoding="utf-8")
+    cli("do", "fix it", env=WITH_TOKEN)
+    assert until(lambda: status(cli)["paused_until"] is not None)
+    assert "CONSENT_INVALID" in status(cli)["why"]
+    assert until(lambda: not pushes(enabled))
+    cli("do", "fix it again", env=WITH_TOKEN)
+    assert pushes(enabled) == []
+    assert receiver.requests == []
+
+
+def test_the_push_behind_a_command_holds_nothing_its_caller_holds(enabled: Path, home: Path, cli: Cli) -> None:
+    """Standard streams, a lock and a pipe under other numbers: all are free when the command is over."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as hole:
+        url = f"http://127.0.0.1:{hole.getsockname()[1]}/v1/events"
+        assert cli("sync", "enable", "--endpoint", url, "--yes", "--json", env=WITH_TOKEN).code == 0
+        script = "exec 4>&1 9>lock; flock 9; spec-kitty do 'fix it' | cat; exec 9>&-; flock -w 5 lock true"
+        env = {**environment(home), **WITH_TOKEN}
+        began = time.monotonic()
+        done = subprocess.run(["bash", "-c", script], cwd=enabled, env=env, capture_output=True, check=True, timeout=50)
+        assert time.monotonic() - began < 10
+        assert done.stdout
+        assert len(pushes(enabled)) == 1
+        for pid in pushes(enabled):
+            os.kill(pid, 9)
+
+
+def test_a_pause_beyond_any_is_a_clock_that_went_back(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    pause = enabled / ".git" / "kittify" / "sync" / "top" / "pause"
+    pause.write_text("x", encoding="utf-8")
+    far = time.time() + 10 * 365 * 86400
+    os.utime(pause, (far, far))
+    assert status(cli)["paused_until"] is None
+    cli("do", "fix it", env=WITH_TOKEN)
+    assert until(lambda: len(receiver.events) >= 3)
+
+
+def test_a_long_wait_that_is_asked_for_ends_the_push_and_is_kept(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    receiver.answer = lambda _: Answer(503, headers={"Retry-After": "600"})
+    began = time.monotonic()
+    assert cli("sync", "push", env=WITH_TOKEN).code == 1
+    assert time.monotonic() - began < 10
+    assert len(receiver.requests) == 1
+    assert status(cli)["paused_until"] is not None
+    assert enabled.exists()
 
 
 @pytest.mark.usefixtures("enabled")
@@ -487,6 +597,18 @@ def test_a_real_collector_holds_what_two_clones_at_two_levels_deliver(
         cli("do", "fix it")
         done = cli("sync", "push", "--json", env={"SPEC_KITTY_SYNC_TOKEN": "another-token-000000"})
         assert (done.code, done.json()["state"]) == (1, "stopped")
+
+
+@pytest.mark.usefixtures("ready")
+def test_the_largest_request_in_the_dearest_characters_is_taken_by_the_collector(cli: Cli, home: Path) -> None:
+    token = {"SPEC_KITTY_SYNC_TOKEN": collecting.TOKEN}
+    text = "fix " + "\x01" * (1024 * 1024 - 4)
+    assert cli("do", "-", "--json", stdin=text.encode()).code == 0
+    with collecting.serving(home) as collector:
+        url = f"http://127.0.0.1:{collector.port}/v1/events"
+        assert cli("sync", "enable", "--endpoint", url, "--level", "full", "--yes", "--json", env=token).code == 0
+        done = cli("sync", "push", "--json", env=token).json()
+        assert (done["state"], done["delivered"], done["refused"]) == ("delivered", 3, 0)
 
 
 def test_a_signed_delivery_is_taken_and_an_unsigned_one_is_not(ready: Path, cli: Cli, home: Path) -> None:

@@ -28,6 +28,8 @@ def code_of(error: pytest.ExceptionInfo[InvocationError]) -> str:
         "https://c.example.org:8443/",
         "http://127.0.0.1:8080/v1/events",
         "http://localhost/x",
+        "http://127.0.0.2/",
+        "https://collector/",
         "http://[::1]:9/x",
     ],
 )
@@ -55,6 +57,14 @@ def test_https_and_this_machine_may_be_agreed_to(url: str) -> None:
         "https://[::1",
         "https://c.example.org:99999/",
         "https://c.example.org:0/",
+        "https://.../",
+        "https://a\\b/",
+        "https://-c.example.org/",
+        f"https://{'a' * 300}.org/",
+        "http://u:pw123@evil.example.org/x",
+        "https://u:pw123@h:99999/",
+        "https://u:pw 123@h/",
+        "https://u:pw123@",
     ],
 )
 def test_other_places_are_refused_and_a_password_is_not_repeated(url: str) -> None:

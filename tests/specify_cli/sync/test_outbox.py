@@ -13,7 +13,7 @@ import pytest
 from specify_cli.invocation import layout
 from specify_cli.invocation.against import replay_against
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.errors import EnvironmentFault
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import chain, fold, genesis_tip
@@ -312,3 +312,44 @@ def test_a_folder_that_cannot_be_written_says_so(project: Path, folder: Path) ->
     with pytest.raises(EnvironmentFault) as error:
         again(project, folder)
     assert error.value.code == "SYNC_UNAVAILABLE"
+
+
+def test_a_cursor_damaged_in_the_middle_is_set_aside_when_that_shows(project: Path, folder: Path, box: Box) -> None:
+    """Pages that only a later query reads: the command that meets them says so, and the next one delivers."""
+    one = begin(project)
+    box.scan()
+    box.close()
+    with sqlite3.connect(box.path) as db:
+        rows = [(f"01J{number:023d}", "p", 1, 1, "replay") for number in range(5000)]
+        db.executemany(
+            "INSERT INTO record (invocation_id, profile_id, started, completed, excluded) VALUES (?,?,?,?,?)", rows
+        )
+    db.close()
+    path = Path(box.path)
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 4096 // 2
+    for page in range(middle, middle + 5):
+        data[page * 4096 : page * 4096 + 200] = b"\xff" * 200
+    path.write_bytes(data)
+    damaged = again(project, folder)
+    with pytest.raises(EnvironmentFault) as error:
+        damaged.counts()
+    assert "set aside" in error.value.message
+    assert Path(f"{path}.broken").exists()
+    assert again(project, folder).phases() == [(one, STARTED)]
+
+
+def test_a_request_object_that_is_no_digest_is_an_error_of_its_own(project: Path, box: Box) -> None:
+    """A record somebody else sealed may say anything; nothing outside the store is read for it."""
+    one = begin(project)
+    line = fold(record_of(project, one).read_bytes())
+    assert line is not None
+    forged = {**line.started, "request_object": "../../../../etc/passwd", "actor": "nobody", "action": 5}
+    name = f"{line.started['profile_id']}-01J00000000000000000000009.jsonl"
+    record_of(project, one).with_name(name).write_bytes(chain(genesis_tip(), name[-32:-6], [forged])[0])
+    box.scan()
+    due = Due(name[-32:-6], str(line.started["profile_id"]), STARTED)
+    with pytest.raises(InvocationError) as error:
+        box.event(due, "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "full")
+    assert error.value.code == "RECORD_DAMAGED"
+    assert box.event(due, "7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10", "ids") is not None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -45,6 +47,7 @@ def results(*statuses: str) -> bytes:
         (202, b"", "later"),
         (204, b"", "later"),
         (301, b"", "stop"),
+        (304, b"", "stop"),
         (307, b"", "stop"),
         (400, b"", "halve"),
         (401, b"", "stop"),
@@ -181,26 +184,72 @@ def test_a_plain_server_behind_an_https_url_is_later(receiver: Receiver) -> None
     assert (verdict.kind, receiver.requests) == ("later", [])
 
 
-def test_silence_is_given_up_on() -> None:
-    """A server that takes the request and says nothing, one byte at a time, ends with the time for an answer."""
+@pytest.mark.parametrize(
+    ("begin", "drip"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"x"),
+        (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;x=", b"y"),
+        (b"", b""),
+    ],
+    ids=["body", "header", "early hints", "chunk extension", "silence"],
+)
+def test_an_answer_that_drips_is_given_up_on(begin: bytes, drip: bytes) -> None:
+    """However a server keeps the line busy, the request ends with the time for an answer."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         over = threading.Event()
 
-        def drip() -> None:
+        def serve() -> None:
             held, _ = server.accept()
             with held:
-                held.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                held.sendall(begin)
                 while not over.wait(0.02):
-                    held.sendall(b" ")
+                    try:
+                        held.sendall(drip)
+                    except OSError:
+                        return
 
-        thread = threading.Thread(target=drip)
+        thread = threading.Thread(target=serve)
         thread.start()
         endpoint = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/", TOKEN)
+        began = time.monotonic()
         verdict = endpoint.post(EVENTS, seconds=0.3)
+        took = time.monotonic() - began
         over.set()
         thread.join()
         endpoint.close()
-        assert (verdict.kind, "no whole answer" in verdict.why) == ("later", True)
+        assert (verdict.kind, "no whole answer" in verdict.why, took < 5) == ("later", True, True)
+
+
+def test_a_compressed_answer_is_not_unpacked(receiver: Receiver) -> None:
+    """A bomb of some kilobytes is not asked for and not opened."""
+    bomb = gzip.compress(gzip.compress(bytes(50_000_000)))
+    receiver.answer = lambda _: Answer(200, bomb, {"Content-Encoding": "gzip, gzip"})
+    endpoint = Endpoint(receiver.url, TOKEN)
+    verdict = endpoint.post(EVENTS)
+    endpoint.close()
+    assert (verdict.kind, "compressed" in verdict.why) == ("later", True)
+    assert receiver.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_an_event_refused_for_a_passing_reason_stays_due() -> None:
+    refused = {"id": "b", "status": "refused", "problem": {"status": 503}}
+    body = json.dumps({"results": [{"id": "a", "status": "stored"}, refused]}).encode()
+    assert judge(200, {}, body, ["a", "b"], 0.0).results == {"a": None}
+    assert judge(200, {}, json.dumps({"results": [refused]}).encode(), ["b"], 0.0).kind == "later"
+
+
+@pytest.mark.parametrize(
+    "detail", ["x" * (500 - len(TOKEN) + 6) + TOKEN, f"a\ud800b {TOKEN}", f"line\nbreak\x1b[31m {TOKEN}"]
+)
+@pytest.mark.parametrize("status", [401, 422, 500])
+def test_what_an_endpoint_says_is_masked_before_it_is_cut_and_shown_on_one_line(detail: str, status: int) -> None:
+    verdict = judge(status, {}, json.dumps({"detail": detail, "title": detail}).encode(), ["a"], 0.0, TOKEN)
+    said = verdict.why + "".join(f"{problem}" for problem in verdict.results.values())
+    assert said.isprintable()
+    said.encode("utf-8")
+    assert TOKEN[:8] not in said
 
 
 @pytest.mark.parametrize("status", [200, 401, 422, 500])
@@ -216,15 +265,23 @@ def test_a_token_sent_back_is_masked_wherever_it_stands(receiver: Receiver, stat
 
 
 def test_a_proxy_of_the_environment_is_respected(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The request goes to the proxy with the whole URL, and around it where NO_PROXY says so."""
+    """The request goes to the proxy with the whole URL."""
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{receiver.port}")
     endpoint = Endpoint("http://collector.invalid/v1/events", TOKEN)
     assert endpoint.post(EVENTS).kind == "answered"
     endpoint.close()
     assert receiver.requests[0].path == "http://collector.invalid/v1/events"
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    with Receiver().serving() as direct:
-        endpoint = Endpoint(direct.url, TOKEN)
-        endpoint.post(EVENTS)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2"])
+def test_what_is_meant_for_this_machine_goes_through_no_proxy(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    with Receiver().serving() as proxy:
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        endpoint = Endpoint(f"http://{host}:{receiver.port}/v1/events", TOKEN)
+        verdict = endpoint.post(EVENTS)
         endpoint.close()
-        assert len(direct.requests) == 1
+        assert proxy.requests == []
+        assert verdict.kind == "answered" or host == "127.0.0.2"

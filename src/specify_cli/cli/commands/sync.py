@@ -17,6 +17,7 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, load_project
+from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
@@ -24,7 +25,7 @@ from specify_cli.sync.contract import DEFAULT_LEVEL, FIELDS, GAPS, LEVELS, MAX_E
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.status import preview, token_state, waiting
 from specify_cli.sync.status import status as standing
-from specify_cli.sync.trigger import unpause
+from specify_cli.sync.trigger import is_running, sync_folder, unpause
 
 if TYPE_CHECKING:
     from specify_cli.sync.push import Pushed
@@ -38,7 +39,8 @@ def enable(values: Values) -> int:
     agreed = bool(values["yes"])
     proposed = {} if agreed else consents.proposal(project)
     endpoint = values["endpoint"] or proposed.get("endpoint")
-    level = str(values["level"] or proposed.get("level") or DEFAULT_LEVEL)
+    proposes = proposed.get("level") if values["endpoint"] is None else None
+    level = str(values["level"] or proposes or DEFAULT_LEVEL)
     if endpoint is None:
         what = "--yes agrees to nothing the project proposes" if agreed else "the project's config proposes none"
         raise CallerError(
@@ -95,8 +97,9 @@ def enable(values: Values) -> int:
 
 def disable(values: Values) -> int:
     """Withdraw consent; what was delivered stays known, for the day it is given again."""
-    folder = consents.folder_of(_project())
-    was = consents.withdraw(folder)
+    # Whatever the project's files say by now: what was agreed to can be withdrawn.
+    folder = sync_folder(find_root(shell.here(), shell.home())[0])
+    was = folder is not None and consents.withdraw(folder)
     if values["json"]:
         write_json({"enabled": False, "was_enabled": was})
     else:
@@ -106,7 +109,8 @@ def disable(values: Values) -> int:
 
 def status(values: Values) -> int:
     """How delivery stands."""
-    found = standing(_project(), os.environ)
+    project, _ = shell.reading_project()
+    found = standing(project, os.environ)
     if values["json"]:
         write_json(found)
         return 0
@@ -160,8 +164,11 @@ def retry(values: Values) -> int:
 
 
 def _push(project: Project, values: Values) -> int:
+    from specify_cli.sync.push import agreed
     from specify_cli.sync.push import push as deliver
 
+    if is_running(agreed(project)[0], project.root):
+        write_note("another push is under way; waiting for it")
     with _bar(quiet=bool(values["json"])) as progress:
         done = deliver(project, os.environ, progress=progress)
     if values["json"]:
@@ -228,7 +235,8 @@ def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: boo
     lines = [
         f"endpoint: {endpoint}",
         f"level: {level}",
-        f"when: each as it happens; the {records} invocations recorded so far follow with the next command",
+        f"when: each as it happens; of the {records} invocations recorded so far, with the next command, what this "
+        "endpoint does not hold yet",
         "",
         "what would leave for your newest record:" if real else "no record yet; what would leave for one such as this:",
     ]
