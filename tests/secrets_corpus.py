@@ -161,6 +161,10 @@ def pem(rng: random.Random, label: str = "RSA PRIVATE KEY", lines: int = 12) -> 
 
 # Where a token is planted. Each takes the token and gives a text.
 PLACES: Mapping[str, Callable[[str], str]] = {
+    "a removed line of a diff": lambda t: f"@@ -1 +1 @@\n-{t}\n+nothing\n",
+    "the name of a tool": lambda t: f"mcp__{t}",
+    "an option": lambda t: f"run --{t} now",
+    "a list": lambda t: f"- a\n-{t}\n",
     "alone": lambda s: s,
     "prose": lambda s: f"Please use {s}, it is the one for staging.",
     "sentence end": lambda s: f"The value is {s}.",

@@ -20,6 +20,7 @@ from rich.text import Text
 from specify_cli.cli.output import one_line
 
 _WIDE = 160
+_OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 _TIME_KEYS = ("started_at", "completed_at", "at")
 # What of an event one line can say, by event: the keys shown, in order.
 _TOLD: Mapping[str, tuple[str, ...]] = {
@@ -65,7 +66,8 @@ def invocation_page(value: Mapping[str, object]) -> str:
         f"{value['invocation_id']}  {value.get('profile_id')} · {value.get('action')} · "
         f"{value.get('outcome') or value.get('status')}",
         f"request:  {one_line(str(value.get('request') or ''), 400)}",
-        f"started:  {value.get('started_at')}    completed: {value.get('completed_at') or '—'}",
+        f"started:  {value.get('started_at')}    completed: {value.get('completed_at') or _still(value.get('events'))}",
+        f"asked by: {_asked_by(value)}",
         *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
         f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         "",
@@ -85,6 +87,24 @@ def invocation_page(value: Mapping[str, object]) -> str:
         lines += ["", "findings"]
         lines += [f"  {item['severity']}: {item['code']} {one_line(str(item['message']))}" for item in findings]
     return "\n".join(lines)
+
+
+def _still(events: object) -> str:
+    """What stands where a closed record has its end: when the open one was last heard of."""
+    last = events[-1] if isinstance(events, list) and events else {}
+    moment = next((str(last[key]) for key in _TIME_KEYS if key in last), None)
+    return "—" if moment is None else f"— (last event {moment})"
+
+
+def _asked_by(value: Mapping[str, object]) -> str:
+    """Who asked, and in which session of which harness where one is known."""
+    asked = one_line(str(value.get("actor_id") or "unknown"), 80)
+    session = value.get("session")
+    if not isinstance(session, dict):
+        return asked
+    told = [f"{name} {session[key]}" for key, name in _OF_A_SESSION.items() if session.get(key)]
+    harness = [] if session.get("harness") in (None, asked) else [str(session["harness"])]
+    return one_line(" · ".join([asked, *harness, *told]))
 
 
 def event_line(event: Mapping[str, object]) -> str:

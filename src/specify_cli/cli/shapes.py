@@ -95,6 +95,8 @@ class InvocationRow(_Shape):
     request: str | None
     mode_of_work: str | None
     parent_invocation_id: str | None
+    actor_id: str | None
+    session: dict[str, str] | None
     path: str
 
 

@@ -458,18 +458,21 @@ def _spans(value: object) -> Spans | None:
 
 
 def _remember(place: Place, memory: _Memory | None) -> None:
-    files = _memories(place)
-    if memory is None:
-        if files.pop(place.harness.name, None) is None:
-            return
-    else:
-        files[place.harness.name] = _as_value(place, memory)
-    data = json.dumps({"v": 1, "files": files}, ensure_ascii=False, indent=1).encode("utf-8") + b"\n"
     try:
+        if memory is None and place.harness.name not in _memories(place):
+            return
         if place.scope == "project":
             FileRecordStore(place.root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
         with _memory_folder(place, create=True) as fd:
+            # Read and written under one lock: installs of other harnesses may run beside this one.
+            durable.lock(fd, place.memory)
+            files = _memories(place)
+            if memory is not None:
+                files[place.harness.name] = _as_value(place, memory)
+            elif files.pop(place.harness.name, None) is None:
+                return
             if files:
+                data = json.dumps({"v": 1, "files": files}, ensure_ascii=False, indent=1).encode("utf-8") + b"\n"
                 durable.replace(fd, _MEMORY, data, durable.PRIVATE)
             else:
                 os.unlink(_MEMORY, dir_fd=fd)

@@ -52,6 +52,8 @@ class Row(NamedTuple):
     request: str | None
     mode_of_work: str | None
     parent_invocation_id: str | None
+    actor_id: str | None
+    session: dict[str, str] | None
     path: str
 
     def as_value(self) -> dict[str, object]:
@@ -160,6 +162,7 @@ def _row(record: Record | None, place: Place) -> Row | None:
     if record is None:
         return None
     started, completed = record.started, record.completed or {}
+    actor, session = started.get("actor"), started.get("session")
 
     def text(values: Mapping[str, object], key: str) -> str | None:
         value = values.get(key)
@@ -178,6 +181,8 @@ def _row(record: Record | None, place: Place) -> Row | None:
         request=text(started, "request_text"),
         mode_of_work=text(started, "mode_of_work"),
         parent_invocation_id=text(started, "parent_invocation_id"),
+        actor_id=text(actor, "actor_id") if isinstance(actor, dict) else None,
+        session={str(key): str(value) for key, value in session.items()} if isinstance(session, dict) else None,
         path=place.path,
     )
 

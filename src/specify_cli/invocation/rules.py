@@ -27,7 +27,7 @@ class Rule(NamedTuple):
     """One shipped rule: a needle, then `pattern` right behind it.
 
     What is masked is group 1 if the pattern has one, else everything from the needle on. `start` says what may
-    stand before the needle: "any", "word" (no letter or digit), "token" (none of those, `_` or `-`). `run` is how
+    stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_` or `-` behind one). `run` is how
     many token characters must follow before the pattern is tried. `folded` needles are found in any case. A rule
     without a pattern is found by the function of its name in `FINDERS`.
     """
@@ -91,7 +91,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("vendor-token", "Elastic keys", ("essu_",), r"[A-Za-z0-9+/_-]{30,}+={0,2}", start="token", run=30),
     Rule("vendor-token", "Asana tokens", ("0/",), r"([0-9a-f]{32})(?![0-9A-Za-z])", start="token"),
     Rule("vendor-token", "Mailchimp keys", ("-us",)),
-    Rule("jwt", "JSON web tokens", ("eyJ",), r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}", start="token", run=8),
+    Rule("jwt", "JSON web tokens", ("eyJ",), r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}", start="word", run=8),
     Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("authorization", "bearer", "basic"), folded=True),
     Rule("cookie", "cookies in headers", ("cookie",), r"2?\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?([A-Za-z0-9_.!#$%&*+^|~-]{1,128}+=(?![<{$])[^\s;\"'\\]{6,4096}+(?:;\s?[^\s;=\"'\\]{1,128}+(?:=[^;\"'\\\r\n]{0,4096}+)?+){0,64}+)", folded=True),
     Rule("url-password", "passwords and tokens before the @ of an address", ("://", ":\\/\\/")),
@@ -105,7 +105,7 @@ SHIPPED: tuple[Rule, ...] = (
 )  # fmt: skip
 
 # Grows when the functions below would find something else in the same text.
-FINDERS_VERSION = 1
+FINDERS_VERSION = 2
 
 _TYPED = r"(?::\s{0,3}[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==)|\[\d{0,4}\])?"
 _ASSIGNED = (
@@ -158,7 +158,10 @@ def _begins(text: str, at: int, start: str) -> bool:
     if at == 0:
         return True
     before = text[at - 1]
-    if not (before.isalnum() or (start == "token" and before in "_-")):
+    if start == "token" and before in "_-":
+        # One joins it to a word before it; two part them (mcp__…), and so does one with no word before it (a diff's -).
+        return text[at - 2 : at - 1] in ("_", "-") or not text[at - 2 : at - 1].isalnum()
+    if not before.isalnum():
         return True
     if not before.isascii():
         return True

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +72,21 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     output = json.dumps({"exitCode": 0, "stdout": answer.out})
     hook("cursor", payload("cursor/post-shell", chartered, "afternoon", "c1", tool_output=output, **shell), chartered)
     hook("cursor", payload("cursor/pre-shell", chartered, "afternoon", "c2"), chartered)
-    # The hook of a call that is going on is killed; nothing is torn that the next one cannot mend.
+    # Hooks are killed with their payload in hand, early and late; told again, each event is there once.
     exe = str(Path(sys.executable).parent / "spec-kitty")
-    child = subprocess.Popen([exe, "hook", "cursor"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE)
-    os.kill(child.pid, signal.SIGKILL)
-    child.communicate()
+    calls = [f"k{number}" for number in range(12)]
+    for number, call in enumerate(calls):
+        data = payload("cursor/pre-shell", chartered, "afternoon", call)
+        child = subprocess.Popen([exe, "hook", "cursor"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE)
+        assert child.stdin is not None
+        child.stdin.write(data)
+        child.stdin.close()
+        time.sleep(0.008 * number)
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        hook("cursor", data, chartered)
     hook("cursor", payload("cursor/post-shell", chartered, "afternoon", "c2"), chartered)
+    # And then the agent itself is gone: nobody ends these calls, nobody closes the record.
 
     story = told(chartered, one)
     rows = {row["invocation_id"]: row for row in cli("invocations", "list", "--json").json()}
@@ -89,8 +99,18 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
         ("tool_call", "Shell"),
         ("tool_result", "Shell"),
         ("tool_call", "Shell"),
+        *[("tool_call", "Shell")] * len(calls),
         ("tool_result", "Shell"),
     ]
+    assert len(cli("invocations", "state", three, "--json").json()["open_calls"]) == len(calls)
+    # A reader who was not there sees whose session each was, what is open, and since when nothing came.
+    shown = cli("invocations", "list").out.splitlines()
+    assert [("claude-code morning" in line, "done" in line) for line in shown if one in line] == [(True, True)]
+    page = cli("invocations", "show", one).out
+    assert "asked by: claude-code · session morning" in page
+    assert "[agent-7] " in page
+    assert "— (last event " in cli("invocations", "show", three).out
+    assert "session review" in cli("invocations", "show", two, cwd=tree).out
     assert (rows[one]["outcome"], rows[three]["status"]) == ("done", "open")
     assert two not in rows and cli("invocations", "list", "--json", cwd=tree).json()[0]["invocation_id"] == two
     for root in (chartered, tree):

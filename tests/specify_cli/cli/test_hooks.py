@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,16 @@ def test_the_page_names_every_harness_its_file_and_its_source() -> None:
         for text in (harness.name, harness.project, harness.user, harness.source, harness.command):
             assert text in page, text
         assert harness.form == "plugin" or all(f"`{event}`" in page for event in harness.events)
+
+
+def test_installs_at_the_same_moment_all_give_the_bytes_back(cli: Cli, project: Path) -> None:
+    """What one remembers of its file no other forgets."""
+    names = [name for name, harness in HARNESSES.items() if harness.form != "plugin"]
+    for _ in range(3):
+        with ThreadPoolExecutor(len(names)) as pool:
+            done = list(pool.map(lambda name: cli("hooks", "install", "--harness", name).code, names))
+        assert done == [0] * len(names)
+        for name in names:
+            assert cli("hooks", "uninstall", "--harness", name).code == 0
+        left = [path for path in project.rglob("*") if path.is_file() and ".git/" not in str(path)]
+        assert [path for path in left if ".kittify" not in path.parts] == []

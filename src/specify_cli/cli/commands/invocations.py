@@ -53,12 +53,21 @@ def list_rows(values: Values) -> int:
             row.profile_id or "",
             row.action or "",
             row.outcome or row.status,
+            _by(row),
             one_line(row.request or "", 60),
         ]
         for row in listing.rows
     ]
-    write_text(table(["invocation", "started (UTC)", "profile", "action", "state", "request"], shown), styled=True)
+    write_text(
+        table(["invocation", "started (UTC)", "profile", "action", "state", "by", "request"], shown), styled=True
+    )
     return 0
+
+
+def _by(row: invocations.Row) -> str:
+    """Who asked, and of the session as much as tells it from others of the day."""
+    session = (row.session or {}).get("session_id", "")
+    return one_line(f"{row.actor_id or ''} {session[:8]}", 30)
 
 
 def show(values: Values) -> int:
