@@ -312,9 +312,11 @@ def _endpoint(url: str, token: str, secret: str | None) -> Endpoint:
     try:
         return Endpoint(url, token, None if secret is None else Webhook(secret))
     except (ValueError, ImportError, OSError, InvalidURL) as error:
+        # The text of the other two may hold a proxy's password.
+        why = f": {error}" if isinstance(error, ImportError | OSError) else ""
         raise EnvironmentFault(
             "SYNC_UNAVAILABLE",
-            f"no connection can be prepared: {type(error).__name__}: {error}",
+            f"no connection can be prepared: {type(error).__name__}{why}",
             "look at HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE",
         ) from error
 

@@ -145,6 +145,8 @@ def skills(values: Values) -> int:
             lines.append(escape(file.diff).rstrip("\n"))
     if any(file.state == "edited" for file in found):
         lines.append("what was edited is kept; --force replaces it, --dry-run shows the difference")
+    if dry:
+        lines.append("nothing was written")
     write_text("\n".join(lines))
     return 0
 
