@@ -34,6 +34,8 @@ def script() -> NoReturn:
             if stream is not None:
                 stream.flush()
     except KeyboardInterrupt:
+        if sys.argv[1:2] == ["hook"]:
+            os._exit(0)
         os.write(2, b"INTERRUPTED: interrupted\nnext: run the command again\n")
         code = 130
     except OSError:
@@ -66,12 +68,19 @@ def main(argv: list[str] | None = None) -> int:
 def _hook(harness: str) -> int:
     """A harness's hook: no table, no Typer, and no failure the agent could feel."""
     try:
-        from specify_cli.invocation.hook import MAX_INPUT, run_hook
+        from specify_cli.invocation import durable
+        from specify_cli.invocation.hook import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
 
-        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT)
+        durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = "/"  # it is gone; the payload may name another
         home = os.path.expanduser("~")
-        run_hook(harness, data, os.getcwd(), home if os.path.isabs(home) else None)
-    except (OSError, ImportError):
+        project = os.environ.get("CLAUDE_PROJECT_DIR")
+        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project)
+    except (OSError, ImportError, KeyboardInterrupt):
         pass  # nowhere to say so: the agent goes on undisturbed
     return 0
 

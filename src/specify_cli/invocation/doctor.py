@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from charter.context import exposures, files_of, load_inputs
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from specify_cli.invocation.verify import Finding, RecordReport
 
 STALE_OPEN_HOURS = 24
+_LITTLE = 16 * 1024
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 # What verify mentions and nobody has to mend.
@@ -173,15 +174,47 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
 
 
 def _hooks(project: Project) -> Iterator[Ailment]:
-    orphans = logged(project.root, layout.ORPHANS)
-    if orphans:
-        what = f"{len(orphans)} hook events belong to no invocation; the last: {orphans[-1].get('why')}"
+    orphans, full = _told_lines(project, layout.ORPHANS)
+    if orphans or full:
+        why = orphans[-1].get("why") if orphans else None
+        what = f"{len(orphans)} hook events belong to no invocation; the last: {why}{full}"
         yield Ailment("HOOK_ORPHANS", INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}")
-    failures = logged(project.root, layout.HOOK_FAILURES)
-    if failures:
-        last = failures[-1]
+    failures, full = _told_lines(project, layout.HOOK_FAILURES)
+    if failures or full:
+        last = failures[-1] if failures else {}
         what = f"{len(failures)} hooks failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
-        yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what, f"mend that, then rm {layout.HOOK_FAILURES}")
+        repair = f"mend that, then rm {layout.HOOK_FAILURES}"
+        yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what + full, repair)
+    local = f"{project.root}/{layout.LOCAL}"
+    in_use = any(name in ("bindings", "hooks.json") for name in _names(project.root, layout.LOCAL))
+    if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
+        for folder in (layout.LOCAL, layout.RECORDS):
+            why = _unwritable(project.root, folder)
+            if why is not None:
+                what = f"hooks can record nothing here, and cannot say so: {why}"
+                yield Ailment("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+
+
+def _told_lines(project: Project, path: str) -> tuple[list[Mapping[str, object]], str]:
+    """The lines of a hook's log, and what to add where it is full."""
+    lines = logged(project.root, path)
+    told = [line for line in lines if line.get("full") is not True]
+    return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
+
+
+def _unwritable(root: str, folder: str) -> str | None:
+    """Why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
+    path = f"{root}/{folder}"
+    try:
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+            return "it is no folder"
+        if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
+            return "the file system or its permissions refuse it"
+        disk = os.statvfs(path if os.path.isdir(path) else root)
+    except OSError as error:
+        return error.strerror or str(error)
+    # Some file systems count neither blocks nor files.
+    return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
 
 
 def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:

@@ -296,8 +296,12 @@ def append(fd: int, data: bytes, *, sync: bool) -> int:
     return before + len(data)
 
 
-def lock(fd: int, shown: str, wait: float = LOCK_WAIT_SECONDS) -> None:
-    """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT."""
+def lock(fd: int, shown: str, wait: float | None = None) -> None:
+    """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT.
+
+    A process that must not wait as long as others sets LOCK_WAIT_SECONDS: a hook's.
+    """
+    wait = LOCK_WAIT_SECONDS if wait is None else wait
     deadline = time.monotonic() + wait
     pause = 0.0005
     while True:

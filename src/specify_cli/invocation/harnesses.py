@@ -217,6 +217,13 @@ PLUGIN = (
 // Tells spec-kitty what tools are called. It never fails a call and never waits longer than 15 seconds.
 import { spawn } from "node:child_process"
 
+// One error may reach two copies of this file, the project's and the user's: both tell it with the same moment.
+const moments = (globalThis[Symbol.for("spec-kitty.moments")] ??= { of: new WeakMap(), count: 0 })
+const momentOf = (event) => {
+  if (!moments.of.has(event)) moments.of.set(event, `${Date.now()}-${process.pid}-${++moments.count}`)
+  return moments.of.get(event)
+}
+
 export const SpecKitty = async ({ directory }) => {
   const parents = new Map()
   const tell = (session, value) =>
@@ -263,6 +270,7 @@ export const SpecKitty = async ({ directory }) => {
       if (event.type === "session.error" && event.properties.sessionID) {
         await tell(event.properties.sessionID, {
           hook_event_name: "session.error",
+          timestamp: momentOf(event),
           error: event.properties.error,
         })
       }

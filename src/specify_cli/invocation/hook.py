@@ -33,7 +33,14 @@ MAX_ORPHANS = 1024 * 1024
 MAX_ORPHAN = 8 * 1024
 MAX_FAILURES = 64 * 1024
 MAX_TRANSCRIPT = 256 * 1024
+LOCK_WAIT_SECONDS = 2.0
 _SEARCHED = 50
+_MAX_SMALL = 4 * 1024
+_MAX_CONFIG = 256 * 1024
+_BEFORE = 8
+_MARK_SECONDS = 15 * 60
+_MAX_MARKS = 64
+_MAX_TOLD = 32
 
 
 class Orphan(Exception):
@@ -59,58 +66,76 @@ class Nesting(NamedTuple):
     parent: str | None
 
 
-def run_hook(harness: str, data: bytes, cwd: str, home: str | None) -> None:
-    """Record what one hook payload tells. Never raises: a failure is left where doctor shows it."""
+def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None) -> None:
+    """Record what one hook payload tells. Never raises: a failure is left where doctor shows it.
+
+    `cwd` is the folder of the hook's process and `project` the one the harness was started in, where it says so.
+    """
     root: str | None = None
     try:
-        # 1. What happened, and in which project.
+        # 1. What happened, and in which project: an agent may look around elsewhere.
         try:
-            payload = _parsed(data)
+            payload = parsed(data) if len(data) <= MAX_INPUT else None
         except ValueError:
             payload = None
         harness = sender(harness, payload)
         told = translate(harness, payload)
         folder = told.cwd or cwd
-        root, git_dir = _root_of(folder, home)
+        root, git_dir = _root_of((folder, cwd, project), home)
         if root is not None and not told.hook_event:
-            raise CallerError(
-                "PAYLOAD_INVALID", "a payload is no JSON object that names its event", "spec-kitty hooks test"
-            )
+            what = "is no JSON object that names its event"
+            if len(data) > MAX_INPUT:
+                what = f"is larger than {MAX_INPUT // 1024**2} MiB"
+            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if root is None or not told.events:
             return
         told = told._replace(events=tuple(_placed(event, root, folder) for event in told.events))
-        if told.begins is not None:
-            _mark_call(root, harness, told)
-            if told.transcript is not None:
-                told = told._replace(started_invocation=_told_in_transcript(root, told))
-        # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
-        if _append_directly(root, git_dir, harness, told, home):
-            return
-        # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
         try:
-            recorder = _bound(root, harness, told, home)
+            _record(root, git_dir, harness, told, home)
         except Recorded:
             return
         except Orphan as why:
             # The begin of a `do` is told again with its result, when there is a record to take it.
-            if told.events and not (told.begins is not None and told.events[-1].event == "tool_call"):
+            if not (told.begins is not None and told.events[-1].event == "tool_call"):
                 _keep_orphan(root, harness, told, str(why), home)
-            return
-        # 4. Append: each physical event once.
-        try:
-            _append(recorder, harness, told)
-        finally:
-            recorder.close()
+        except Exception as error:
+            busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
+            if not busy:
+                note_failure(root, harness, error)
+            what = error.code if isinstance(error, InvocationError) else type(error).__name__
+            _keep_orphan(root, harness, told, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
     except BaseException as error:
         if root is not None:
             note_failure(root, harness, error)
 
 
-def _parsed(data: bytes) -> object:
-    """The payload, however deep it is. Raises ValueError."""
+def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> None:
+    """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
+    if told.begins is not None:
+        since = _mark_call(root, harness, told)
+        if told.transcript is not None:
+            told = told._replace(started_invocation=_told_in_transcript(root, told))
+        elif told.printed:
+            told = told._replace(started_invocation=_begun(root, harness, told, since))
+    elif told.subagent is not None and told.session_id is not None and told.events[0].event == "stage_transition":
+        _unmark(root, harness, told.session_id, told.subagent)
+    # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
+    if _append_directly(root, git_dir, harness, told, home):
+        return
+    # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
+    recorder = _bound(root, harness, told, home)
+    # 4. Append: each physical event once.
+    try:
+        _append(recorder, harness, told)
+    finally:
+        recorder.close()
+
+
+def parsed(data: bytes) -> object:
+    """The payload, however deep it is and however long its numbers. Raises ValueError."""
     try:
         return json.loads(data)
-    except RecursionError:
+    except (RecursionError, ValueError):
         from specify_cli.invocation.foreign import parse_foreign
 
         return parse_foreign(data)
@@ -127,10 +152,18 @@ def _placed(event: HookEvent, root: str, folder: str) -> HookEvent:
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _root_of(folder: str, home: str | None) -> tuple[str | None, str | None]:
-    """The project's top folder and its git directory if spec-kitty is used in it; a hook never begins that."""
-    root, git_dir = find_root(folder, home)
-    return (root, git_dir) if os.path.isdir(f"{root}/{layout.EVENTS}") else (None, None)
+def _root_of(folders: Sequence[str | None], home: str | None) -> tuple[str | None, str | None]:
+    """The first of these folders' projects in which spec-kitty is used, and its git directory; a hook begins none."""
+    for place, folder in enumerate(folders):
+        if folder is None or not os.path.isabs(folder) or folder in folders[:place]:
+            continue
+        try:
+            root, git_dir = find_root(folder, home)
+            if os.path.isdir(f"{root}/{layout.EVENTS}"):
+                return root, git_dir
+        except (OSError, ValueError):
+            continue
+    return None, None
 
 
 def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
@@ -223,9 +256,11 @@ def _plain_modes(root: str) -> dict[str, str] | None:
     A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
     """
     try:
-        data = durable.read_below(root, layout.CONFIG)
+        data = _read_bounded(root, layout.CONFIG, _MAX_CONFIG)
     except FileNotFoundError:
         return {}
+    if len(data) > _MAX_CONFIG:
+        return None
     found: dict[str, str] = {}
     for line in data.split(b"\n"):
         said = line.strip()
@@ -349,6 +384,8 @@ def _by_record(project: Project, harness: str, session: str, agent: str | None) 
             continue
         if (told.get("harness"), told.get("session_id"), told.get("agent_id")) != (harness, session, agent):
             continue
+        if agent is None and _read_small(project.root, *_owned_path(harness, session, place.invocation_id)) is not None:
+            continue  # a subagent's `do` began it, which its first line did not know
         row = read_row(project.root, place)
         if row is not None and row.status == "open":
             found.append(place.invocation_id)
@@ -361,9 +398,7 @@ def _above(root: str, harness: str, session: str, subagent: str | None, new: Pla
 
     folder, name = _binding_path(harness, session, None)
     value = _read_small(root, folder, name)
-    held = [binding_of(root, harness, session, subagent), _as_binding(value)]
-    held.append(_as_binding(value.get("before")) if isinstance(value, dict) else None)
-    for binding in held:
+    for binding in (binding_of(root, harness, session, subagent), _as_binding(value), *_before(value)):
         if binding is not None and binding.invocation_id != new.invocation_id and _is_open(root, binding):
             return place_of(str(binding.profile_id), binding.invocation_id)
     return None
@@ -385,9 +420,12 @@ def _finish(recorder: Recorder, harness: str, told: HookInput) -> None:
 def _take_over(root: str, harness: str, session: str, subagent: str | None, place: Place) -> None:
     """Bind who began a record to it; what its `do` took the whole session's binding from gets that back."""
     if subagent is not None:
-        held = binding_of(root, harness, session, None)
-        if held is not None and held.source == "environment" and held.invocation_id == place.invocation_id:
-            _give_back(root, harness, session)
+        _give_back(root, harness, session, place.invocation_id)
+        owned: dict[str, object] = {"invocation_id": place.invocation_id, "source": "subagent"}
+        try:
+            _write_small(root, *_owned_path(harness, session, place.invocation_id), owned)
+        except (OSError, InvocationError):
+            pass
     _remember(root, harness, session, subagent, place, "tool")
 
 
@@ -409,6 +447,11 @@ def _binding_path(harness: str, session: str, subagent: str | None) -> tuple[str
     return f"{layout.LOCAL}/bindings", _short_digest(harness, session, subagent or "") + ".json"
 
 
+def _owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
+    """Where it is noted that a record of a session is one of its subagents'."""
+    return f"{layout.LOCAL}/bindings", _short_digest(harness, session, "of a subagent", invocation_id) + ".json"
+
+
 def bind(
     root: str,
     harness: str,
@@ -418,12 +461,19 @@ def bind(
     source: str,
     profile_id: str | None = None,
 ) -> None:
-    """Bind a session to a record, for this clone. Raises OSError, InvocationError."""
-    value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
-    before = binding_of(root, harness, session, subagent) if source == "environment" else None
-    if before is not None and before.invocation_id != invocation_id:
-        value["before"] = before._asdict()
+    """Bind a session to a record, for this clone. Raises OSError, InvocationError.
+
+    The environment names no subagent: while one's `do` is under way the session keeps its record, and what the call
+    printed tells whose the new one is.
+    """
     folder, name = _binding_path(harness, session, subagent)
+    value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
+    if source == "environment":
+        if subagent is None and any(agent is not None for agent in _under_way(root, harness, session)):
+            return
+        held = _read_small(root, folder, name)
+        chain = [found for found in (_as_binding(held), *_before(held)) if found is not None]
+        value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
     _write_small(root, folder, name, value)
 
 
@@ -441,14 +491,27 @@ def _as_binding(value: object) -> Binding | None:
     return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
 
 
-def _give_back(root: str, harness: str, session: str) -> None:
-    """The session's binding as it was before its last `do`."""
+def _before(value: object) -> list[Binding]:
+    """What a session was bound to before, by its environment; the newest first."""
+    before = value.get("before") if isinstance(value, dict) else None
+    found = [_as_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
+    return [binding for binding in found if binding is not None]
+
+
+def _give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
+    """The session's binding without a record that turned out to be a subagent's."""
     folder, name = _binding_path(harness, session, None)
     value = _read_small(root, folder, name)
-    before = _as_binding(value.get("before")) if isinstance(value, dict) else None
+    top, before = _as_binding(value), _before(value)
+    held = before if top is None else [top, *before]
+    if all(found.invocation_id != invocation_id for found in held):
+        return
+    if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
+        return
+    left = [found for found in held if found.invocation_id != invocation_id]
     try:
-        if before is not None:
-            _write_small(root, folder, name, before._asdict())
+        if left:
+            _write_small(root, folder, name, {**left[0]._asdict(), "before": [item._asdict() for item in left[1:]]})
         else:
             _unlink_below(root, folder, name)
     except (OSError, InvocationError):
@@ -461,10 +524,23 @@ def _write_small(root: str, folder: str, name: str, value: Mapping[str, object])
 
 
 def _read_small(root: str, folder: str, name: str) -> object:
+    """A small JSON file's value; None where there is none, or it is larger than any of ours."""
     try:
-        return json.loads(durable.read_below(root, f"{folder}/{name}"))
+        data = _read_bounded(root, f"{folder}/{name}", _MAX_SMALL)
+        return json.loads(data) if len(data) <= _MAX_SMALL else None
     except (OSError, InvocationError, ValueError, RecursionError):
         return None
+
+
+def _read_bounded(root: str, relative: str, limit: int) -> bytes:
+    """The bytes of a plain file below the root, one more than the limit at most. Raises as `durable.read_below`."""
+    head, _, name = relative.rpartition("/")
+    with durable.folder(root, head) as folder_fd:
+        fd = durable.open_regular(folder_fd, name, os.O_RDONLY, relative)
+        try:
+            return os.pread(fd, limit + 1, 0)
+        finally:
+            os.close(fd)
 
 
 def _unlink_below(root: str, folder: str, name: str) -> None:
@@ -479,27 +555,102 @@ def _calls_folder(harness: str, session: str) -> str:
     return f"{layout.LOCAL}/calls/{_short_digest(harness, session)}"
 
 
-def _mark_call(root: str, harness: str, told: HookInput) -> None:
-    """Note that a call which begins an invocation is under way, or that it is over."""
+def _mark_call(root: str, harness: str, told: HookInput) -> int | None:
+    """Note that a call which begins an invocation is under way, or that it is over; since when (ms) it was."""
     if told.session_id is None or not told.events:
-        return
+        return None
     folder = _calls_folder(harness, told.session_id)
     name = _short_digest(str(told.events[0].payload.get("call_id"))) + ".json"
+    now = time.time_ns() // 1_000_000
+    mark = _read_small(root, folder, name)
+    since = mark.get("at") if isinstance(mark, dict) else None
+    if type(since) is not int or not now - 1000 * _MARK_SECONDS < since <= now:
+        since = None
     try:
-        if told.events[-1].event == "tool_call":
-            _write_small(root, folder, name, {"agent_id": told.subagent})
-        else:
+        if told.events[-1].event != "tool_call":
             _unlink_below(root, folder, name)
+        elif since is None:  # told twice, it began the first time
+            _write_small(root, folder, name, {"agent_id": told.subagent, "at": now})
+    except (OSError, InvocationError):
+        pass
+    return since
+
+
+def _under_way(root: str, harness: str, session: str) -> list[str | None]:
+    """Whose calls that begin an invocation are under way: the session's own, or a subagent's.
+
+    A call that was refused or killed never ends, so a mark counts for a while only; it is removed then.
+    """
+    found: list[str | None] = []
+    folder = _calls_folder(harness, session)
+    try:
+        with durable.folder(root, folder) as fd:
+            for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+                if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > _MARK_SECONDS:
+                    os.unlink(name, dir_fd=fd)
+                    continue
+                mark = _read_small(root, folder, name)
+                if isinstance(mark, dict):
+                    agent = mark.get("agent_id")
+                    found.append(agent if isinstance(agent, str) else None)
+    except (OSError, InvocationError):
+        pass
+    return found
+
+
+def _unmark(root: str, harness: str, session: str, subagent: str) -> None:
+    """A subagent that begins or ends has no call under way."""
+    folder = _calls_folder(harness, session)
+    try:
+        with durable.folder(root, folder) as fd:
+            for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+                mark = _read_small(root, folder, name)
+                if isinstance(mark, dict) and mark.get("agent_id") == subagent:
+                    os.unlink(name, dir_fd=fd)
     except (OSError, InvocationError):
         return
 
 
+def _begun(root: str, harness: str, told: HookInput, since: int | None) -> str | None:
+    """Which of the records that a call's output names that call began; None where that is not sure.
+
+    Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
+    """
+    from specify_cli.invocation.index import Index
+    from specify_cli.invocation.seal import open_line
+    from specify_cli.invocation.store import FileRecordStore
+    from specify_cli.invocation.ulid import millis_of
+
+    session = told.session_id
+    if session is None:
+        return None
+    index, store = Index(root), FileRecordStore(root)
+    found: list[str] = []
+    for printed in told.printed:
+        try:
+            started = open_line(store.head(index.resolve(printed))).fields or {}
+        except (OSError, InvocationError):
+            continue  # of another worktree, or of none
+        owner = started.get("session")
+        if isinstance(owner, dict):
+            named = owner.get("session_id")
+            masked = isinstance(named, str) and "\u27e6" in named
+            if owner.get("harness") != harness or not (named is None or masked or named == session[:200]):
+                continue
+        if since is None or millis_of(printed) >= since:
+            found.append(printed)
+    if len(found) == 1:
+        return found[0]
+    bound = binding_of(root, harness, session, None)
+    return bound.invocation_id if bound is not None and bound.invocation_id in found else None
+
+
 def _told_in_transcript(root: str, told: HookInput) -> str | None:
-    """The record that the end of the session's transcript names, if its request stands in the command line too.
+    """The newest record named at the end of the session's transcript whose request stands in the command line too.
 
     A transcript may not have come to this call yet; then the last record it names is another.
     """
-    from specify_cli.invocation.hook_payload import printed_id
+    from specify_cli.invocation.hook_payload import printed_ids
     from specify_cli.invocation.index import Index
     from specify_cli.invocation.seal import open_line
     from specify_cli.invocation.store import FileRecordStore
@@ -515,28 +666,24 @@ def _told_in_transcript(root: str, told: HookInput) -> str | None:
             data = os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
         finally:
             os.close(fd)
-        found = printed_id(data.decode("utf-8", "replace"))
-        if found is None:
-            return None
-        started = open_line(FileRecordStore(root).head(Index(root).resolve(found))).fields or {}
     except (OSError, InvocationError):
         return None
-    request = started.get("request_text")
-    return found if isinstance(request, str) and request and request in str(told.begins) else None
+    index, store = Index(root), FileRecordStore(root)
+    for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):
+        try:
+            request = (open_line(store.head(index.resolve(printed))).fields or {}).get("request_text")
+        except (OSError, InvocationError):
+            continue
+        if isinstance(request, str) and request and request in str(told.begins):
+            return printed
+    return None
 
 
 def nesting(root: str, harness: str, session: str) -> Nesting:
     """The subagent whose `do` is under way and the open record its session works on; nothing where that is unsure."""
-    found: list[object] = []
-    folder = _calls_folder(harness, session)
-    try:
-        with durable.folder(root, folder) as fd:
-            names = os.listdir(fd)
-    except (OSError, InvocationError):
-        return Nesting(None, None)
-    found = [_read_small(root, folder, name) for name in names[:2]]
-    subagent = found[0].get("agent_id") if len(names) == 1 and isinstance(found[0], dict) else None
-    if not isinstance(subagent, str):
+    agents = _under_way(root, harness, session)
+    subagent = agents[0] if len(agents) == 1 else None
+    if subagent is None:
         return Nesting(None, None)
     above = binding_of(root, harness, session, None)
     return Nesting(subagent, None if above is None or not _is_open(root, above) else above.invocation_id)
@@ -559,26 +706,32 @@ def _is_open(root: str, binding: Binding) -> bool:
 
 
 def _keep_orphan(root: str, harness: str, told: HookInput, why: str, home: str | None) -> None:
-    """Keep an event that has no record: redacted, cut, and in a log of bounded size."""
+    """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
     from specify_cli.invocation.capture import redact
     from specify_cli.invocation.foreign import foreign_text
     from specify_cli.invocation.project import load_project
 
-    rules = load_project(root, home)[0].config.redaction
-    events = [
-        {"event": event.event, "payload": foreign_text(event.payload, rules).text[:2000]} for event in told.events
-    ]
+    # A config that cannot be used names no rules: then the shipped ones.
+    rules = load_project(root, home, lenient=True)[0].config.redaction
+    texts = [(event.event, foreign_text(event.payload, rules).text) for event in told.events[:_MAX_TOLD]]
     line: dict[str, object] = {
         "at": rfc3339(time.time_ns() // 1_000_000),
-        "harness": harness,
+        "harness": harness[:64],
         "session": redact(told.session_id or "", rules).text[:200],
         "hook_event": redact(told.hook_event, rules).text[:200],
-        "why": why,
-        "events": events,
+        "why": why[:200],
     }
-    keys = [dedupe_key(harness, told.session_id, event) for event in told.events]
-    if None not in keys:
-        line["keys"] = keys
+    if len(told.events) > len(texts):
+        line["more"] = len(told.events) - len(texts)
+    keys = [key for event in told.events if (key := dedupe_key(harness, told.session_id, event)) is not None]
+    if len(keys) == len(told.events):
+        line["keys"] = keys if len(keys) <= _MAX_TOLD else [_digest_of(*keys)[:32]]
+    limit = 2000
+    while True:
+        line["events"] = [{"event": event, "payload": text[:limit]} for event, text in texts]
+        if limit == 0 or len(_logged_line(line)) <= MAX_ORPHAN:
+            break
+        limit //= 2
     _log(root, layout.ORPHANS, line, MAX_ORPHANS)
 
 
@@ -594,36 +747,47 @@ def note_failure(root: str, harness: str, error: BaseException) -> None:
         return
 
 
+def _logged_line(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
+
+
 def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
-    """Append one line to a log that stops growing at its limit; what its `keys` tell from others it holds once."""
+    """Append one line to a log that says so and stops at its limit; what its `keys` tell from others it holds once."""
     folder, _, name = path.rpartition("/")
-    data = json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")[:MAX_ORPHAN] + b"\n"
+    data = _logged_line(value)
     with durable.folder(root, folder, create=True) as folder_fd:
         flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
         try:
-            if "keys" in value:
-                durable.lock(fd, path, 2.0)
-                if json.dumps(value["keys"]).encode("ascii") in durable.read_all(fd):
+            durable.lock(fd, path, LOCK_WAIT_SECONDS)
+            size = os.fstat(fd).st_size
+            last = os.pread(fd, 512, max(0, size - 512))
+            if size + len(data) > limit:
+                if b'"full": true' in last:
                     return
-            if os.fstat(fd).st_size + len(data) <= limit:
-                durable.write_all(fd, data)
+                data = _logged_line({"at": value["at"], "full": True, "why": "the log is full; no later event is kept"})
+            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(fd, limit, 0):
+                return
+            if last and not last.endswith(b"\n"):
+                data = b"\n" + data
+            durable.write_all(fd, data)
         finally:
             os.close(fd)
 
 
 def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
-    """The lines of a log that can be read, oldest first."""
+    """The lines of a log that can be read, oldest first; the last of a full one says so."""
+    limit = MAX_ORPHANS + MAX_ORPHAN
     try:
-        data = durable.read_below(root, path)
+        data = _read_bounded(root, path, limit)
     except (OSError, InvocationError):
         return ()
     found = []
-    for raw in data.split(b"\n"):
+    for raw in data[:limit].split(b"\n"):
         try:
             value = json.loads(raw)
-        except ValueError:
-            value = {"code": "UNREADABLE"} if raw.strip() else None
+        except (ValueError, RecursionError):
+            value = {"code": "UNREADABLE"} if raw.strip(b"\0 \t\r") else None
         if isinstance(value, dict):
             found.append(value)
-    return found
+    return [*found, {"full": True}] if len(data) > limit else found

@@ -27,9 +27,10 @@ class HookEvent(NamedTuple):
 class HookInput(NamedTuple):
     """One hook call: who sent it, from where, and what of it is recorded, in order.
 
-    `begins` is the command line of a call that runs a `spec-kitty do`, `ask` or `advise`, `started_invocation` the id
-    that printed, and `transcript` where to look for it where the payload of a call that is over holds no output. Such
-    a call is told whole when it is over: nothing could take its begin before. `closes` says that it runs `complete`.
+    `begins` is the command line of a call that runs a `spec-kitty do`, `ask` or `advise`, `printed` the ids in what it
+    printed (`started_invocation` where that is one), and `transcript` where to look for it where the payload of a call
+    that is over holds no output. Such a call is told whole when it is over: nothing could take its begin before.
+    `closes` says that it runs `complete`.
     """
 
     session_id: str | None
@@ -41,6 +42,7 @@ class HookInput(NamedTuple):
     begins: str | None = None
     transcript: str | None = None
     closes: bool = False
+    printed: tuple[str, ...] = ()
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
@@ -61,7 +63,28 @@ _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "Absol
 _VERBS = frozenset(("do", "ask", "advise"))
 _CLOSING = frozenset(("profile-invocation",))
 _ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
-_RUNNERS = frozenset(("env", "exec", "time", "command", "uv", "uvx", "poetry", "pipx", "run"))
+# What may stand before a program's name, each with those of its options that take the next word.
+_RUNNERS = {
+    **dict.fromkeys(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "nohup", "setsid", "builtin"), ""),
+    "time": "-f -o",
+    "command": "-v -V",  # which name a program and run none
+    "exec": "-a",
+    "env": "-u -C --unset --chdir",
+    "nice": "-n",
+    "stdbuf": "-i -o -e",
+    "sudo": "-u -g -h -p -C -D -R -T --user --group --host --chdir",
+    "timeout": "-k -s --kill-after --signal",
+    "xargs": "-I -n -P -L -d -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file",
+    **dict.fromkeys(
+        ("uv", "uvx", "run", "poetry", "pipx", "pdm", "hatch"),
+        "-p -C -P -w --project --directory --with --from --python --package --group --extra --env-file --spec",
+    ),
+}
+_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
+_MAX_COMMAND = 256 * 1024
+_MAX_PRINTED = 200
+_SIGNS = "\\\"`$'#<> \t\r\n;&|()"
+_OPTIONS_OF_PYTHON = frozenset(("-X", "-W"))
 
 
 def translate(harness: str, payload: object) -> HookInput:
@@ -75,10 +98,11 @@ def translate(harness: str, payload: object) -> HookInput:
     events: tuple[HookEvent, ...] = ()
     started = None
     begins = transcript = None
+    printed: tuple[str, ...] = ()
     closes = False
     if kind in _BEFORE or kind in _AFTER or kind in _FAILED or kind == "permissiondenied":
         command = _command(payload)
-        if command is not None and "spec-kitty" in command:
+        if command is not None and ("spec-kitty" in command or "specify_cli" in command):
             begins = command if _runs(command, _VERBS) else None
             closes = _runs(command, _CLOSING)
     if kind in _BEFORE:
@@ -90,8 +114,9 @@ def translate(harness: str, payload: object) -> HookInput:
             transcript = _first(payload, "transcriptPath") if begins is not None else None
         else:
             events = _result(payload, subagent, failed=kind in _FAILED)
-            started = _started_by(payload) if begins is not None else None
-            if started is not None:
+            printed = _printed_by(payload) if begins is not None else ()
+            started = printed[0] if len(printed) == 1 else None
+            if printed:
                 events = (_call(payload, subagent, ours=True), *events)
     elif kind == "permissiondenied":
         events = (_denied(payload, subagent),)
@@ -105,7 +130,7 @@ def translate(harness: str, payload: object) -> HookInput:
     session = (_first(payload, "parent_conversation_id") if nested else None) or _first(
         payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
     )
-    return HookInput(session, subagent, hook_event, _cwd(payload), events, started, begins, transcript, closes)
+    return HookInput(session, subagent, hook_event, _cwd(payload), events, started, begins, transcript, closes, printed)
 
 
 def sender(harness: str, payload: object) -> str:
@@ -303,14 +328,23 @@ def _patched_files(text: str) -> list[dict[str, object]]:
 # --- what started here
 
 
-def printed_id(text: str) -> str | None:
-    """The invocation a `spec-kitty do` names in what it prints, or in that as JSON strings hold it."""
+def printed_ids(text: str) -> tuple[str, ...]:
+    """The invocations named in what was printed, or in that as JSON strings hold it: each once."""
+    found: list[str] = []
     for spelled in (text, text.replace("\\", "")):
-        found = _after(spelled, '"invocation_id": "') or _after(spelled, '"invocation_id":"')
-        found = found or _after(spelled, "--invocation-id ") or _record_of(spelled)
-        if found is not None:
-            return found
-    return None
+        for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
+            at = spelled.rfind(mark)
+            left = 10 * _MAX_PRINTED  # an output may be anything
+            while at >= 0 and left and len(found) < _MAX_PRINTED:
+                left -= 1
+                begin = at - 26 if mark == ".jsonl" else at + len(mark)
+                named = _ulid(spelled[begin : begin + 26]) if begin > 0 else None
+                if named is not None and named not in found and (mark != ".jsonl" or spelled[begin - 1] == "-"):
+                    found.append(named)
+                at = spelled.rfind(mark, 0, at)
+        if found:
+            break
+    return tuple(found)
 
 
 def _command(payload: dict[str, object]) -> str | None:
@@ -319,31 +353,179 @@ def _command(payload: dict[str, object]) -> str | None:
     _, args = _tool(call if isinstance(call, dict) else payload)
     command = _whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
     if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
-        command = " ".join(word for word in args["command"] if isinstance(word, str))
+        words = [word for word in args["command"] if isinstance(word, str)]
+        command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
     return command if isinstance(command, str) else None
 
 
-def _started_by(payload: dict[str, object]) -> str | None:
-    """The invocation such a call began, from what it printed."""
+def _printed_by(payload: dict[str, object]) -> tuple[str, ...]:
+    """The invocations such a call's output names."""
     _, output = _output(payload)
+    found: dict[str, None] = {}
     for text in _texts(output):
-        found = printed_id(text)
-        if found is not None:
-            return found
-    return None
+        found.update(dict.fromkeys(printed_ids(text)))
+    return tuple(found)
 
 
-def _runs(command: str, verbs: frozenset[str]) -> bool:
-    """Whether one of a command line's commands is a spec-kitty with one of these words behind it."""
-    for mark in ("&&", "||", ";", "|", "(", "\n", "'", '"', "`"):
-        command = command.replace(mark, "\0")
-    for part in command.split("\0"):
-        words = part.split()
-        while words and (words[0] in _RUNNERS or "=" in words[0]):
-            words.pop(0)
-        if len(words) > 1 and words[0].rpartition("/")[2] == "spec-kitty" and words[1] in verbs:
-            return True
+def _runs(command: str, verbs: frozenset[str], depth: int = 0) -> bool:
+    """Whether one of a command line's commands is a spec-kitty with one of these words behind it.
+
+    What is quoted is an argument, unless it is what a shell is told to run; a line that is not understood runs none.
+    """
+    for words in _commands(command):
+        rest = _program(words)
+        if len(rest) < 2:
+            continue
+        name = rest[0].rpartition("/")[2]
+        if name.startswith("python"):
+            at = 1
+            while at < len(rest) and rest[at][:1] == "-" and rest[at] != "-m":
+                at += 2 if rest[at] in _OPTIONS_OF_PYTHON else 1
+            module = rest[at + 1] if rest[at : at + 1] == ["-m"] and len(rest) > at + 2 else ""
+            if module.partition(".")[0] == "specify_cli" and rest[at + 2] in verbs:
+                return True
+        elif name == "spec-kitty":
+            if rest[1] in verbs:
+                return True
+        elif name in _SHELLS and depth < 3:
+            for place, word in enumerate(rest[1:-1], 1):
+                if word[:1] != "-":
+                    break
+                if word[1:2] != "-" and "c" in word:
+                    if _runs(rest[place + 1], verbs, depth + 1):
+                        return True
+                    break
     return False
+
+
+def _program(words: list[str]) -> list[str]:
+    """A command from its program's name on: without assignments, and without what runs it."""
+    at = 0
+    valued: str | None = None
+    while at < len(words):
+        word = words[at]
+        if word in _RUNNERS:
+            valued = _RUNNERS[word]
+            at += 1
+            if word == "timeout":
+                while at < len(words) and words[at][:1] == "-":
+                    at += 2 if words[at] in valued.split() else 1
+                at += 1  # how long
+        elif valued is not None and word[:1] == "-" and len(word) > 1:
+            at += 2 if word in valued.split() else 1
+        elif word.partition("=")[0].isidentifier() and "=" in word:
+            at += 1
+        else:
+            break
+    return words[at:]
+
+
+def _commands(line: str) -> list[list[str]]:
+    """The simple commands of a shell's command line, their words without quotes; none where a quote stays open.
+
+    Substitutions are commands of their own; the text of a here-document and comments are none.
+    """
+    if len(line) > _MAX_COMMAND:
+        return []
+    done: list[list[str]] = []
+    outer: list[tuple[list[str], list[str] | None, str, bool]] = []  # what a substitution stands in
+    words: list[str] = []
+    word: list[str] | None = None  # in pieces
+    closing = ""
+    quoted = False
+    texts: list[tuple[str, bool]] = []  # here-documents that begin with the next line
+    at, end = 0, len(line)
+    while at < end:
+        begin, sign = at, line[at]
+        at += 1
+        if sign == "\\":
+            if line[at : at + 1] != "\n":
+                word = word or []
+                word.append(line[at : at + 1])
+            at += 1
+        elif sign == '"':
+            quoted = not quoted
+            word = word or [""]
+        elif sign == "`" and closing == "`":
+            done.append(words if word is None else [*words, "".join(word)])
+            words, word, closing, quoted = outer.pop()
+        elif sign == "`" or (sign == "$" and line[at : at + 1] == "("):
+            at += sign == "$"
+            outer.append((words, word or [""], closing, quoted))
+            words, word, closing, quoted = [], None, "`" if sign == "`" else ")", False
+        elif quoted:
+            while at < end and line[at] not in '"\\`$':
+                at += 1
+            word = word or []
+            word.append(line[begin:at])
+        elif sign == "'":
+            stop = line.find("'", at)
+            if stop < 0:
+                return []
+            word = word or []
+            word.append(line[at:stop])
+            at = stop + 1
+        elif sign == "#" and word is None:
+            stop = line.find("\n", at)
+            at = end if stop < 0 else stop
+        elif sign == "<" and line[at : at + 1] == "<" and line[at + 1 : at + 2] != "<":
+            at, text = _heredoc(line, at + 1)
+            texts.append(text)
+        elif sign == "<" and line[at : at + 2] == "<<":
+            at += 2
+        elif sign in " \t\r":
+            if word is not None:
+                words.append("".join(word))
+            word = None
+        elif sign in ";&|\n()":
+            if word is not None:
+                words.append("".join(word))
+            if words:
+                done.append(words)
+            words, word = [], None
+            if sign == "\n":
+                for name, indented in texts:
+                    at = _behind(line, at, name, indented)
+                texts = []
+            elif sign == "(":
+                outer.append(([], None, closing, False))
+                closing = ")"
+            elif sign == ")" and closing == ")":
+                words, word, closing, quoted = outer.pop()
+        else:
+            while at < end and line[at] not in _SIGNS:
+                at += 1
+            word = word or []
+            word.append(line[begin:at])
+    if quoted:
+        return []
+    if word is not None:
+        words.append("".join(word))
+    return [*done, words] if words else done
+
+
+def _heredoc(line: str, at: int) -> tuple[int, tuple[str, bool]]:
+    """Behind the word that ends a here-document: that word, and whether tabs may stand before it."""
+    indented = line[at : at + 1] == "-"
+    at += indented
+    while line[at : at + 1] in (" ", "\t"):
+        at += 1
+    begin = at
+    while at < len(line) and line[at] not in " \t\n;&|()<>":
+        at += 1
+    return at, (line[begin:at].replace("'", "").replace('"', "").replace("\\", ""), indented)
+
+
+def _behind(line: str, at: int, name: str, indented: bool) -> int:
+    """Where a here-document is over."""
+    while at < len(line):
+        stop = line.find("\n", at)
+        stop = len(line) if stop < 0 else stop
+        text = line[at:stop]
+        at = stop + 1
+        if (text.lstrip("\t") if indented else text) == name:
+            break
+    return min(at, len(line))
 
 
 def _texts(output: object) -> list[str]:
@@ -364,17 +546,6 @@ def _texts(output: object) -> list[str]:
                     part["text"] for part in value[:32] if isinstance(part, dict) and isinstance(part.get("text"), str)
                 ]
     return found
-
-
-def _after(text: str, mark: str) -> str | None:
-    """The ULID behind the last such mark."""
-    at = text.rfind(mark)
-    return _ulid(text[at + len(mark) : at + len(mark) + 26]) if at >= 0 else None
-
-
-def _record_of(text: str) -> str | None:
-    at = text.rfind(".jsonl")
-    return _ulid(text[at - 26 : at]) if at > 26 and text[at - 27] == "-" else None
 
 
 def _ulid(text: str) -> str | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 import pytest
 
 from specify_cli.invocation import layout
+from specify_cli.invocation.hook import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS
 from support import Cli, environment, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -493,3 +498,312 @@ def test_a_transcript_binds_only_the_record_whose_request_the_command_line_names
 
     found = [event["event"] for event in events(chartered, answer.json()["invocation_id"])]
     assert found == (["tool_call", "tool_result"] if bound else [])
+
+
+ENV = {"CLAUDE_CODE_SESSION_ID": SESSION}
+DO = 'spec-kitty do "review WP03" --json'
+
+
+@pytest.fixture
+def other(cli: Cli, chartered: Path) -> str:
+    """An open record of another session."""
+    assert chartered
+    return str(cli("do", "plan WP04", "--json", env={"CLAUDE_CODE_SESSION_ID": "other"}).json()["invocation_id"])
+
+
+def calls(root: Path, invocation_id: str) -> list[str]:
+    return [event["call_id"] for event in events(root, invocation_id) if event["event"] == "tool_call"]
+
+
+def test_a_search_for_the_words_binds_a_session_to_nothing_it_finds(
+    hook: Callable[..., None], chartered: Path, run: str, other: str
+) -> None:
+    call = do_call(chartered, "t1", 'grep -rn "spec-kitty do" .')
+    hook(call)
+    hook(after(call, f'notes: {{"invocation_id": "{other}"}}'))
+    hook(pre(chartered, "Read", "t2"))
+
+    assert (calls(chartered, run), events(chartered, other)) == (["t1", "t2"], [])
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("form", ["list", "text", "failed"])
+def test_ids_of_other_sessions_in_an_output_bind_nothing(
+    hook: Callable[..., None], chartered: Path, run: str, other: str, cli: Cli, form: str, marked: bool
+) -> None:
+    call = do_call(chartered, "t1", f"{DO}; cat NOTES.md; spec-kitty invocations list --json")
+    if marked:
+        hook(call)
+    answer = cli("do", "review WP03", "--json", env=ENV)
+    mine = answer.json()["invocation_id"]
+    rest = f"\n--invocation-id {other}\n" if form == "text" else cli("invocations", "list", "--json").out
+    if form == "failed":
+        cli("profile-invocation", "complete", "--invocation-id", mine)
+    hook(after(call, rest if form == "failed" else answer.out + rest))
+    hook(pre(chartered, "Read", "t2"))
+
+    assert events(chartered, other) == []
+    assert "t2" in calls(chartered, run if form == "failed" else mine)
+
+
+def test_a_record_that_was_there_before_the_call_was_not_begun_by_it(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    """Nothing names the session of a record that a person began."""
+    older = cli("do", "review WP03", "--json")
+    call = do_call(chartered, "t1", DO)
+    hook(call)
+    hook(after(call, older.out))
+    hook(pre(chartered, "Read", "t2"))
+
+    assert (calls(chartered, run), events(chartered, older.json()["invocation_id"])) == (["t1", "t2"], [])
+
+
+@pytest.mark.usefixtures("run")
+def test_of_two_records_begun_in_one_call_the_environment_tells_the_one_that_is_meant(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    call = do_call(chartered, "t1", f"{DO}; {DO}")
+    hook(call)
+    one, two = (cli("do", "review WP03", "--json", env=ENV) for _ in range(2))
+    hook(after(call, two.out + one.out))
+    hook(pre(chartered, call="t2"))
+
+    assert calls(chartered, two.json()["invocation_id"]) == ["t1", "t2"]
+    assert events(chartered, one.json()["invocation_id"]) == []
+
+
+@pytest.mark.usefixtures("run")
+def test_a_call_that_only_quotes_a_do_is_kept_as_an_orphan(hook: Callable[..., None], chartered: Path) -> None:
+    hook(do_call(chartered, "t1", "git commit -m 'spec-kitty do is used'", session="unbound"))
+
+    assert [line["hook_event"] for line in log(chartered, layout.ORPHANS)] == ["PreToolUse"]
+
+
+@pytest.mark.parametrize("ends", ["ABC", "CBA", "BAC", ""])
+@pytest.mark.parametrize("apart", [True, False])
+def test_subagents_that_begin_records_at_once_leave_the_session_its_own(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, ends: str, apart: bool
+) -> None:
+    answers: dict[str, Any] = {}
+    pending = {agent: do_call(chartered, f"do-{agent}", DO, agent_id=agent) for agent in "ABC"}
+    for agent, call in pending.items():
+        hook(call)
+        if not apart:
+            answers[agent] = cli("do", "review WP03", "--json", env=ENV)
+    for agent in "ABC" if apart else "":
+        answers[agent] = cli("do", "review WP03", "--json", env=ENV)
+    for agent in ends:
+        hook(after(pending[agent], answers[agent].out))
+    for agent in ends:
+        hook(pre(chartered, call=f"of-{agent}", agent_id=agent))
+    hook(pre(chartered, call="of-main"))
+
+    assert calls(chartered, run)[-1] == "of-main"
+    for agent in ends:
+        assert calls(chartered, answers[agent].json()["invocation_id"]) == [f"do-{agent}", f"of-{agent}"]
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    hook(pre(chartered, call="after-the-end"))
+    if len(ends) == 3:
+        assert log(chartered, layout.ORPHANS)[-1]["keys"], "a subagent's record is not the session's"
+        assert all("after-the-end" not in calls(chartered, a.json()["invocation_id"]) for a in answers.values())
+
+
+def test_records_of_subagents_whose_begins_were_not_told_are_given_back_in_any_order(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    answers = {agent: cli("do", "review WP03", "--json", env=ENV) for agent in "ABC"}
+    for agent in "BAC":
+        hook(after(do_call(chartered, f"do-{agent}", DO, agent_id=agent), answers[agent].out))
+    hook(pre(chartered, call="of-main"))
+
+    assert calls(chartered, run) == ["of-main"]
+
+
+@pytest.mark.usefixtures("run")
+def test_a_mark_without_an_end_counts_for_a_quarter_of_an_hour(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    """The user said no to the call, or it was killed."""
+    hook(do_call(chartered, "t1", DO, **AGENT))
+    for path in (chartered / layout.LOCAL / "calls").rglob("*.json"):
+        os.utime(path, (path.stat().st_mtime - 901,) * 2)
+    mine = cli("do", "review WP03", "--json", env=ENV).json()["invocation_id"]
+    hook(pre(chartered, call="of-main"))
+    row = next(row for row in cli("invocations", "list", "--json").json() if row["invocation_id"] == mine)
+
+    assert row["parent_invocation_id"] is None
+    assert calls(chartered, mine) == ["of-main"]
+
+
+@pytest.mark.usefixtures("run")
+def test_a_subagent_that_stopped_has_no_call_under_way(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+    hook(do_call(chartered, "t1", DO, **AGENT))
+    hook({**pre(chartered, **AGENT), "hook_event_name": "SubagentStop"})
+    mine = cli("do", "review WP03", "--json", env=ENV).json()["invocation_id"]
+    hook(pre(chartered, call="of-main"))
+
+    assert calls(chartered, mine) == ["of-main"]
+
+
+def test_a_main_call_that_never_ran_does_not_take_what_a_subagent_begins(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    hook(do_call(chartered, "t1", DO))
+    call = do_call(chartered, "t2", DO, **AGENT)
+    hook(call)
+    answer = cli("do", "review WP03", "--json", env=ENV)
+    hook(pre(chartered, call="of-main"))
+    hook(after(call, answer.out))
+    hook(pre(chartered, call="of-agent", **AGENT))
+    hook(pre(chartered, call="of-main-again"))
+
+    assert calls(chartered, answer.json()["invocation_id"]) == ["t2", "of-agent"]
+    assert calls(chartered, run) == ["t1", "t2", "of-main", "of-main-again"]
+
+
+@pytest.mark.parametrize("session", [SESSION, "unbound"])
+def test_an_agent_that_looks_around_elsewhere_still_works_for_its_project(
+    hook: Callable[..., None], chartered: Path, run: str, home: Path, session: str
+) -> None:
+    nested = chartered / "vendor/lib"
+    nested.mkdir(parents=True)
+    git(nested, "init", "-q", home=home)
+    for number, folder in enumerate((nested, chartered.parent, Path("/nowhere"), Path("/a\0b"), Path("relative"))):
+        hook(pre(folder, call=f"t{number}", session=session), cwd=chartered)
+
+    there = calls(chartered, run) if session == SESSION else log(chartered, layout.ORPHANS)
+    assert len(there) == 5
+    assert not (nested / ".kittify").exists()
+
+
+def test_the_project_a_harness_was_started_in_counts_where_the_hook_runs_elsewhere(
+    chartered: Path, run: str, cli: Cli, tmp_path: Path
+) -> None:
+    where = tmp_path / "elsewhere"
+    where.mkdir()
+    data = json.dumps(pre(where)).encode()
+    cli("hook", "claude-code", stdin=data, cwd=where, env={"CLAUDE_PROJECT_DIR": str(chartered)})
+
+    assert calls(chartered, run) == ["toolu_1"]
+
+
+def test_a_number_of_five_thousand_digits_is_recorded_and_shown_alike(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    data = json.dumps(pre(chartered, tool_input={"n": "@"})).replace('"@"', "7" * 5000).encode()
+    hook(data)
+    shown = cli("hooks", "test", "--harness", "claude-code", "--json", stdin=data).json()
+
+    (call,) = events(chartered, run)
+    assert call["args_hash"] == shown["events"][0]["body"]["args_hash"]
+
+
+def test_a_payload_beyond_what_is_read_is_left_for_doctor(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    hook(b" " * MAX_INPUT + json.dumps(pre(chartered)).encode())
+
+    assert events(chartered, run) == []
+    assert "64 MiB" in log(chartered, layout.HOOK_FAILURES)[0]["message"]
+
+
+@pytest.mark.usefixtures("run")
+def test_every_orphan_is_one_line_of_json_whatever_its_texts(hook: Callable[..., None], chartered: Path) -> None:
+    files = "".join(f"*** Update File: 漢字/{number}.txt\n" for number in range(300))
+    many: dict[str, Any] = {"tool_input": {"command": f"*** Begin Patch\n{files}*** End Patch"}}
+    large: dict[str, Any] = {"tool_input": {"file_path": "a.txt", "content": "漢字\x01" * 5000}}
+    for _ in range(2):
+        hook(post(chartered, "Write", "t1", "x", **large))
+        hook(post(chartered, "apply_patch", "t2", "x", **many))
+
+    lines = (chartered / layout.ORPHANS).read_bytes().splitlines()
+    assert [bool(json.loads(line)["keys"]) for line in lines] == [True, True]
+    assert max(map(len, lines)) <= MAX_ORPHAN
+    assert json.loads(lines[0])["events"][0]["event"] == "tool_result"
+
+
+@pytest.mark.usefixtures("run")
+def test_a_full_log_says_so_once_and_doctor_says_it_too(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+    line = json.dumps({"why": "w", "text": "x" * 1000}) + "\n"
+    (chartered / layout.ORPHANS).write_text(line * (MAX_ORPHANS // len(line)))
+    for number in range(3):
+        hook(pre(chartered, call=f"t{number}", session="another", tool_input={"text": "y" * 5000}))
+
+    assert [told.get("full") for told in log(chartered, layout.ORPHANS)[-2:]] == [None, True]
+    assert "the log is full" in ailment(cli, "HOOK_ORPHANS")["message"]
+
+
+def ailment(cli: Cli, code: str) -> dict[str, Any]:
+    return next(item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == code)
+
+
+@pytest.mark.parametrize("name", ["binding", "orphans", "config"])
+def test_a_file_of_any_size_in_its_way_keeps_a_hook_from_nothing(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, name: str
+) -> None:
+    (binding,) = (chartered / layout.LOCAL / "bindings").iterdir()
+    path = {"binding": binding, "orphans": chartered / layout.ORPHANS, "config": chartered / layout.CONFIG}[name]
+    path.touch()
+    os.truncate(path, 1 << 32)
+    hook(pre(chartered))
+    hook(pre(chartered, session="another"))
+
+    if name == "config":
+        path.unlink()
+    assert calls(chartered, run) == ([] if name == "config" else ["toolu_1"])
+    assert ailment(cli, "HOOK_ORPHANS")
+
+
+def test_behind_a_record_another_process_holds_an_event_waits_two_seconds_and_is_kept(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        begin = time.monotonic()
+        hook(pre(chartered))
+        waited = time.monotonic() - begin
+
+    assert waited < 5
+    assert [line["why"] for line in log(chartered, layout.ORPHANS)] == ["busy: LOCK_TIMEOUT"]
+    assert not (chartered / layout.HOOK_FAILURES).exists()
+
+
+@pytest.mark.usefixtures("run")
+@pytest.mark.parametrize("session", [SESSION, "another"])
+def test_under_a_config_that_cannot_be_used_events_are_kept_masked(
+    hook: Callable[..., None], chartered: Path, session: str
+) -> None:
+    (chartered / ".kittify/config.yaml").write_text("redaction: nothing\n")
+    hook(pre(chartered, session=session, tool_input={"command": f"echo {SECRET}"}))
+
+    (line,) = log(chartered, layout.ORPHANS)
+    assert "CONFIG_INVALID" in line["why"] and SECRET not in json.dumps(line)
+    assert line["events"][0]["event"] == "tool_call"
+
+
+@pytest.mark.usefixtures("run")
+def test_doctor_tells_where_hooks_cannot_write(chartered: Path, cli: Cli) -> None:
+    codes = {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    shutil.rmtree(chartered / layout.LOCAL)
+    (chartered / layout.LOCAL).write_text("in the way")
+
+    assert "HOOK_UNWRITABLE" not in codes
+    assert ailment(cli, "HOOK_UNWRITABLE")["path"] == layout.LOCAL
+
+
+@pytest.mark.usefixtures("run")
+def test_an_interrupted_hook_says_nothing(chartered: Path, home: Path) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from specify_cli.cli import main\n"
+        "sys.argv = ['spec-kitty', 'hook', 'claude-code']\n"
+        "class Pressed:\n"
+        "    class buffer:\n"
+        "        def read(size): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    def flush(self): pass\n"
+        "sys.stdin = Pressed\n"
+        "main.script()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=chartered, env=environment(home), capture_output=True)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

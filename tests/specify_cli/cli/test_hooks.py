@@ -188,7 +188,7 @@ def test_people_see_the_events_and_the_session_that_is_bound(cli: Cli) -> None:
     assert "records nothing" in nothing.out and "nothing was written" in nothing.err
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b'{"a": NaN}'])
+@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[1,]"])
 def test_what_is_no_json_is_an_error_of_the_one_who_asked(cli: Cli, data: bytes) -> None:
     done = cli("hooks", "test", "--harness", "codex", "--json", stdin=data)
 

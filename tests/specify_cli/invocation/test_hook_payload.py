@@ -251,6 +251,38 @@ def test_a_call_that_begins_an_invocation_names_it(name: str) -> None:
         ("echo my-spec-kitty do", False),
         ("spec-kitty route x", False),
         ("", False),
+        ("timeout 60 spec-kitty do x", True),
+        ("timeout -s KILL 60 spec-kitty do x", True),
+        ("uv run --quiet spec-kitty do x", True),
+        ("uv run --project . spec-kitty do x", True),
+        ("poetry run spec-kitty do x", True),
+        ("sudo -u me spec-kitty do x", True),
+        ("nice -n 5 spec-kitty do x", True),
+        ("env A='b c' spec-kitty do x", True),
+        ("if spec-kitty do x; then :; fi", True),
+        ("! spec-kitty do x", True),
+        ("{ spec-kitty do x; }", True),
+        ("while true; do spec-kitty do x; done", True),
+        ("echo x | xargs -n 1 spec-kitty do", True),
+        ("python -m specify_cli do x", True),
+        ("python3 -X dev -m specify_cli.cli.main ask bea x", True),
+        ('"spec-kitty" do x', True),
+        ("\\spec-kitty do x", True),
+        ('answer="$(spec-kitty do x --json)"', True),
+        ("answer=`spec-kitty do x`", True),
+        ("cat <<E | spec-kitty do -\nhello it's me\nE", True),
+        ("cat > n.md <<'END'\nx\nEND\nspec-kitty do x", True),
+        ("bash -c \"cd a && spec-kitty do 'x'\"", True),
+        ("spec-kitty do x 2>&1 | tee out", True),
+        ('grep -rn "spec-kitty do" .', False),
+        ("git commit -m 'first; spec-kitty do x'", False),
+        ('echo "a && spec-kitty do x"', False),
+        ("cat > n.md <<END\nspec-kitty do x\nEND\n", False),
+        ("ls # spec-kitty do x", False),
+        ("sudo grep -r spec-kitty do", False),
+        ("command -v spec-kitty do", False),
+        ("echo it's; spec-kitty do x", False),
+        ("python -m http.server specify_cli do", False),
     ],
 )
 def test_only_a_command_that_begins_one_binds_a_session(command: str, begins: bool) -> None:
@@ -281,12 +313,21 @@ def test_the_invocation_is_read_from_whatever_was_printed(printed: str, shape: s
     assert translate("claude-code", hook).started_invocation == ULID
 
 
-def test_of_two_begun_in_one_command_the_last_counts() -> None:
+def test_of_two_ids_in_one_output_neither_is_taken_for_the_one_begun() -> None:
     other = "01K6Z3Q8R00000000000000XYZ"
     hook = payload("claude-code/post-do.json")
-    hook["tool_response"]["stdout"] = f'{{"invocation_id": "{other}"}}\n{{"invocation_id": "{ULID}"}}'
+    hook["tool_response"]["stdout"] = f'{{"invocation_id": "{other}"}}\n--invocation-id {ULID}'
+    found = translate("claude-code", hook)
 
-    assert translate("claude-code", hook).started_invocation == ULID
+    assert found.started_invocation is None
+    assert set(found.printed) == {ULID, other}
+
+
+def test_a_command_given_as_words_is_told_as_one_line() -> None:
+    hook = payload("claude-code/post-do.json")
+    hook["tool_input"]["command"] = ["bash", "-lc", "spec-kitty do 'it is'"]
+
+    assert translate("codex", hook).started_invocation == ULID
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ from specify_cli.cli.output import escape, one_line, write_error, write_json, wr
 from specify_cli.cli.table import Values
 from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.invocation.foreign import ForeignError, parse_foreign
+from specify_cli.invocation.foreign import ForeignError
 from specify_cli.invocation.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.invocation.hook import MAX_INPUT, parsed
 from specify_cli.invocation.hook_install import Change, Place, standing
 from specify_cli.invocation.hook_install import install as put_in
 from specify_cli.invocation.hook_install import uninstall as take_out
@@ -80,7 +81,7 @@ def test(values: Values) -> int:
     source = str(values["payload"])
     data = shell.stdin_bytes() if source == "-" else _payload(source)
     try:
-        value = parse_foreign(data)
+        value = parsed(data)
     except ForeignError as error:
         raise CallerError(
             "PAYLOAD_INVALID",
@@ -270,11 +271,16 @@ def _detected(harness: Harness, root: str, home: str | None) -> bool:
 def _payload(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read(64 * 1024 * 1024)
+            data = file.read(MAX_INPUT + 1)
     except OSError as error:
         raise CallerError(
             "PAYLOAD_INVALID", f"cannot read {path}: {error.strerror}", "give a file, or - for stdin"
         ) from error
+    if len(data) > MAX_INPUT:
+        raise CallerError(
+            "PAYLOAD_INVALID", f"{path}: expected at most {MAX_INPUT} bytes, found more", "a hook records none of it"
+        )
+    return data
 
 
 def _masked(text: str | None, settings: Settings) -> str | None:
