@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
+from spec_kitty_events.conformance.loader import FixtureCase, load_fixtures
 from standardwebhooks import Webhook
 
 from collecting import (
@@ -82,6 +83,26 @@ def test_an_event_alone_that_is_refused_is_answered_with_the_problem_itself(coll
         wrong.json()["errors"][0]["pointer"],
     )
     assert (409, "application/problem+json") == (other.status, other.headers["content-type"])
+
+
+FIXTURES = [case for case in load_fixtures("profile_invocation") if case.event_type == "ProfileInvocationStarted"]
+FIELDS = {"missing-slug": "/data/payload/profile_slug", "empty-action": "/data/payload/action"}
+
+
+@pytest.mark.parametrize("case", FIXTURES, ids=lambda case: str(case.id))
+def test_the_packages_own_fixtures_wrapped_are_taken_or_refused_as_it_says(
+    case: FixtureCase, collector: Collector
+) -> None:
+    """A valid payload is stored; of an invalid one the answer names the field."""
+    event = started(1)
+    answer = collector.post([{**event, "data": {**event["data"], "payload": case.payload}}])
+
+    if case.expected_valid:
+        assert (answer.status, statuses(answer)) == (200, ["stored"])
+    else:
+        assert answer.status == 422
+        field = next(field for name, field in FIELDS.items() if case.id.endswith(name))
+        assert field in [item["pointer"] for item in answer.json()["errors"]]
 
 
 def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(collector: Collector, tmp_path: Path) -> None:
