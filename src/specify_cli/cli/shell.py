@@ -131,8 +131,6 @@ def _printable(text: str) -> str:
 
 def deliver() -> None:
     """After the answer: start a detached push if one was agreed to; where nobody ever did, no more than look."""
-    from specify_cli.invocation.root import find_root
-
     root, git_dir = find_root(here(), home())
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
         from specify_cli.sync.trigger import start_push

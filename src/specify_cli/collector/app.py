@@ -29,7 +29,6 @@ from specify_cli.collector.reception import (
     MAX_LIMIT,
     Problem,
     Refused,
-    Wanted,
     cursor_of,
     project_uuid,
     read_events,
@@ -238,17 +237,17 @@ def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None
 
 async def _invocations(setting: _Setting, request: Request) -> Response:
     """GET /v1/invocations."""
-    _, rows, following = await _list(setting, request)
+    rows, following = await _list(setting, request)
     return _json({"items": [row._asdict() for row in rows], "next": following})
 
 
-async def _list(setting: _Setting, request: Request) -> tuple[Wanted, list[Row], str | None]:
-    """What is wanted, the rows of this page, and the cursor of the next if there is one."""
+async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
+    """The rows of the page that is wanted, and the cursor of the next if there is one."""
     wanted = read_wanted(request.query_params.multi_items())
     rows = await run_in_threadpool(setting.storage.rows, wanted.filter, wanted.limit + 1, wanted.after)
     more = len(rows) > wanted.limit
     rows = rows[: wanted.limit]
-    return wanted, rows, cursor_of(rows[-1].place) if more else None
+    return rows, cursor_of(rows[-1].place) if more else None
 
 
 async def _invocation(setting: _Setting, request: Request) -> Response:
@@ -302,20 +301,16 @@ async def _health(setting: _Setting, request: Request) -> Response:
 
 async def _timeline(setting: _Setting, request: Request) -> Response:
     """GET /: the list for people."""
-    query = request.query_params.multi_items()
+    rows: list[Row] = []
+    following = problem = None
     try:
-        wanted, rows, following = await _list(setting, request)
+        rows, following = await _list(setting, request)
     except Refused as refused:
-        totals = await run_in_threadpool(setting.storage.totals)
-        page = pages.timeline(query, [], None, totals, _endpoint(request), refused.problem)
-        return Response(page, refused.problem.status, media_type="text/html")
+        problem = refused.problem
     totals = await run_in_threadpool(setting.storage.totals)
-    del wanted
-    return Response(pages.timeline(query, rows, following, totals, _endpoint(request)), media_type="text/html")
-
-
-def _endpoint(request: Request) -> str:
-    return f"{request.url.scheme}://{request.url.netloc}/v1/events"
+    endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
+    page = pages.timeline(request.query_params.multi_items(), rows, following, totals, endpoint, problem)
+    return Response(page, 200 if problem is None else problem.status, media_type="text/html")
 
 
 async def _detail(setting: _Setting, request: Request) -> Response:

@@ -83,13 +83,13 @@ def _open_below(here: int, part: str, create: bool) -> int:
 
 
 class folder:
-    """`open_folder` for a relative name with `/`: a descriptor that is closed on leaving.
+    """`open_folder` for a relative name with `/`, or for the root itself: a descriptor that is closed on leaving.
 
     With `wait` it is locked until then, as `lock` does.
     """
 
-    def __init__(self, root: str, relative: str, *, create: bool = False, wait: float | None = None) -> None:
-        self._fd = open_folder(root, relative.split("/"), create=create)
+    def __init__(self, root: str, relative: str = "", *, create: bool = False, wait: float | None = None) -> None:
+        self._fd = open_folder(root, relative.split("/") if relative else (), create=create)
         if wait is not None:
             try:
                 lock(self._fd, relative, wait)
@@ -149,8 +149,8 @@ def holds(fd: int, needle: bytes) -> bool:
     return False
 
 
-def read_below(root: str, relative: str) -> bytes:
-    """Every byte of a plain file below the root, no link followed on the way.
+def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
+    """Every byte of a plain file below the root, no link followed on the way; with a limit, at most one more than that.
 
     Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
     """
@@ -158,7 +158,7 @@ def read_below(root: str, relative: str) -> bytes:
     with folder(root, head) as folder_fd:
         fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
         try:
-            return read_all(fd)
+            return read_all(fd) if limit is None else os.pread(fd, limit + 1, 0)
         finally:
             os.close(fd)
 

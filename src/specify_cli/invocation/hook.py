@@ -21,7 +21,7 @@ from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from specify_cli.invocation.capture import RuleSet
     from specify_cli.invocation.project import Project
@@ -41,6 +41,7 @@ _BEFORE = 8
 _MARK_SECONDS = 15 * 60
 _MAX_MARKS = 64
 _MAX_TOLD = 32
+_NO_MARK = object()
 
 
 class Orphan(Exception):
@@ -256,7 +257,7 @@ def _plain_modes(root: str) -> dict[str, str] | None:
     A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
     """
     try:
-        data = _read_bounded(root, layout.CONFIG, _MAX_CONFIG)
+        data = durable.read_below(root, layout.CONFIG, _MAX_CONFIG)
     except FileNotFoundError:
         return {}
     if len(data) > _MAX_CONFIG:
@@ -526,21 +527,10 @@ def _write_small(root: str, folder: str, name: str, value: Mapping[str, object])
 def _read_small(root: str, folder: str, name: str) -> object:
     """A small JSON file's value; None where there is none, or it is larger than any of ours."""
     try:
-        data = _read_bounded(root, f"{folder}/{name}", _MAX_SMALL)
+        data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         return json.loads(data) if len(data) <= _MAX_SMALL else None
     except (OSError, InvocationError, ValueError, RecursionError):
         return None
-
-
-def _read_bounded(root: str, relative: str, limit: int) -> bytes:
-    """The bytes of a plain file below the root, one more than the limit at most. Raises as `durable.read_below`."""
-    head, _, name = relative.rpartition("/")
-    with durable.folder(root, head) as folder_fd:
-        fd = durable.open_regular(folder_fd, name, os.O_RDONLY, relative)
-        try:
-            return os.pread(fd, limit + 1, 0)
-        finally:
-            os.close(fd)
 
 
 def _unlink_below(root: str, folder: str, name: str) -> None:
@@ -576,6 +566,13 @@ def _mark_call(root: str, harness: str, told: HookInput) -> int | None:
     return since
 
 
+def _marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
+    """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
+    for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+        mark = _read_small(root, folder, name)
+        yield name, mark.get("agent_id") if isinstance(mark, dict) else _NO_MARK
+
+
 def _under_way(root: str, harness: str, session: str) -> list[str | None]:
     """Whose calls that begin an invocation are under way: the session's own, or a subagent's.
 
@@ -585,13 +582,10 @@ def _under_way(root: str, harness: str, session: str) -> list[str | None]:
     folder = _calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
-            for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+            for name, agent in _marks(fd, root, folder):
                 if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > _MARK_SECONDS:
                     os.unlink(name, dir_fd=fd)
-                    continue
-                mark = _read_small(root, folder, name)
-                if isinstance(mark, dict):
-                    agent = mark.get("agent_id")
+                elif agent is not _NO_MARK:
                     found.append(agent if isinstance(agent, str) else None)
     except (OSError, InvocationError):
         pass
@@ -603,9 +597,8 @@ def _unmark(root: str, harness: str, session: str, subagent: str) -> None:
     folder = _calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
-            for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
-                mark = _read_small(root, folder, name)
-                if isinstance(mark, dict) and mark.get("agent_id") == subagent:
+            for name, agent in _marks(fd, root, folder):
+                if agent == subagent:
                     os.unlink(name, dir_fd=fd)
     except (OSError, InvocationError):
         return
@@ -657,11 +650,8 @@ def _told_in_transcript(root: str, told: HookInput) -> str | None:
 
     folder, _, name = str(told.transcript).rpartition("/")
     try:
-        folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with durable.folder(folder) as folder_fd:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
-        finally:
-            os.close(folder_fd)
         try:
             data = os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
         finally:
@@ -779,7 +769,7 @@ def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
     """The lines of a log that can be read, oldest first; the last of a full one says so."""
     limit = MAX_ORPHANS + MAX_ORPHAN
     try:
-        data = _read_bounded(root, path, limit)
+        data = durable.read_below(root, path, limit)
     except (OSError, InvocationError):
         return ()
     found = []

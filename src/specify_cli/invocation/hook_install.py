@@ -422,11 +422,8 @@ def _memory_folder(place: Place, *, create: bool) -> Iterator[int]:
         return
     if create:
         os.makedirs(place.memory, mode=0o700, exist_ok=True)
-    fd = durable.open_folder(place.memory, [])
-    try:
+    with durable.folder(place.memory) as fd:
         yield fd
-    finally:
-        os.close(fd)
 
 
 def _recall(place: Place) -> _Memory | None:
