@@ -136,3 +136,12 @@ def deliver() -> None:
         from specify_cli.sync.trigger import start_push
 
         start_push(root)
+
+
+def extra_missing(extra: str, package: str) -> EnvironmentFault:
+    """The error for a command whose packages are not installed."""
+    return EnvironmentFault(
+        "EXTRA_MISSING",
+        f"this needs the extra `{extra}`; {package} is not installed",
+        f"pip install 'spec-kitty-runtime[{extra}]'",
+    )

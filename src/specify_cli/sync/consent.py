@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import time
 import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from specify_cli.invocation import durable
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.invocation.project import Project
 from specify_cli.sync.contract import LEVELS, is_signing_secret
-from specify_cli.sync.trigger import CONSENT, sync_folder
+from specify_cli.sync.trigger import CONSENT, PAUSE, sync_folder
 
 TOKEN_VARIABLE = "SPEC_KITTY_SYNC_TOKEN"
 SECRET_VARIABLE = "SPEC_KITTY_SYNC_SECRET"
@@ -141,14 +142,27 @@ def keep(folder: str, name: str, data: bytes) -> None:
     """A small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        with _Opened(folder) as folder_fd:
+        with durable.folder(folder) as folder_fd:
             durable.replace(folder_fd, name, data, 0o600)
     except OSError as error:
-        raise EnvironmentFault(
-            "SYNC_UNAVAILABLE",
-            f"cannot write {folder}/{name}: {error.strerror or error}",
-            "make the git directory writable (free space, permissions, sandbox), then run the command again",
-        ) from error
+        raise unavailable(f"{folder}/{name}", error) from error
+
+
+def unavailable(path: str, error: Exception) -> EnvironmentFault:
+    """The error for a file of sync's that the git directory does not take or give."""
+    why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+    return EnvironmentFault(
+        "SYNC_UNAVAILABLE",
+        f"{path}: {why}",
+        "make the git directory writable (free space, permissions, sandbox), then run the command again",
+    )
+
+
+def pause_for(folder: str, seconds: float, why: str) -> None:
+    """Start no push behind a command for a while; the file's time says until when, its text why."""
+    keep(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
+    until = time.time() + seconds
+    os.utime(f"{folder}/{PAUSE}", (until, until))
 
 
 def withdraw(folder: str) -> bool:
@@ -158,11 +172,7 @@ def withdraw(folder: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise EnvironmentFault(
-            "SYNC_UNAVAILABLE",
-            f"cannot remove {folder}/{CONSENT}: {error.strerror or error}",
-            "make the git directory writable, then run the command again",
-        ) from error
+        raise unavailable(f"{folder}/{CONSENT}", error) from error
     return True
 
 
@@ -213,7 +223,7 @@ def _read(folder: str, name: str) -> bytes | None:
     """A file of ours: regular, our own, written by nobody else; a secret is read by nobody else either."""
     path = f"{folder}/{name}"
     try:
-        with _Opened(folder) as folder_fd:
+        with durable.folder(folder) as folder_fd:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
     except FileNotFoundError:
         return None
@@ -229,16 +239,3 @@ def _read(folder: str, name: str) -> bytes | None:
         return os.read(fd, _MAX)
     finally:
         os.close(fd)
-
-
-class _Opened:
-    """A folder's descriptor, closed on leaving."""
-
-    def __init__(self, path: str) -> None:
-        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    def __enter__(self) -> int:
-        return self._fd
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)

@@ -25,6 +25,7 @@ from specify_cli.invocation.seal import FORMAT_VERSION
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.invocation.ulid import millis_of, rfc3339
 from specify_cli.invocation.verify import ERROR, OF_THE_LINES, verify_record
+from specify_cli.sync.consent import unavailable
 from specify_cli.sync.contract import COMPLETED, PHASES, STARTED, compose
 from specify_cli.sync.trigger import name_of
 
@@ -191,7 +192,7 @@ class Outbox:
         signature: str | None = "missing" if place is None else _signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
-        found = Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
+        found = self._seen(place)
         # What made a record doubtful may lie beside its file, so such a one is looked at each time.
         signature = None if found.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
@@ -199,6 +200,9 @@ class Outbox:
             "WHERE invocation_id = ?",
             (found.excluded, signature, found.completed is not None, key.invocation_id),
         )
+
+    def _seen(self, place: Place | None) -> Seen:
+        return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
 
     def due(self, limit: int) -> list[Due]:
         """The next phases to deliver, oldest first, at most one for each invocation: Completed after Started."""
@@ -214,8 +218,7 @@ class Outbox:
         Raises InvocationError and RedactionError where a text that would leave cannot be had or masked.
         """
         key = Key(due.invocation_id, due.profile_id)
-        place = self._index.place(key)
-        seen = Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
+        seen = self._seen(self._index.place(key))
         if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
             return envelope(self._project, uuid, level, seen, due.phase)
         # Looked at anew by the next scan, which finds it as it is now.
@@ -275,7 +278,7 @@ class Outbox:
     def _fault(self, error: sqlite3.Error) -> EnvironmentFault:
         """The error to raise; a cursor that turns out to be damaged is set aside for the next command."""
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
-            return _unusable(self.path, str(error))
+            return unavailable(self.path, error)
         self._db.close()
         _set_aside(self.path)
         return EnvironmentFault(
@@ -321,13 +324,13 @@ def _open(path: str) -> sqlite3.Connection:
                 db.close()
                 raise
         except sqlite3.OperationalError as error:
-            raise _unusable(path, str(error)) from error
+            raise unavailable(path, error) from error
         except sqlite3.DatabaseError as error:
             if attempt:
-                raise _unusable(path, str(error)) from error
+                raise unavailable(path, error) from error
             _set_aside(path)
         except OSError as error:
-            raise _unusable(path, error.strerror or str(error)) from error
+            raise unavailable(path, error) from error
     raise AssertionError
 
 
@@ -335,14 +338,6 @@ def _set_aside(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
         with suppress(FileNotFoundError):
             os.replace(path + suffix, f"{path}{suffix}.broken")
-
-
-def _unusable(path: str, why: str) -> EnvironmentFault:
-    return EnvironmentFault(
-        "SYNC_UNAVAILABLE",
-        f"{path}: {why}",
-        "make the git directory writable (free space, permissions, sandbox), then run the command again",
-    )
 
 
 def _signature(path: str) -> str:

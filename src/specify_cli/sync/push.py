@@ -25,7 +25,7 @@ from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, Problem, Verdict, body_of
-from specify_cli.sync.trigger import LONGEST_PAUSE, PAUSE, lock_path, unpause, wanted_path
+from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, unpause, wanted_path
 from specify_cli.sync.validation import faults
 
 # A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
@@ -140,11 +140,7 @@ def _flight(path: str, wait: float, held: int | None) -> Iterator[None]:
             "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
         ) from error
     except OSError as error:
-        raise EnvironmentFault(
-            "SYNC_UNAVAILABLE",
-            f"{path}: {error.strerror or error}",
-            "make the git directory writable, or run the command outside the sandbox",
-        ) from error
+        raise consents.unavailable(path, error) from error
     try:
         yield
     finally:
@@ -294,7 +290,7 @@ class _Push:
                 "why": halt.why,
             }
         )
-        pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
+        consents.pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
 
     def _succeeded(self, outbox: Outbox) -> None:
         if self._delivered:
@@ -327,14 +323,6 @@ def pause_after(failures: int, asked: float | None) -> float:
     return min(LONGEST_PAUSE, max(asked or 0.0, random.uniform(grown / 2, grown)))
 
 
-def pause_for(folder: str, seconds: float, why: str) -> None:
-    """Start no push behind a command for a while; the file's time says until when, its text why."""
-    path = f"{folder}/{PAUSE}"
-    consents.keep(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
-    until = time.time() + seconds
-    os.utime(path, (until, until))
-
-
 def append_line(path: str, value: object) -> None:
     """One JSON line at the end of a private file, which is begun anew when it is long. Raises SYNC_UNAVAILABLE."""
     try:
@@ -346,9 +334,7 @@ def append_line(path: str, value: object) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise EnvironmentFault(
-            "SYNC_UNAVAILABLE", f"{path}: {error.strerror or error}", "make the git directory writable"
-        ) from error
+        raise consents.unavailable(path, error) from error
 
 
 def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
@@ -358,9 +344,9 @@ def background(root: str, folder: str, environment: Mapping[str, str], held: int
         push(project, environment, Terms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
     except InvocationError as error:
         if error.code not in ("SYNC_BUSY", "SYNC_DISABLED"):
-            pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")
+            consents.pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")
     except Exception as error:
-        pause_for(folder, pause_after(5, None), f"{type(error).__name__}: {error}")
+        consents.pause_for(folder, pause_after(5, None), f"{type(error).__name__}: {error}")
         raise
 
 

@@ -147,8 +147,13 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
     return [compose(uuid, level, _EXAMPLE), compose(uuid, level, _EXAMPLE, _EXAMPLE_CLOSED)], False
 
 
-def waiting(project: Project, folder: str, consent: consents.Consent, limit: int) -> list[dict[str, object]]:
-    """The events that are due now, in the order they would leave; a Completed follows once its Started is held."""
+def waiting(
+    project: Project, folder: str, consent: consents.Consent, limit: int
+) -> tuple[list[dict[str, object]], int]:
+    """The events that are due now, in the order they would leave, and how many phases are pending in all.
+
+    A Completed follows once its Started is held.
+    """
     outbox = Outbox(project, folder, consent.endpoint)
     try:
         outbox.scan()
@@ -157,16 +162,14 @@ def waiting(project: Project, folder: str, consent: consents.Consent, limit: int
             event = outbox.event(due, consent.project_uuid, consent.level)
             if event is not None:
                 events.append(event)
-        return events
+        return events, outbox.counts().pending
     finally:
         outbox.close()
 
 
 def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailment]:
-    """What is wrong with delivery; nothing where it was never asked for."""
-    folder = consents.sync_folder(project.root)
-    if folder is None or not os.path.exists(f"{folder}/{consents.CONSENT}"):
-        return
+    """What is wrong with the delivery that was agreed to."""
+    folder = consents.folder_of(project)
     try:
         now = status(project, environment)
     except InvocationError as error:

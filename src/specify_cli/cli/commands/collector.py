@@ -7,6 +7,7 @@ import ipaddress
 import os
 import stat
 
+from specify_cli.cli import shell
 from specify_cli.cli.output import write_json_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
@@ -22,11 +23,7 @@ def serve(values: Values) -> int:
         from specify_cli.collector import serve as collector
         from specify_cli.collector.storage import SqliteStorage, StorageUnusable
     except ModuleNotFoundError as error:
-        raise EnvironmentFault(
-            "EXTRA_MISSING",
-            f"collector serve needs the extra `collector`; {error.name} is not installed",
-            "pip install 'spec-kitty-runtime[collector]'",
-        ) from error
+        raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
     token = _kept_secret(str(values["token_file"]), "--token-file")
     secret = None if values["secret_file"] is None else _kept_secret(str(values["secret_file"]), "--secret-file")

@@ -126,19 +126,18 @@ def push(values: Values) -> int:
 
     if values["dry_run"]:
         folder, consent = agreed(project)
-        events = waiting(project, folder, consent, MAX_EVENTS)
-        counts = standing(project, os.environ)
+        events, pending = waiting(project, folder, consent, MAX_EVENTS)
         if values["json"]:
             write_json(
                 {
                     "endpoint": consent.endpoint,
                     "level": consent.level,
-                    "pending": counts["pending"],
+                    "pending": pending,
                     "events": events,
                 }
             )
         else:
-            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {counts['pending']} are pending"]
+            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {pending} are pending"]
             for event in events:
                 lines += ["", *_event_lines(event)]
             write_text("\n".join(lines))
@@ -204,11 +203,7 @@ def _extra() -> None:
         try:
             import_module(name)
         except ImportError as error:
-            raise EnvironmentFault(
-                "EXTRA_MISSING",
-                f"sync needs the extra `sync`; {error.name or name} is not installed",
-                "pip install 'spec-kitty-runtime[sync]'",
-            ) from error
+            raise shell.extra_missing("sync", error.name or name) from error
 
 
 def _token_of(path: str) -> str:
