@@ -484,8 +484,8 @@ def unpacked(path: str) -> Iterator[Contents]:
 def _members(path: str) -> Iterator[tuple[str, bytes]]:
     """The files of an export in their order; whatever `_archive` would not have written is refused."""
     with _opened(path) as file:
-        left = os.fstat(file.fileno()).st_size
-        if left > MAX_EXPORT:
+        left = size = os.fstat(file.fileno()).st_size
+        if size > MAX_EXPORT:
             raise _invalid(path, f"it is larger than {MAX_EXPORT} bytes")
         before: str | None = None
         try:
@@ -506,12 +506,13 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
                     raise _invalid(path, "it is cut short")
                 before, left = name, left - len(data) - len(padding)
                 yield name, data
-            rest = file.read(tarfile.RECORDSIZE)
+            rest = file.read(tarfile.RECORDSIZE + 1)
         except OSError as error:
             raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
     if before is None:
         raise _invalid(path, f"it has no {MANIFEST}")
-    if len(rest) + _BLOCK != left or not _BLOCK <= len(rest) < tarfile.RECORDSIZE or rest.strip(b"\0"):
+    # A second empty block, then zeros up to a whole tar record: from one block to twenty in all.
+    if rest != bytes(_BLOCK + -(size - left + 2 * _BLOCK) % tarfile.RECORDSIZE):
         raise _invalid(path, "something other than its end follows the last member")
 
 

@@ -8,13 +8,17 @@ import json
 import os
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specify_cli.invocation import layout, portable
+from specify_cli.invocation.errors import StoredDataError
 from specify_cli.invocation.runtime import open_invocation
 from support import CHARTER, Cli, git
 
@@ -608,3 +612,34 @@ def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, charte
     assert known.code == 0
     assert given.code == 1
     assert [item["code"] for item in given.json()["warnings"]] == ["REDACTION_UNKNOWN"]
+
+
+def _archive_members(path: Path, files: dict[str, bytes]) -> list[tuple[str, bytes]]:
+    path.write_bytes(portable._archive(files))
+    return list(portable._members(str(path)))
+
+
+@pytest.mark.parametrize("blocks", range(3, 3 + 2 * tarfile.RECORDSIZE // tarfile.BLOCKSIZE))
+def test_an_archive_of_every_length_is_read_back(tmp_path: Path, blocks: int) -> None:
+    """The padding behind the last member takes every length there is, from one block to a whole tar record."""
+    manifest = b"{}\n"
+    name = f"{layout.OBJECTS}/00/{'0' * 62}"
+    # Two headers and the manifest's own block come before the object.
+    for size in (max(0, (blocks - 3) * tarfile.BLOCKSIZE - 1), (blocks - 3) * tarfile.BLOCKSIZE):
+        files = {portable.MANIFEST: manifest, name: bytes(size)}
+
+        assert _archive_members(tmp_path / "a.tar", files) == [(portable.MANIFEST, manifest), (name, bytes(size))]
+
+
+@given(st.lists(st.integers(0, 50_000), max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_an_archive_of_any_files_is_read_back_and_one_with_more_zeros_is_refused(sizes: list[int]) -> None:
+    files = {f"{layout.OBJECTS}/{number:02x}/{'0' * 62}": b"x" * size for number, size in enumerate(sizes)}
+    files[portable.MANIFEST] = b"{}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.tar"
+
+        assert dict(_archive_members(path, files)) == files
+        path.write_bytes(path.read_bytes() + bytes(tarfile.RECORDSIZE))
+        with pytest.raises(StoredDataError):
+            list(portable._members(str(path)))
