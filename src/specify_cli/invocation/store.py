@@ -295,11 +295,20 @@ class FileRecordStore:
             os.unlink(".gitignore", dir_fd=objects_fd)
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes]) -> None:
-        """Give a folder its nested git files where they are absent or differ."""
+        """Give a folder its nested git files where they are absent or differ; they are durable on return.
+
+        What they keep from git comes after them, so no power cut leaves it without them. A file that is there but
+        young may be one whose writer has not come to its own fsync of the folder.
+        """
         with durable.folder(self.root, relative, create=True) as fd:
+            young = False
             for name, content in files.items():
                 if small_file(fd, name) != content:
-                    durable.replace(fd, name, content, durable.SHARED, sync=False)
+                    durable.replace(fd, name, content, durable.SHARED)
+                elif time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_ctime < SETTLED_SECONDS:
+                    young = True
+            if young:
+                os.fsync(fd)
 
 
 class RecordWriter:

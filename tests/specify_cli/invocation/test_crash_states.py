@@ -1,0 +1,117 @@
+"""What a power cut may leave: the durable part of what was written, and anything of the rest.
+
+A stand-in for `os` notes what was made durable (`fsync`, `fdatasync`). At each point of interest the worst state is
+built from that: of what has to protect only the durable part is there, of what has to be protected everything is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.invocation import durable, layout, store
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from support import git
+
+
+class WatchedOs:
+    """`os`, noting which bytes of which file and which names of which folder are on stable storage."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        # What is there at the beginning is durable.
+        here = [root, *(path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())]
+        self.names = {str(path): {entry.name: entry.inode() for entry in os.scandir(path)} for path in here}
+        self.data = {path.stat().st_ino: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        self.syncs: list[str] = []
+        self.private: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def fsync(self, fd: int) -> None:
+        os.fsync(fd)
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        self.syncs.append(os.path.relpath(path, self.root))
+        if os.path.isdir(path):
+            self.names[path] = {entry.name: entry.inode() for entry in os.scandir(path)}
+        else:
+            self.data[os.fstat(fd).st_ino] = Path(f"/proc/self/fd/{fd}").read_bytes()
+
+    fdatasync = fsync
+
+    def link(self, source: str, name: str, **kwargs: Any) -> None:
+        os.link(source, name, **kwargs)
+        folder = os.readlink(f"/proc/self/fd/{kwargs['dst_dir_fd']}")
+        self.made(f"{folder}/{name}")
+
+    def made(self, path: str) -> None:
+        """A file has its name; before the test looks at it."""
+
+    def durable(self, path: str) -> bytes | None:
+        """The bytes a power cut would leave of a file at least; None where not even its name is durable."""
+        inode = None
+        while path != str(self.root):
+            folder, name = os.path.split(path)
+            if name not in self.names.get(folder, {}):
+                return None
+            inode = self.names[folder][name] if inode is None else inode
+            path = folder
+        return self.data.get(inode or 0, b"")
+
+
+class CutAtEachName(WatchedOs):
+    """Builds, whenever a file gets its name, what a power cut behind that may leave, and asks git about it."""
+
+    def made(self, path: str) -> None:
+        state = self.root.parent / "cut"
+        shutil.rmtree(state, ignore_errors=True)
+        shutil.copytree(self.root, state, symlinks=True)
+        for found in state.rglob(".git*"):
+            if found.is_file():
+                kept = self.durable(str(self.root / found.relative_to(state)))
+                found.unlink() if kept is None else found.write_bytes(kept)
+        staged = git(state, "add", "-A", "-n").splitlines()
+        self.private += [f"{line} after {os.path.relpath(path, self.root)}" for line in staged if ".kittify/" in line]
+
+
+def _watch(monkeypatch: pytest.MonkeyPatch, watched: WatchedOs) -> None:
+    monkeypatch.setattr(durable, "os", watched)
+    monkeypatch.setattr(store, "os", watched)
+
+
+@pytest.mark.parametrize("trail", ["private", "committed"])
+def test_no_power_cut_during_a_first_start_leaves_a_private_file_that_git_would_add(
+    project: Path, monkeypatch: pytest.MonkeyPatch, trail: str
+) -> None:
+    (project / ".kittify").mkdir()
+    (project / ".kittify/config.yaml").write_text(f"trail: {trail}\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "config")
+    watched = CutAtEachName(project)
+    _watch(monkeypatch, watched)
+    ProfileInvocationExecutor(project).invoke("implement WP03")
+
+    assert any(layout.RECORDS in path for path in watched.syncs)
+    tracked = (".kittify/events/.gitignore", ".kittify/events/.gitattributes")
+    assert [line for line in watched.private if not any(f"'{name}'" in line for name in tracked)] == []
+
+
+def test_ignore_rules_whose_writer_may_have_died_are_made_durable_by_the_next(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.FileRecordStore(str(project)).prepare()
+    watched = CutAtEachName(project)
+    _watch(monkeypatch, watched)
+    store.FileRecordStore(str(project)).prepare()
+    young = set(watched.syncs)
+    watched.syncs.clear()
+    monkeypatch.setattr(store.time, "time", lambda: 9e9)
+    store.FileRecordStore(str(project)).prepare()
+
+    assert young == {layout.EVENTS, layout.RECORDS, layout.LOCAL, layout.OBJECTS}
+    assert watched.syncs == []
