@@ -68,6 +68,14 @@ def main(argv: list[str] | None = None) -> int:
 def _hook(harness: str) -> int:
     """A harness's hook: no table, no Typer, and no failure the agent could feel."""
     try:
+        if harness == "-h" or harness.endswith("-help"):
+            from specify_cli.cli.commands.hooks import explain_hook
+
+            return explain_hook()
+        if os.isatty(0):
+            from specify_cli.cli.commands.hooks import refuse_person
+
+            return refuse_person(harness)
         from specify_cli.invocation import durable
         from specify_cli.invocation.hook import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
 

@@ -841,10 +841,17 @@ class HarnessStatus(_Shape):
 
 
 class HooksStatus(_Shape):
-    """Printed by hooks status."""
+    """Printed by hooks status. `program` is what `spec-kitty` means on the PATH and `resolved` the file that is.
+
+    `ours` says whether that knows the hook; it is null where there is none, and where it was not asked because it lies
+    below the project.
+    """
 
     program: str | None
     on_path: bool
+    resolved: str | None
+    ours: bool | None
+    below_project: bool
     harnesses: list[HarnessStatus]
 
 

@@ -73,6 +73,15 @@ _CURSOR_EVENTS = ("preToolUse", "postToolUse", "postToolUseFailure", "afterFileE
 _COPILOT_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "ErrorOccurred")
 
 
+def _command(harness: str, then: str = " || true") -> str:
+    """What a harness runs. Whatever program answers to the name, or none: exit 0 and no output.
+
+    A harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell
+    starts holds no pipe of the harness, which would wait for its end when only the shell is killed at a time-out.
+    """
+    return f"spec-kitty hook {harness} >/dev/null 2>&1{then}"
+
+
 def _handler(command: str, **more: object) -> Mapping[str, object]:
     return MappingProxyType({"type": "command", "command": command, **more})
 
@@ -88,8 +97,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".claude/settings.json",
                 user=".claude/settings.json",
                 variable="CLAUDE_CONFIG_DIR",
-                command="spec-kitty hook claude-code",
-                handler=_handler("spec-kitty hook claude-code", timeout=TIMEOUT_SECONDS),
+                command=_command("claude-code"),
+                handler=_handler(_command("claude-code"), timeout=TIMEOUT_SECONDS),
                 events=_CLAUDE_EVENTS,
                 matched=_CLAUDE_EVENTS[:4],
                 programs=("claude",),
@@ -104,8 +113,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".codex/hooks.json",
                 user=".codex/hooks.json",
                 variable="CODEX_HOME",
-                command="spec-kitty hook codex",
-                handler=_handler("spec-kitty hook codex", timeout=TIMEOUT_SECONDS),
+                command=_command("codex"),
+                handler=_handler(_command("codex"), timeout=TIMEOUT_SECONDS),
                 events=_CODEX_EVENTS,
                 matched=(),
                 programs=("codex",),
@@ -121,8 +130,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".cursor/hooks.json",
                 user=".cursor/hooks.json",
                 variable=None,
-                command="spec-kitty hook cursor",
-                handler=MappingProxyType({"command": "spec-kitty hook cursor", "timeout": TIMEOUT_SECONDS}),
+                command=_command("cursor"),
+                handler=MappingProxyType({"command": _command("cursor"), "timeout": TIMEOUT_SECONDS}),
                 events=_CURSOR_EVENTS,
                 matched=(),
                 programs=("cursor", "cursor-agent"),
@@ -137,9 +146,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".github/hooks/spec-kitty.json",
                 user=".copilot/hooks/spec-kitty.json",
                 variable=None,
-                # A preToolUse hook that fails, or is not there, denies the call; this one must never.
-                command="spec-kitty hook copilot || true",
-                handler=_handler("spec-kitty hook copilot || true", timeoutSec=TIMEOUT_SECONDS),
+                command=_command("copilot"),
+                handler=_handler(_command("copilot"), timeoutSec=TIMEOUT_SECONDS),
                 events=_COPILOT_EVENTS,
                 matched=(),
                 programs=("copilot",),
@@ -154,12 +162,12 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".gemini/settings.json",
                 user=".gemini/settings.json",
                 variable=None,
-                command="spec-kitty hook gemini",
+                command=_command("gemini"),
                 handler=MappingProxyType(
                     {
                         "name": _KEY,
                         "type": "command",
-                        "command": "spec-kitty hook gemini",
+                        "command": _command("gemini"),
                         "timeout": TIMEOUT_SECONDS * 1000,
                     }
                 ),
@@ -179,8 +187,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 user=".gemini/config/hooks.json",
                 variable=None,
                 # The answer to PostToolUse is an empty object.
-                command="spec-kitty hook antigravity; echo {}",
-                handler=_handler("spec-kitty hook antigravity; echo {}", timeout=TIMEOUT_SECONDS),
+                command=_command("antigravity", "; echo {}"),
+                handler=_handler(_command("antigravity", "; echo {}"), timeout=TIMEOUT_SECONDS),
                 events=("PostToolUse",),
                 matched=("PostToolUse",),
                 programs=("agy", "antigravity"),
@@ -235,6 +243,7 @@ export const SpecKitty = async ({ directory }) => {
           cwd: directory,
           stdio: ["pipe", "ignore", "ignore"],
           timeout: 15000,
+          killSignal: "SIGKILL",
         })
         child.on("error", () => resolve(undefined))
         child.on("close", () => resolve(undefined))
@@ -279,6 +288,8 @@ export const SpecKitty = async ({ directory }) => {
 }
 """
 )
+# The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
+EARLIER_PLUGINS = frozenset(("e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",))
 
 
 class Wanted(NamedTuple):

@@ -22,6 +22,7 @@ from doctrine.light import NamedTuple
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import EnvironmentFault, StoredDataError
 from specify_cli.invocation.harnesses import (
+    EARLIER_PLUGINS,
     PLUGIN,
     PLUGIN_MARK,
     Harness,
@@ -173,7 +174,8 @@ def standing(place: Place) -> Standing:
     except StoredDataError as error:
         return Standing(place, "invalid", error.message)
     memory = _recall(place)
-    if state == "outdated" and memory is not None and memory.after != _digest(text):
+    known = _digest(text) in EARLIER_PLUGINS
+    if state == "outdated" and not known and memory is not None and memory.after != _digest(text):
         state = "edited"
     return Standing(place, state, None)
 
@@ -227,7 +229,7 @@ def _taken_out(place: Place, data: bytes, text: str, memory: _Memory | None) -> 
     harness = place.harness
     untouched = memory is not None and memory.after == _digest(text)
     if harness.form == "plugin":
-        if text == PLUGIN or untouched:
+        if text == PLUGIN or untouched or _digest(text) in EARLIER_PLUGINS:
             return Change(place, "deleted", text, None)
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
@@ -248,7 +250,8 @@ def _install_plugin(
 ) -> Change:
     if text == PLUGIN:
         return Change(place, "unchanged", text, text)
-    if text is not None and (memory is None or memory.after != _digest(text)):
+    known = {*EARLIER_PLUGINS, *(() if memory is None else (memory.after,))}
+    if text is not None and _digest(text) not in known:
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
         raise StoredDataError(

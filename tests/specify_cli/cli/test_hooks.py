@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.cli.table import find_command, parse_plain
 from specify_cli.invocation.harnesses import HARNESSES
 from specify_cli.invocation.skills import FILES, shipped
-from support import Cli
+from support import Cli, environment
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -124,6 +128,132 @@ def test_a_program_that_is_not_on_path_is_said(cli: Cli) -> None:
     assert "not on PATH" in cli("hooks", "install", "--harness", "codex", env=env).err
     assert "not on PATH" in cli("hooks", "status", env=env).err
     assert cli("hooks", "status", "--json", env=env).json()["on_path"] is False
+
+
+# --- whose program runs
+
+
+def stub(folder: Path, body: str) -> Path:
+    """A program named spec-kitty that is not ours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "spec-kitty"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("body", [None, "echo No such command; echo hook >&2; exit 2", "cat; exit 127"])
+@pytest.mark.parametrize("harness", [name for name, found in HARNESSES.items() if found.form != "plugin"])
+def test_no_answer_of_any_program_of_that_name_reaches_the_agent(
+    cli: Cli, project: Path, tmp_path: Path, harness: str, body: str | None, shell: str
+) -> None:
+    """Exit 2 of a hook before a tool means "block" to most harnesses, 127 and any output to some."""
+    (change,) = cli("hooks", "install", "--harness", harness, "--json").json()["changes"]
+    (command,) = set(re.findall(r'"command": "(.*)"', (project / change["path"]).read_text()))
+    if body is not None:
+        stub(tmp_path / "bin", body)
+    path = f"{tmp_path}/bin:/usr/bin:/bin"
+    done = subprocess.run([shell, "-c", command], input=b"{}", env={"PATH": path}, capture_output=True, check=False)
+
+    says = b"{}\n" if harness == "antigravity" else b""
+    assert (done.returncode, done.stdout, done.stderr) == (0, says, b"")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_program_that_is_killed_is_no_refusal(tmp_path: Path, shell: str) -> None:
+    stub(tmp_path / "bin", "kill -9 $$")
+    argv = [shell, "-c", HARNESSES["gemini"].command]
+    done = subprocess.run(argv, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_hook_that_outlives_its_shell_holds_no_pipe_of_the_harness(tmp_path: Path) -> None:
+    """At a time-out only the shell dies; whoever waits for the end of its output would wait for the program too."""
+    stub(tmp_path / "bin", f"echo begun > {tmp_path}/begun; exec sleep 60")
+    child = subprocess.Popen(
+        ["sh", "-c", HARNESSES["gemini"].command],
+        env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    assert child.stdin is not None and child.stdout is not None
+    try:
+        while not (tmp_path / "begun").exists():
+            assert child.poll() is None
+        child.kill()
+
+        assert child.stdout.read() == b""
+    finally:
+        os.killpg(child.pid, 9)
+        child.communicate()
+
+
+def test_a_stranger_of_the_same_name_is_said_to_be_none_of_ours(cli: Cli, tmp_path: Path) -> None:
+    theirs = stub(tmp_path / "bin", "echo \"No such command 'hook'.\" >&2; exit 2")
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    status = valid(cli("hooks", "status", "--json", env=env).json(), "hooks-status")
+    shown = cli("hooks", "status", env=env)
+
+    assert (status["program"], status["ours"]) == (str(theirs), False)
+    assert f"program  {theirs}" in shown.out
+    assert "another program" in shown.err and "spec-kitty-cli" in shown.err
+    assert "another program" in cli("hooks", "install", "--harness", "codex", env=env).err
+
+
+def test_a_program_below_the_project_is_warned_of_and_not_run(cli: Cli, project: Path, tmp_path: Path) -> None:
+    """A branch can bring it, and a link to it hides where it lies."""
+    inside = stub(project / "node_modules/.bin", f"touch {tmp_path}/ran")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/spec-kitty").symlink_to(inside)
+    env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    status = valid(cli("hooks", "status", "--json", env=env).json(), "hooks-status")
+
+    assert (status["resolved"], status["below_project"], status["ours"]) == (str(inside), True, None)
+    assert "below this project" in cli("hooks", "status", env=env).err
+    assert not (tmp_path / "ran").exists()
+
+
+def test_our_own_program_is_known_from_wherever_it_is_linked(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/spec-kitty").symlink_to(Path(sys.executable).parent / "spec-kitty")
+    wrapper = stub(tmp_path / "wrapped", f'exec {Path(sys.executable).parent}/spec-kitty "$@"')
+    for folder in (tmp_path / "bin", wrapper.parent):
+        done = cli("hooks", "status", "--json", env={"PATH": f"{folder}:/usr/bin:/bin"})
+
+        assert (done.json()["ours"], done.err) == (True, "")
+
+
+# --- a person at a terminal
+
+
+@pytest.mark.parametrize("words", [["--help"], ["claude-code", "--help"], ["-h"]])
+def test_the_hook_explains_itself_and_records_nothing(cli: Cli, chartered: Path, words: list[str]) -> None:
+    cli("do", "implement WP03")
+    done = cli("hook", *words)
+
+    assert done.code == 0 and done.out.startswith("Usage: spec-kitty hook HARNESS")
+    assert not (chartered / ".kittify/local/hook-failures.jsonl").exists()
+
+
+@pytest.mark.parametrize("words", [["nonsense"], [], ["claude-code"]])
+def test_a_person_who_runs_the_hook_is_told_what_it_is_for(project: Path, home: Path, words: list[str]) -> None:
+    ours, theirs = pty.openpty()
+    exe = str(Path(sys.executable).parent / "spec-kitty")
+    argv = [exe, "hook", *words]
+    done = subprocess.run(
+        argv, cwd=project, env=environment(home), stdin=theirs, capture_output=True, check=False, timeout=60
+    )
+    os.close(ours)
+    os.close(theirs)
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"USAGE: " in done.stderr and b"claude-code" in done.stderr
+
+
+# --- settings elsewhere
 
 
 def test_a_moved_settings_folder_is_followed(cli: Cli, tmp_path: Path) -> None:

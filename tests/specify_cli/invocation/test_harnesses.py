@@ -35,18 +35,29 @@ def value_of(text: str, harness: Harness) -> Any:
 def test_the_commands_are_the_same_in_every_release() -> None:
     """A harness trusts a hook by its text: changing one makes every user review it again."""
     assert {name: harness.command for name, harness in HARNESSES.items()} == {
-        "claude-code": "spec-kitty hook claude-code",
-        "codex": "spec-kitty hook codex",
-        "cursor": "spec-kitty hook cursor",
-        "copilot": "spec-kitty hook copilot || true",
-        "gemini": "spec-kitty hook gemini",
-        "antigravity": "spec-kitty hook antigravity; echo {}",
+        "claude-code": "spec-kitty hook claude-code >/dev/null 2>&1 || true",
+        "codex": "spec-kitty hook codex >/dev/null 2>&1 || true",
+        "cursor": "spec-kitty hook cursor >/dev/null 2>&1 || true",
+        "copilot": "spec-kitty hook copilot >/dev/null 2>&1 || true",
+        "gemini": "spec-kitty hook gemini >/dev/null 2>&1 || true",
+        "antigravity": "spec-kitty hook antigravity >/dev/null 2>&1; echo {}",
         "opencode": "spec-kitty hook opencode",
     }
 
 
+@pytest.mark.parametrize("older", ["", " || true", "; echo {}"])
+@each
+def test_what_an_earlier_release_installed_is_ours_and_is_updated(harness: Harness, older: str) -> None:
+    base = f"spec-kitty hook {harness.name}"
+    text = with_hooks("{}", harness).text.replace(harness.command, base + older)
+
+    assert presence(text, harness) == "partial"
+    assert presence(with_hooks(without_hooks(text, harness), harness).text, harness) == "current"
+
+
 def test_claude_code_gets_this() -> None:
-    handler = {"type": "command", "command": "spec-kitty hook claude-code", "timeout": TIMEOUT_SECONDS}
+    command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
+    handler = {"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}
     tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
     others = ("SubagentStart", "SubagentStop", "StopFailure")
 
@@ -235,6 +246,7 @@ def test_a_foreign_handler_in_our_group_stays(harness: Harness) -> None:
 def test_only_our_own_command_is_ours() -> None:
     assert is_ours(CLAUDE, {"command": "spec-kitty hook claude-code"})
     assert is_ours(CLAUDE, {"command": "spec-kitty hook claude-code || true"})
+    assert is_ours(CLAUDE, {"command": "spec-kitty hook claude-code >/dev/null 2>&1 || true"})
     assert not is_ours(CLAUDE, {"command": "spec-kitty hook claude-codes"})
     assert not is_ours(CLAUDE, {"command": "./spec-kitty hook claude-code"})
     assert not is_ours(CLAUDE, {"command": ["spec-kitty"]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -169,7 +170,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(tmp_path: Path) -> None:
 
     assert change.state == "installed"
     assert change.diff.startswith("--- a/.claude/settings.json\n+++ b/.claude/settings.json\n@@")
-    assert change.diff.count('"command": "spec-kitty hook claude-code"') == len(CLAUDE.events)
+    assert change.diff.count(f'"command": "{CLAUDE.command}"') == len(CLAUDE.events)
     assert [line for line in change.diff.splitlines()[2:] if line.startswith("-")] == [
         '-    "env": {"TOKEN": "s3cret"}'
     ]
@@ -391,6 +392,20 @@ def test_a_foreign_file_of_the_plugins_name_is_refused(tmp_path: Path) -> None:
     assert standing(place(tmp_path, OPENCODE)).state == "foreign"
     assert uninstall(place(tmp_path, OPENCODE)).state == "absent"
     assert path.read_bytes() == b"export const Mine = 1\n"
+
+
+def test_a_plugin_of_an_earlier_release_is_replaced_in_a_clone_that_did_not_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is committed, the memory is not; its text says that it is ours."""
+    where = place(tmp_path, OPENCODE)
+    text = PLUGIN_MARK + "earlier\n"
+    monkeypatch.setattr(hook_install, "EARLIER_PLUGINS", frozenset((hashlib.sha256(text.encode()).hexdigest(),)))
+    path = given_settings(tmp_path, text.encode(), OPENCODE)
+
+    assert standing(where).state == "outdated"
+    assert install(where).state == "updated"
+    assert path.read_text() == PLUGIN
 
 
 def test_an_edited_plugin_is_refused_and_an_older_one_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 
+from doctrine.light import NamedTuple
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_error, write_json, write_note, write_text
 from specify_cli.cli.table import Values
@@ -23,6 +26,57 @@ from specify_cli.invocation.root import find_root
 from specify_cli.invocation.skills import install_skills
 
 _DETECTED = "all-detected"
+_USAGE = "Usage: spec-kitty hook HARNESS"
+_HELP = f"""{_USAGE} < PAYLOAD.json
+
+What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
+It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
+exits 0 whatever happens, so that it never disturbs an agent. What went wrong is shown by `spec-kitty doctor`.
+
+HARNESS is one of {", ".join(HARNESSES)}.
+To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
+"""
+_ASK_SECONDS = 10
+
+
+class Program(NamedTuple):
+    """The program that `spec-kitty` means on this PATH. `ours` is None where it was not asked."""
+
+    path: str | None
+    resolved: str | None
+    ours: bool | None
+    below_project: bool
+
+    @property
+    def warning(self) -> str | None:
+        """What a user has to know of it, if anything."""
+        if self.path is None:
+            return "spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing"
+        if self.below_project:
+            return (
+                f"{self.path} lies below this project ({self.resolved}): whoever can change the project decides what "
+                "runs on every tool call; install spec-kitty outside of it and put that first on PATH"
+            )
+        if self.ours is False:
+            return (
+                f"{self.path} is another program of this name and knows no such hook (the package spec-kitty-cli "
+                "installs one): hooks record nothing; put ours first on PATH"
+            )
+        return None
+
+
+def explain_hook() -> int:
+    """Print what `spec-kitty hook` is for."""
+    write_text(_HELP)
+    return 0
+
+
+def refuse_person(words: str) -> int:
+    """Tell a person at a terminal that the hook waits for a harness's payload."""
+    found = f"a terminal behind `hook {words}`" if words in HARNESSES else f"`hook {words}`".replace(" `", "`")
+    message = f"hook: expected one of {', '.join(HARNESSES)} and its payload on stdin, found {found}"
+    write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
+    return 2
 
 
 def install(values: Values) -> int:
@@ -38,7 +92,7 @@ def uninstall(values: Values) -> int:
 def status(values: Values) -> int:
     """How things stand for every harness, in the project and for the user."""
     root, home = _folders()
-    program = shutil.which("spec-kitty")
+    program = _find_program(root)
     rows: list[dict[str, object]] = []
     for harness in HARNESSES.values():
         places = []
@@ -61,9 +115,18 @@ def status(values: Values) -> int:
             }
         )
     if values["json"]:
-        write_json({"program": program, "on_path": program is not None, "harnesses": rows})
+        write_json(
+            {
+                "program": program.path,
+                "on_path": program.path is not None,
+                "resolved": program.resolved,
+                "ours": program.ours,
+                "below_project": program.below_project,
+                "harnesses": rows,
+            }
+        )
         return 0
-    lines = []
+    lines = [] if program.path is None else [f"program  {_shown(program)}"]
     for row, harness in zip(rows, HARNESSES.values(), strict=True):
         lines.append(f"{harness.title} ({harness.name}) · {'in use here' if row['detected'] else 'not seen here'}")
         for place in row["places"]:  # type: ignore[attr-defined]
@@ -71,8 +134,7 @@ def status(values: Values) -> int:
             if place["problem"]:
                 lines.append(f"           {one_line(place['problem'])}")
     write_text("\n".join(lines))
-    if program is None:
-        write_note("warning: spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing")
+    _warn(program)
     return 0
 
 
@@ -183,6 +245,8 @@ def _change(values: Values, *, installing: bool) -> int:
         )
     else:
         _tell(done, dry=dry, installing=installing)
+        if installing:
+            _warn(_find_program(root))
         for _, refusal in refused:
             write_error(refusal, False)
     return 1 if refused else 0
@@ -231,8 +295,45 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
         lines.append("nothing of ours is installed there" if not installing else "nothing was done")
     if lines:
         write_text("\n".join(lines))
-    if installing and shutil.which("spec-kitty") is None:
-        write_note("warning: spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing")
+
+
+# --- whose program a harness runs
+
+
+def _find_program(root: str) -> Program:
+    """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the project holds it."""
+    path = shutil.which("spec-kitty")
+    if path is None:
+        return Program(None, None, None, False)
+    resolved = os.path.realpath(path)
+    if resolved == os.path.realpath(sys.argv[0]):
+        return Program(path, resolved, True, False)
+    top = os.path.realpath(root)
+    if any(place.startswith(f"{top}/") for place in (os.path.abspath(path), resolved)):
+        return Program(path, resolved, None, True)
+    try:
+        asked = subprocess.run(
+            [path, "hook", "--help"],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        )
+        ours = asked.returncode == 0 and asked.stdout.startswith(_USAGE.encode("ascii"))
+    except (OSError, subprocess.TimeoutExpired):
+        ours = False
+    return Program(path, resolved, ours, False)
+
+
+def _shown(program: Program) -> str:
+    path, resolved = one_line(str(program.path)), one_line(str(program.resolved))
+    return path if path == resolved else f"{path} → {resolved}"
+
+
+def _warn(program: Program) -> None:
+    if program.warning is not None:
+        write_note(f"warning: {program.warning}")
 
 
 # --- where things are
