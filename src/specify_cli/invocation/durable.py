@@ -32,9 +32,19 @@ _UNNAMED_MISSING = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, 
 _LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 
 
+class NotTakenBack(OSError):
+    """A write failed, and what it had written could not be cut off again."""
+
+
 def write_failed(what: str, error: OSError) -> EnvironmentFault:
     """The error for a refused write, naming the file and the system's reason."""
     reason = os.strerror(error.errno) if error.errno else str(error)
+    if isinstance(error, NotTakenBack):
+        return EnvironmentFault(
+            "WRITE_FAILED",
+            f"cannot write {what}: {reason}; what was written could not be taken back and may be there",
+            "spec-kitty invocations tail ID shows whether it is; only then run the same command again",
+        )
     return EnvironmentFault(
         "WRITE_FAILED",
         f"cannot write {what}: {reason}",
@@ -282,18 +292,27 @@ def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = T
 def append(fd: int, data: bytes, *, sync: bool) -> int:
     """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable storage on return.
 
-    A write that the file system refuses half-way is cut off again, so a full disk leaves the file as it
-    was. A crash half-way leaves a torn tail, which the next writer adopts or recovers.
+    A write that the file system refuses half-way, or does not bring to stable storage, is cut off again: an error
+    means that nothing was written, and nobody goes on behind bytes that may never reach the disk. A crash half-way
+    leaves a torn tail, which the next writer adopts or recovers. Raises NotTakenBack where cutting off fails too.
     """
     before = os.fstat(fd).st_size
     try:
         write_all(fd, data)
-    except OSError:
-        os.ftruncate(fd, before)
+        if sync:
+            sync_data(fd)
+    except OSError as error:
+        try:
+            os.ftruncate(fd, before)
+        except OSError:
+            raise NotTakenBack(error.errno, error.strerror) from error
         raise
-    if sync:
-        getattr(os, "fdatasync", os.fsync)(fd)
     return before + len(data)
+
+
+def sync_data(fd: int) -> None:
+    """Bring a file's bytes and size to stable storage."""
+    getattr(os, "fdatasync", os.fsync)(fd)
 
 
 def lock(fd: int, shown: str, wait: float | None = None) -> None:

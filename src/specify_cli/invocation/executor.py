@@ -352,6 +352,9 @@ class ProfileInvocationExecutor:
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
         before = fold(records.read(place))
+        if before is not None and before.completed is not None and place.folder == layout.RECORDS:
+            # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
+            before = fold(records.read_durably(place))
         if before is not None and before.completed is not None:
             return _closed(project, records, objects, place, before, already=True)
         # 2. Check everything the close names before anything is written.
@@ -407,7 +410,7 @@ class ProfileInvocationExecutor:
 
         records.append(place, close, now)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
-        closed = fold(records.read(place))
+        closed = fold(records.read(place) if won else records.read_durably(place))
         assert closed is not None
         return _closed(project, records, objects, place, closed, already=not won)
 

@@ -445,7 +445,8 @@ class Recorder:
         return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
 
     def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:
-        """Links to a closed record: one annex file each, chained to its last line."""
+        """Links to a closed record: one annex file each, chained to its last line, which is durable before them."""
+        self._records.read_durably(self.place)
         at = rfc3339(self._clock() // 1_000_000)
         paths: list[str] = []
         for item in items:

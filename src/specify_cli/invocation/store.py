@@ -18,7 +18,7 @@ from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_
 from specify_cli.invocation.seal import MAX_LINE, open_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Compose = Callable[["Held"], Sequence["Body"]]
     Blobs = Sequence[bytes] | dict[str, bytes]
@@ -55,6 +55,11 @@ class Place(NamedTuple):
 def place_of(profile_id: str, invocation_id: str) -> Place:
     """Where a record of this clone lies. Raises layout.PathError."""
     return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
+
+
+def _is_young(state: os.stat_result) -> bool:
+    """Whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
+    return time.time() - state.st_ctime < SETTLED_SECONDS
 
 
 class Held(NamedTuple):
@@ -199,6 +204,27 @@ class FileRecordStore:
     def read(self, place: Place) -> bytes:
         return durable.read_below(self.root, place.path)
 
+    def read_durably(self, place: Place) -> bytes:
+        """The bytes of a record once they and its name are on stable storage, whoever wrote them.
+
+        For an answer that rests on a line of another writer, who may not have come to its own fdatasync, or may yet
+        take the line back. Raises as `read` does, EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED.
+        """
+        try:
+            with durable.folder(self.root, place.folder) as folder_fd:
+                fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+                try:
+                    durable.lock(fd, place.path)
+                    durable.sync_data(fd)
+                    os.fsync(folder_fd)
+                    return durable.read_all(fd)
+                finally:
+                    os.close(fd)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+
     def head(self, place: Place) -> bytes:
         """The first line of a record without its LF. Raises as `read` does."""
         with durable.folder(self.root, place.folder) as folder_fd:
@@ -252,9 +278,11 @@ class FileRecordStore:
         try:
             with durable.folder(self.root, folder, create=True) as fd:
                 self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
-                durable.create_exclusive(fd, place.name, data, durable.SHARED)
-        except FileExistsError:
-            return None
+                try:
+                    durable.create_exclusive(fd, place.name, data, durable.SHARED)
+                except FileExistsError:
+                    os.fsync(fd)  # whoever made it may not have come to that
+                    return None
         except OSError as error:
             raise durable.write_failed(f"{folder}/{place.name}", error) from error
         return f"{folder}/{place.name}"
@@ -305,8 +333,8 @@ class FileRecordStore:
             for name, content in files.items():
                 if small_file(fd, name) != content:
                     durable.replace(fd, name, content, durable.SHARED)
-                elif time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_ctime < SETTLED_SECONDS:
-                    young = True
+                else:
+                    young = young or _is_young(os.stat(name, dir_fd=fd, follow_symlinks=False))
             if young:
                 os.fsync(fd)
 
@@ -346,6 +374,9 @@ class RecordWriter:
             if data:
                 self.size = durable.append(self._file, data, sync=sync)
                 self._tip = tip
+            elif sync:
+                # The answer rests on lines that are there already, and their writer may have died before its sync.
+                durable.sync_data(self._file)
             return tip
         except OSError as error:
             raise durable.write_failed(place.path, error) from error
@@ -443,26 +474,28 @@ class FileObjectStore:
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
-        wanted = [name for name in digests if tracked._present(name) is None]
+        present = {name: tracked._present(name) for name in digests}
+        young = {name[:2] for name, state in present.items() if state is not None and _is_young(state)}
+        wanted = [self.get(name) for name, state in present.items() if state is None]
         try:
-            tracked._put_group([self.get(name) for name in wanted], settle=False, mode=durable.SHARED)
+            tracked._put_group(wanted, young, settle=False, mode=durable.SHARED)
         except OSError as error:
             raise durable.write_failed(layout.OBJECTS, error) from error
 
-    def _put_group(self, blobs: Blobs, *, settle: bool, mode: int = durable.PRIVATE) -> None:
+    def _put_group(self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE) -> None:
         """Write all, fsync all, link all, then fsync each folder once.
 
         A root that is already there proves its members durable, because it was linked after their folders
         were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
-        writer that made it may not have come to that.
+        writer that made it may not have come to that. So are the folders named as `young`.
         """
         absent: dict[str, bytes] = {}
-        young: set[str] = set()
+        young = set(young)
         for name, data in _named(blobs):
             state = self._present(name)
             if state is None or state.st_size != len(data) or not stat.S_ISREG(state.st_mode):
                 absent[name] = data
-            elif settle and time.time() - state.st_ctime < SETTLED_SECONDS:
+            elif settle and _is_young(state):
                 young.add(name[:2])
         if not absent and not young:
             return

@@ -6,6 +6,7 @@ built from that: of what has to protect only the durable part is there, of what 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from specify_cli.invocation import durable, layout, store
+from specify_cli.invocation.errors import EnvironmentFault
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from support import git
 
@@ -115,3 +117,113 @@ def test_ignore_rules_whose_writer_may_have_died_are_made_durable_by_the_next(
 
     assert young == {layout.EVENTS, layout.RECORDS, layout.LOCAL, layout.OBJECTS}
     assert watched.syncs == []
+
+
+# --- an answer rests on what is durable, whoever wrote it
+
+CLOSING: store.Body = {
+    "event": "completed",
+    "completed_at": "2024-11-20T09:00:00.000Z",
+    "outcome": "done",
+    "closed_by": "agent",
+    "evidence_ref": None,
+}
+
+
+def _opened(project: Path) -> tuple[ProfileInvocationExecutor, store.Place]:
+    opened = ProfileInvocationExecutor(project)
+    payload = opened.invoke("implement WP03")
+    return opened, store.place_of(payload.profile_id, payload.invocation_id)
+
+
+def test_a_close_that_was_found_done_is_durable_though_its_writer_died_before_its_sync(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, place = _opened(project)
+    store.FileRecordStore(str(project)).append(place, lambda _: [CLOSING], "", sync=False)
+    watched = WatchedOs(project)
+    watched.data.clear()
+    _watch(monkeypatch, watched)
+    done = opened.complete(place.invocation_id)
+
+    assert done.already_completed
+    assert b'"completed"' in (watched.durable(str(project / place.path)) or b"")
+    assert layout.RECORDS in watched.syncs
+
+
+def test_who_finds_that_nothing_is_to_be_added_has_what_is_there_made_durable(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, place = _opened(project)
+    records = store.FileRecordStore(str(project))
+    watched = WatchedOs(project)
+    watched.data.clear()
+    _watch(monkeypatch, watched)
+    records.append(place, lambda _: [], "")
+
+    assert watched.durable(str(project / place.path)) == (project / place.path).read_bytes()
+
+
+def test_a_published_copy_that_was_found_there_has_its_name_durable(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, place = _opened(project)
+    (project / ".kittify/config.yaml").write_text("trail: committed\n")
+    opened.complete(place.invocation_id)
+    watched = WatchedOs(project)
+    _watch(monkeypatch, watched)
+    opened.complete(place.invocation_id)
+
+    assert layout.trail_folder(place.invocation_id) in watched.syncs
+    assert any(path.startswith(layout.OBJECTS) for path in watched.syncs)
+
+
+class FailingSync(WatchedOs):
+    """The disk refuses to make a file's bytes durable; `also` names what else it refuses."""
+
+    also: tuple[str, ...] = ()
+
+    def fdatasync(self, _: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def ftruncate(self, fd: int, size: int) -> None:
+        if "ftruncate" in self.also:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.ftruncate(fd, size)
+
+
+def test_a_line_that_did_not_become_durable_is_taken_back_so_doing_it_again_does_it_once(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, place = _opened(project)
+    before = (project / place.path).read_bytes()
+    step = ("step_completed", {"step": "a", "output": "b"})
+    with monkeypatch.context() as patch:
+        _watch(patch, FailingSync(project))
+        with pytest.raises(EnvironmentFault) as refused:
+            opened.record(place.invocation_id, [step])
+        with pytest.raises(EnvironmentFault):
+            opened.complete(place.invocation_id)
+
+        assert (project / place.path).read_bytes() == before
+    opened.record(place.invocation_id, [step])
+
+    assert refused.value.code == "WRITE_FAILED"
+    assert (project / place.path).read_bytes().count(b'"step_completed"') == 1
+    assert not opened.complete(place.invocation_id).already_completed
+
+
+def test_a_line_that_cannot_be_taken_back_is_said_to_be_perhaps_there(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, place = _opened(project)
+    failing = FailingSync(project)
+    failing.also = ("ftruncate",)
+    _watch(monkeypatch, failing)
+    with pytest.raises(EnvironmentFault) as refused:
+        opened.complete(place.invocation_id)
+    with pytest.raises(EnvironmentFault) as again:
+        opened.complete(place.invocation_id)
+
+    assert refused.value.code == again.value.code == "WRITE_FAILED"
+    assert "may be there" in refused.value.message
