@@ -159,12 +159,24 @@ class RecordReport(_Shape):
     status: Literal["open", "closed"]
     lines: int
     tip: str | None
+    verdict: Literal["intact", "not_intact", "unsealed"]
+    proven: Literal["seals and chain", "nothing"]
+
+
+class Verdicts(_Shape):
+    """Of how many records verify says what."""
+
+    intact: int
+    not_intact: int
+    unsealed: int
 
 
 class VerifyReport(_Shape):
     """Printed by invocations verify; `reports` is filled when a target was named."""
 
     ok: bool
+    verdict: Literal["intact", "not_intact", "unsealed", "partly_sealed"]
+    verdicts: Verdicts
     records: int
     errors: int
     warnings: int

@@ -100,6 +100,8 @@ _ABOUT_OTHERS = {
     "DUPLICATE_ID",
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
+VERDICTS = ("intact", "not_intact", "unsealed")
+SEALS_AND_CHAIN = "seals and chain"
 
 
 class Finding(NamedTuple):
@@ -138,6 +140,19 @@ class RecordReport(NamedTuple):
     tip: str | None
     findings: tuple[Finding, ...]
     objects: tuple[NamedObject, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS: a record without seals is never called intact, for nothing could be checked."""
+        if any(item.severity == ERROR for item in self.findings):
+            return "not_intact"
+        return "intact" if self.sealed else "unsealed"
+
+    @property
+    def proven(self) -> str:
+        """What the bytes prove: seals and chain, unless a finding speaks against them, or nothing."""
+        against = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+        return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:

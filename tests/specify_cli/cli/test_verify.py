@@ -72,3 +72,72 @@ def test_what_lies_among_the_records_and_belongs_to_none_is_found(cli: Cli, char
         ("NAME_MISMATCH", f"{layout.RECORDS}/foo.jsonl"),
         ("ANNEX_MISMATCH", f"{layout.ANNEXES}/{run['invocation_id']}"),
     ]
+
+
+OLDER = (
+    '{"event":"started","invocation_id":"01JD4Q3S0000000000000000A1","profile_id":"implementer","started_at":"2024"}\n'
+)
+
+
+def _older(root: Path, last: str) -> None:
+    folder = root / layout.OLDER_RECORDS
+    folder.mkdir(exist_ok=True)
+    name = f"01JD4Q3S0000000000000000A{last}"
+    (folder / f"{name}.jsonl").write_text(OLDER.replace("01JD4Q3S0000000000000000A1", name))
+
+
+def _last_line(out: str) -> list[str]:
+    return out.splitlines()[-2:]
+
+
+def test_what_is_found_wrong_is_not_called_proven(cli: Cli, chartered: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()
+    path = chartered / run["record_path"]
+    path.write_bytes(path.read_bytes().replace(b"WP03", b"WP04", 1))
+    told = cli("invocations", "verify", run["invocation_id"])
+    value = cli("invocations", "verify", run["invocation_id"], "--json").json()
+
+    assert told.code == 3
+    assert _last_line(told.out)[0] == "NOT INTACT: 1 record, 1 error, 0 warnings"
+    assert _last_line(told.out)[1].startswith("proven: nothing; not proven")
+    assert (value["verdict"], value["proven"]) == ("not_intact", "nothing")
+    assert [(item["verdict"], item["proven"]) for item in value["reports"]] == [("not_intact", "nothing")]
+
+
+def test_an_object_that_is_gone_says_nothing_against_seals_and_chain(cli: Cli, chartered: Path) -> None:
+    run = cli("do", "implement WP03", "--json").json()
+    digest = run["governance_context_hash"]
+    (chartered / layout.OBJECTS / digest[:2] / digest[2:]).unlink()
+    value = cli("invocations", "verify", run["invocation_id"], "--json").json()
+
+    assert (value["verdict"], value["proven"]) == ("not_intact", "seals and chain")
+
+
+def test_records_without_seals_are_not_called_intact(cli: Cli, project: Path) -> None:
+    _older(project, "1")
+    told = cli("invocations", "verify", "--all")
+    value = cli("invocations", "verify", "--all", "--json").json()
+
+    assert told.code == 0
+    assert _last_line(told.out)[0] == "UNSEALED: 1 record, 0 errors, 1 warning"
+    assert _last_line(told.out)[1].startswith("proven: nothing")
+    assert value["verdict"] == "unsealed"
+    assert value["verdicts"] == {"intact": 0, "not_intact": 0, "unsealed": 1}
+
+
+def test_a_set_says_of_how_many_records_what_is_proven(cli: Cli, chartered: Path) -> None:
+    first = cli("do", "implement WP03", "--json").json()
+    cli("do", "review WP03")
+    _older(chartered, "1")
+    mixed = cli("invocations", "verify", "--all")
+    path = chartered / first["record_path"]
+    path.write_bytes(path.read_bytes()[:-9])
+    torn = cli("invocations", "verify", "--all")
+    value = cli("invocations", "verify", "--all", "--json").json()
+
+    assert _last_line(mixed.out)[0] == "intact: 2 of 3 records (1 unsealed), 0 errors, 1 warning"
+    assert _last_line(mixed.out)[1].startswith("proven: seals and chain of 2 of 3 records")
+    assert _last_line(torn.out)[0] == "NOT INTACT: 1 of 3 records (1 unsealed), 1 error, 1 warning"
+    assert _last_line(torn.out)[1].startswith("proven: seals and chain of 1 of 3 records")
+    assert (value["verdict"], value["proven"]) == ("not_intact", "seals and chain of 1 of 3 records")
+    assert value["verdicts"] == {"intact": 1, "not_intact": 1, "unsealed": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
@@ -16,7 +16,7 @@ from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.store import Place
-from specify_cli.invocation.verify import ERROR, INFO, WARNING, Finding, RecordReport
+from specify_cli.invocation.verify import ERROR, INFO, SEALS_AND_CHAIN, VERDICTS, WARNING, Finding, RecordReport
 
 if TYPE_CHECKING:
     from specify_cli.invocation.compare import Chain
@@ -120,46 +120,71 @@ def verify(values: Values) -> int:
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
     counts = {ERROR: 0, WARNING: 0, INFO: 0}
-    records = unsealed = 0
+    verdicts = dict.fromkeys(VERDICTS, 0)
+    sound = 0
     findings: list[Finding] = []
-    tips: list[dict[str, object]] = []
+    told: list[dict[str, object]] = []
     for report in reports:
-        records += 1
-        unsealed += not report.sealed
+        verdicts[report.verdict] += 1
+        sound += report.proven == SEALS_AND_CHAIN
         findings.extend(report.findings)
-        for item in report.findings:
-            counts[item.severity] += 1
         if values["json"] and target is not None:
-            tips.append({key: value for key, value in report._asdict().items() if key not in ("findings", "objects")})
+            row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects")}
+            told.append({**row, "verdict": report.verdict, "proven": report.proven})
     if target is None:
-        for item in invocations.strays(project):
-            findings.append(item)
-            counts[item.severity] += 1
+        findings.extend(invocations.strays(project))
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
-    proven = _proven(records, unsealed)
+    for item in findings:
+        counts[item.severity] += 1
+    records = sum(verdicts.values())
+    proven = _proven(records, sound)
     unproven = _NOT_PROVEN[1:] if anchors else _NOT_PROVEN
     if values["json"]:
         write_json(
             {
                 "ok": counts[ERROR] == 0,
+                "verdict": _verdict(counts[ERROR], verdicts),
+                "verdicts": verdicts,
                 "records": records,
                 "errors": counts[ERROR],
                 "warnings": counts[WARNING],
                 "proven": proven,
                 "not_proven": list(unproven),
                 "findings": [item.as_value() for item in findings],
-                "reports": tips,
+                "reports": told,
             }
         )
     else:
-        lines = list(_finding_lines(findings))
-        verdict = "intact" if counts[ERROR] == 0 else "NOT INTACT"
-        counted = [(records, "record"), (counts[ERROR], "error"), (counts[WARNING], "warning")]
-        lines.append(f"{verdict}: " + ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for n, word in counted))
+        headline = _headline(_verdict(counts[ERROR], verdicts), verdicts)
+        counted = ", ".join(_counted(counts[key], key) for key in (ERROR, WARNING))
+        lines = [*_finding_lines(findings), f"{headline}, {counted}"]
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
         write_text("\n".join(lines))
     return 3 if counts[ERROR] else 0
+
+
+def _verdict(errors: int, verdicts: Mapping[str, int]) -> str:
+    """The verdict on a set of records: an error anywhere, one of a file that is no record too, and it is not intact."""
+    if errors:
+        return "not_intact"
+    if not verdicts["unsealed"]:
+        return "intact"
+    return "partly_sealed" if verdicts["intact"] else "unsealed"
+
+
+def _headline(verdict: str, verdicts: Mapping[str, int]) -> str:
+    records = sum(verdicts.values())
+    all_of_them = _counted(records, "record")
+    if verdict == "unsealed":
+        return f"UNSEALED: {all_of_them}"
+    word, count = ("NOT INTACT", verdicts["not_intact"]) if verdict == "not_intact" else ("intact", verdicts["intact"])
+    unsealed = f" ({verdicts['unsealed']} unsealed)" if verdicts["unsealed"] else ""
+    return f"{word}: {all_of_them if count in (0, records) else f'{count} of {all_of_them}'}{unsealed}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def compare(values: Values) -> int:
@@ -233,10 +258,10 @@ def reindex(values: Values) -> int:
 _NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
 
 
-def _proven(records: int, unsealed: int) -> str:
-    if records == unsealed:
+def _proven(records: int, sound: int) -> str:
+    if not sound:
         return "nothing"
-    return "seals and chain" + (f" of {records - unsealed} of {records} records" if unsealed else "")
+    return SEALS_AND_CHAIN + (f" of {sound} of {records} records" if sound != records else "")
 
 
 def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
