@@ -26,6 +26,7 @@ _DECISIONS: Mapping[str, str] = {
     "replayed": "PASS",
     "error": "FAIL",
     "denied": "SKIP",
+    "unknown": "WARN",
     "pass": "PASS",
     "fail": "FAIL",
     "warn": "WARN",

@@ -272,7 +272,7 @@ class ToolResult(_Inside):
     event: Literal["tool_result"]
     call_id: Name
     tool: Name | None = None
-    status: Literal["ok", "error", "denied", "replayed"]
+    status: Literal["ok", "error", "denied", "unknown", "replayed"]
     output_hash: Digest | None = None
     output: Kept | None = None
     output_size: Count | None = None

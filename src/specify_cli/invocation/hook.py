@@ -15,7 +15,7 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, CallerError, InvocationError
-from specify_cli.invocation.hook_payload import HookEvent, HookInput, sender, translate
+from specify_cli.invocation.hook_payload import HookEvent, HookInput, ending_of, sender, translate
 from specify_cli.invocation.record import dedupe_bytes, is_invocation_id, is_profile_id
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
@@ -90,6 +90,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if root is None or not told.events:
             return
+        told = with_ending(told)
         told = told._replace(events=tuple(_placed(event, root, folder) for event in told.events))
         try:
             _record(root, git_dir, harness, told, home)
@@ -648,16 +649,7 @@ def _told_in_transcript(root: str, told: HookInput) -> str | None:
     from specify_cli.invocation.seal import open_line
     from specify_cli.invocation.store import FileRecordStore
 
-    folder, _, name = str(told.transcript).rpartition("/")
-    try:
-        with durable.folder(folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
-        try:
-            data = os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
-        finally:
-            os.close(fd)
-    except (OSError, InvocationError):
-        return None
+    data = _end_of(str(told.transcript))
     index, store = Index(root), FileRecordStore(root)
     for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
@@ -667,6 +659,33 @@ def _told_in_transcript(root: str, told: HookInput) -> str | None:
         if isinstance(request, str) and request and request in str(told.begins):
             return printed
     return None
+
+
+def with_ending(told: HookInput) -> HookInput:
+    """Fill in how a command ended where only the session's transcript says it."""
+    if told.ending is None:
+        return told
+    status = ending_of(_end_of(told.ending), str(told.events[-1].payload["call_id"]))
+    if status is None:
+        return told
+    *before, result = told.events
+    return told._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
+
+
+def _end_of(path: str) -> bytes:
+    """The end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
+    folder, _, name = path.rpartition("/")
+    if not os.path.isabs(path):
+        return b""
+    try:
+        with durable.folder(folder or "/") as folder_fd:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+        try:
+            return os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
+        finally:
+            os.close(fd)
+    except (OSError, InvocationError, ValueError):
+        return b""
 
 
 def nesting(root: str, harness: str, session: str) -> Nesting:

@@ -30,7 +30,7 @@ class HookInput(NamedTuple):
     `begins` is the command line of a call that runs a `spec-kitty do`, `ask` or `advise`, `printed` the ids in what it
     printed (`started_invocation` where that is one), and `transcript` where to look for it where the payload of a call
     that is over holds no output. Such a call is told whole when it is over: nothing could take its begin before.
-    `closes` says that it runs `complete`.
+    `closes` says that it runs `complete`. `ending` is the transcript that alone says how the command ended.
     """
 
     session_id: str | None
@@ -43,6 +43,7 @@ class HookInput(NamedTuple):
     transcript: str | None = None
     closes: bool = False
     printed: tuple[str, ...] = ()
+    ending: str | None = None
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
@@ -85,6 +86,12 @@ _MAX_COMMAND = 256 * 1024
 _MAX_PRINTED = 200
 _SIGNS = "\\\"`$'#<> \t\r\n;&|()"
 _OPTIONS_OF_PYTHON = frozenset(("-X", "-W"))
+# Harnesses that tell a failed call by an event of its own: what is told as done is done.
+_TELLS_FAILURES = frozenset(("claude-code", "cursor"))
+# The last lines of a command's result in Gemini CLI and Qwen Code, behind its output.
+_TRAILERS = frozenset(("Process Group PGID", "Background PIDs", "Signal", "Exit Code"))
+_MAX_TRAILERS = 8
+_MAX_DEPTH = 4
 
 
 def translate(harness: str, payload: object) -> HookInput:
@@ -97,7 +104,7 @@ def translate(harness: str, payload: object) -> HookInput:
     subagent = _first(payload, "agent_id", "agentId", "subagent_id")
     events: tuple[HookEvent, ...] = ()
     started = None
-    begins = transcript = None
+    begins = transcript = ending = None
     printed: tuple[str, ...] = ()
     closes = False
     if kind in _BEFORE or kind in _AFTER or kind in _FAILED or kind == "permissiondenied":
@@ -110,10 +117,12 @@ def translate(harness: str, payload: object) -> HookInput:
     elif kind in _AFTER or kind in _FAILED:
         if harness == "antigravity":
             # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
-            events = _whole_call(payload, subagent)
+            events = _whole_call(harness, payload, subagent)
             transcript = _first(payload, "transcriptPath") if begins is not None else None
         else:
-            events = _result(payload, subagent, failed=kind in _FAILED)
+            events = _result(harness, payload, subagent, failed=kind in _FAILED)
+            if harness == "codex" and events[0].payload["status"] == "unknown":
+                ending = _first(payload, "transcript_path")
             printed = _printed_by(payload) if begins is not None else ()
             started = printed[0] if len(printed) == 1 else None
             if printed:
@@ -130,7 +139,8 @@ def translate(harness: str, payload: object) -> HookInput:
     session = (_first(payload, "parent_conversation_id") if nested else None) or _first(
         payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
     )
-    return HookInput(session, subagent, hook_event, _cwd(payload), events, started, begins, transcript, closes, printed)
+    cwd = _cwd(payload)
+    return HookInput(session, subagent, hook_event, cwd, events, started, begins, transcript, closes, printed, ending)
 
 
 def sender(harness: str, payload: object) -> str:
@@ -157,13 +167,13 @@ def _call(payload: dict[str, object], subagent: str | None, *, ours: bool = Fals
     return HookEvent("tool_call", _by(body, subagent), "pre", key)
 
 
-def _result(payload: dict[str, object], subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
+def _result(harness: str, payload: dict[str, object], subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
     tool, args = _tool(payload)
     call_id, key = _ids(payload, tool, args)
     given, output = _output(payload)
     status = "denied" if payload.get("failure_type") == "permission_denied" else "error"
     if not failed:
-        status = _status(output)
+        status = _status(harness, payload, tool, output)
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
     if given:
         body["output"] = output
@@ -178,7 +188,7 @@ def _result(payload: dict[str, object], subagent: str | None, *, failed: bool) -
     return tuple(found)
 
 
-def _whole_call(payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
+def _whole_call(harness: str, payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
     """A call and its result of one payload; nothing where it does not say which tool it was."""
     call = payload.get("toolCall")
     if not isinstance(call, dict):
@@ -189,11 +199,10 @@ def _whole_call(payload: dict[str, object], subagent: str | None) -> tuple[HookE
         "tool_input": call.get("args"),
         "tool_use_id": _first(call, "id") or (f"step-{step}" if type(step) is int and step < 10**9 else None),
     }
-    error = payload.get("error")
-    failed = error not in (None, "", {})
-    if failed:
-        told["error"] = error
-    return (_call(told, subagent), *_result(told, subagent, failed=failed))
+    failed = payload.get("error") not in (None, "", {})
+    if "error" in payload:
+        told["error"] = payload["error"]
+    return (_call(told, subagent), *_result(harness, told, subagent, failed=failed))
 
 
 def _denied(payload: dict[str, object], subagent: str | None) -> HookEvent:
@@ -564,31 +573,153 @@ def _tool(payload: dict[str, object]) -> tuple[str, object]:
 
 
 def _output(payload: dict[str, object]) -> tuple[bool, object]:
-    """Whether a result is there, and the result."""
+    """Whether a result is there, and the result, its texts in one piece."""
     names = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
     for name in names:
         if name in payload:
-            return True, payload[name]
+            return True, _joined(payload[name])
     return False, None
 
 
-def _status(output: object) -> str:
-    """ok, unless the result says otherwise."""
+def _joined(value: object, depth: int = 0) -> object:
+    """A result with every terminal screen in it as one text: a secret that spans lines is found in that only."""
+    if depth > _MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {
+            name: _joined(item, depth + 1) if isinstance(item, (dict, list)) else item for name, item in value.items()
+        }
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        lines = _screen_lines(value)
+        return value if lines is None else _screen_text(lines)
+    return value
+
+
+def _screen_lines(value: list[object]) -> list[str] | None:
+    """The lines of a screen, each a list of cells with a `text`; None for any other list."""
+    lines: list[str] = []
+    for line in value:
+        cells = (
+            [cell.get("text") if isinstance(cell, dict) else None for cell in line]
+            if isinstance(line, list)
+            else [None]
+        )
+        texts = [cell for cell in cells if isinstance(cell, str)]
+        if len(texts) != len(cells):
+            return None
+        lines.append("".join(texts))
+    return lines if any(lines) else None
+
+
+def _screen_text(lines: list[str]) -> str:
+    """The text on a screen: a line that fills the width goes on in the next."""
+    padded = any(line.endswith(" ") for line in lines)
+    width = max(map(len, lines))
+    parts: list[str] = []
+    for line in lines:
+        # Of a padded screen a full line is one without padding, however wide its characters are.
+        full = line != "" and (line[-1] != " " if padded else len(line) == width)
+        parts.append(line if full else line.rstrip(" ") + "\n")
+    return "".join(parts).rstrip("\n")
+
+
+def _status(harness: str, payload: dict[str, object], tool: str, output: object) -> str:
+    """How a call ended: ok, error, denied, or unknown for a command of which nothing says it."""
+    told = _told_status(output)
+    if told is not None:
+        return told
+    if harness in _TELLS_FAILURES:
+        return "ok"
+    if harness == "opencode" and tool == "invalid":
+        return "error"  # what it answers to a tool that is not there, or arguments that do not fit
+    args = _tool(payload)[1]
+    patches = tool.lower() in _PATCHING
+    runs = _command(payload) is not None and not (isinstance(args, dict) and _path(args))
+    if patches or not runs:
+        failed = patches and isinstance(output, str) and output.startswith("Exit code: ")
+        return "error" if failed and not str(output).startswith("Exit code: 0\n") else "ok"
+    if harness == "antigravity":
+        return "ok" if "error" in payload else "unknown"
+    return _command_status(output)
+
+
+def _told_status(output: object) -> str | None:
+    """What a result says of itself in members made for that; None where it says nothing."""
     if isinstance(output, str) and output.startswith("{") and '"exitCode"' in output:
         return "error" if _ended_badly(_parsed(output)) else "ok"
     if not isinstance(output, dict):
-        return "ok"
-    if _ended_badly(output) or _ended_badly(output.get("metadata")):
+        return None
+    metadata, shown = output.get("metadata"), output.get("returnDisplay")
+    if _ended_badly(output) or _ended_badly(metadata):
         return "error"
     kind = output.get("result_type", output.get("resultType"))
     if kind in ("denied", "rejected"):
         return "denied"
     if isinstance(kind, str) and kind != "success":
         return "error"
-    told = output.get("success") is False or output.get("is_error") is True or output.get("isError") is True
-    return (
-        "error" if told or output.get("interrupted") is True or output.get("error") not in (None, "", False) else "ok"
-    )
+    if output.get("success") is False or output.get("is_error") is True or output.get("isError") is True:
+        return "error"
+    if output.get("interrupted") is True or output.get("error") not in (None, "", False):
+        return "error"
+    reason = shown.get("terminateReason") if isinstance(shown, dict) else None
+    if isinstance(reason, str) and reason != "GOAL":
+        return "error"  # a subagent of Gemini CLI that did not come to an end
+    if output.get("backgroundTaskId"):
+        return "unknown"  # Claude Code goes on without waiting for it
+    if isinstance(metadata, dict) and "exit" in metadata:
+        if metadata["exit"] is not None:
+            return "ok"
+        text = output.get("output")
+        return "error" if isinstance(text, str) and text.endswith("</shell_metadata>") else "unknown"
+    return None
+
+
+def _command_status(output: object) -> str:
+    """How a command ended, as the program says behind its output; the output itself counts for nothing."""
+    text = output
+    if isinstance(output, dict):
+        text = _whole(output, "llmContent", "text_result_for_llm", "textResultForLlm")
+    if not isinstance(text, str):
+        return "unknown"
+    if isinstance(output, dict) and "llmContent" in output:
+        text = text.removeprefix("<untrusted_context>\n").removesuffix("</untrusted_context>")
+        if text.startswith("Command was "):
+            return "error"  # cancelled, by the user or at its time-out
+    lines = text.rstrip("\n").rsplit("\n", _MAX_TRAILERS)
+    shell, _, code = lines[-1].partition(" completed with exit code ")
+    if shell.startswith("<shellId: ") and code.endswith(">"):
+        return "ok" if code == "0>" else "error"
+    ended = False
+    for line in reversed(lines):
+        name, _, told = line.partition(": ")
+        if name not in _TRAILERS:
+            break
+        ended = True
+        if name == "Exit Code":
+            return "ok" if told == "0" else "error"
+        if name == "Signal" and told != "(none)":
+            return "error"
+    return "ok" if ended else "unknown"  # Gemini CLI names an exit code only where it is not 0
+
+
+def ending_of(transcript: bytes, call_id: str) -> str | None:
+    """How a call ended by the end of a Codex transcript: the newest `item_completed` with its id; None without one."""
+    needle = call_id.encode("utf-8", "replace")
+    at = transcript.rfind(needle)
+    while at >= 0:
+        begin = transcript.rfind(b"\n", 0, at) + 1
+        end = transcript.find(b"\n", at)
+        line = transcript[begin : len(transcript) if end < 0 else end]
+        told = _parsed(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+        event = told.get("payload") if isinstance(told, dict) else None
+        item = event.get("item") if isinstance(event, dict) and event.get("type") == "item_completed" else None
+        if isinstance(item, dict) and item.get("id") == call_id:
+            code, status = item.get("exit_code"), item.get("status")
+            if type(code) is int:
+                return "ok" if code == 0 else "error"
+            return {"completed": "ok", "failed": "error", "declined": "denied"}.get(str(status), "unknown")
+        at = transcript.rfind(needle, 0, begin)
+    return None
 
 
 def _ended_badly(told: object) -> bool:

@@ -119,7 +119,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "tool_result": {
         "call_id": Field("name", required=True),
         "tool": Field("name"),
-        "status": Field("choice", choices=("ok", "error", "denied", "replayed"), default="ok"),
+        "status": Field("choice", choices=("ok", "error", "denied", "unknown", "replayed"), default="ok"),
         "output": Field("captured", side="tool_output"),
         "duration_ms": Field("integer"),
         **_STEP,

@@ -807,3 +807,69 @@ def test_an_interrupted_hook_says_nothing(chartered: Path, home: Path) -> None:
     done = subprocess.run([sys.executable, "-c", program], cwd=chartered, env=environment(home), capture_output=True)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+# --- how a command ended, where only the transcript says it (Codex)
+
+
+def codex_result(root: Path, transcript: object, call: str = "call_1") -> dict[str, Any]:
+    return post(root, "Bash", call, tool_response="done\n", transcript_path=transcript, tool_input={"command": "x"})
+
+
+def item(call: str, **told: Any) -> bytes:
+    """A line of a Codex transcript that ends an item."""
+    ended = {"type": "item_completed", "item": {"type": "CommandExecution", "id": call, **told}}
+    return json.dumps({"timestamp": "2026-11-22T08:45:30.000Z", "type": "event_msg", "payload": ended}).encode() + b"\n"
+
+
+@pytest.fixture
+def codex_run(cli: Cli, chartered: Path) -> str:
+    """An invocation begun inside a Codex session."""
+    assert chartered
+    done = cli("do", "implement WP03", "--json", env={"CODEX_SESSION_ID": SESSION})
+    return str(done.json()["invocation_id"])
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ([item("call_1", status="completed", exit_code=0)], "ok"),
+        ([item("call_1", status="failed", exit_code=3)], "error"),
+        ([item("call_1", status="completed", exit_code=3)], "error"),
+        ([item("call_1", status="failed", exit_code=None)], "error"),
+        ([item("call_1", status="declined")], "denied"),
+        ([item("call_1", status="completed")], "ok"),
+        ([item("call_1", status="in_progress")], "unknown"),
+        ([item("call_2", status="failed", exit_code=3)], "unknown"),
+        ([item("call_1", status="failed", exit_code=3), b"x" * 3_000_000 + b"\n"], "unknown"),
+        ([item("call_1", status="failed", exit_code=3), item("call_2", status="completed", exit_code=0)], "error"),
+        ([json.dumps({"output": item("call_1", status="completed", exit_code=0).decode()}).encode()], "unknown"),
+        ([b"call_1 item_completed {\n", b'["item_completed", "call_1"]\n'], "unknown"),
+    ],
+)
+def test_how_a_codex_command_ended_stands_at_the_end_of_its_transcript(
+    hook: Callable[..., None], chartered: Path, codex_run: str, tmp_path: Path, lines: list[bytes], status: str
+) -> None:
+    transcript = tmp_path / "rollout.jsonl"
+    transcript.write_bytes(b"".join(lines))
+    hook(codex_result(chartered, str(transcript)), "codex")
+
+    assert [event["status"] for event in events(chartered, codex_run)] == [status]
+
+
+@pytest.mark.parametrize("kind", ["absent", "folder", "fifo", "link", "relative", "number"])
+def test_a_transcript_that_is_no_plain_file_says_nothing(
+    hook: Callable[..., None], chartered: Path, codex_run: str, tmp_path: Path, kind: str
+) -> None:
+    path = tmp_path / "rollout.jsonl"
+    real = tmp_path / "real.jsonl"
+    real.write_bytes(item("call_1", status="completed", exit_code=0))
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "link":
+        path.symlink_to(real)
+    hook(codex_result(chartered, {"relative": "real.jsonl", "number": 7}.get(kind, str(path))), "codex")
+
+    assert [event["status"] for event in events(chartered, codex_run)] == ["unknown"]

@@ -59,9 +59,9 @@ class Session:
             return value
         if value.startswith("{"):
             return json.dumps(self._here(json.loads(value)))
-        if value in ("@ANSWER@", "@TRANSCRIPT@") and not self.answer:
+        if ("@ANSWER@" in value or value == "@TRANSCRIPT@") and not self.answer:
             self._do()
-        if value == "closed" or value == "closed\n":
+        if "closed" in value.split():
             self._complete()
         value = value.replace("/work/shop", str(self.root)).replace("@ANSWER@", self.answer)
         value = value.replace("@TRANSCRIPT@", str(self.root.parent / "transcript.jsonl"))

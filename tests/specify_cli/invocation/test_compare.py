@@ -193,6 +193,7 @@ def test_every_kind_of_event_gives_its_receipt() -> None:
             {"event": "tool_call", "call_id": "c", "tool": "grep"},
             {"event": "tool_result", "call_id": "c", "status": "denied", "output_hash": "h"},
             {"event": "tool_result", "call_id": "d", "tool": "sed", "status": "error"},
+            {"event": "tool_result", "call_id": "e", "tool": "sh", "status": "unknown"},
             {"event": "model_call", "model": "m", "ok": True, "response_hash": "h", "digest_key": "k"},
             {"event": "gate_decision", "gate": "merge", "outcome": "warn", "reason_code": "r", "blocking": True},
             {"event": "retrieval_response", "result_hash": "h"},
@@ -206,6 +207,7 @@ def test_every_kind_of_event_gives_its_receipt() -> None:
     assert [(item.step_type, item.decision) for item in found] == [
         ("tool:grep", "SKIP"),
         ("tool:sed", "FAIL"),
+        ("tool:sh", "WARN"),
         ("model:m", "PASS"),
         ("gate:merge", "WARN"),
         ("retrieval", "PASS"),

@@ -20,6 +20,7 @@ from specify_cli.invocation.payload import Settings, compose_event
 from specify_cli.invocation.redaction import shipped_rule_set
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
+REAL_FIXTURES = FIXTURES.parent / "real_hooks"
 SETTINGS = Settings(dict.fromkeys(("prompt", "response", "tool_args", "tool_output"), "full"), shipped_rule_set(), None)
 ULID = "01K6Z3Q8R00000000000000ABC"
 
@@ -30,6 +31,21 @@ def payload(name: str) -> Any:
 
 def told(name: str) -> HookInput:
     return translate(name.partition("/")[0], payload(name))
+
+
+def recorded() -> dict[str, tuple[str, Any]]:
+    """Every payload the real programs sent, by harness and name: the harness whose hook got it, and the payload."""
+    found = {}
+    for path in sorted(REAL_FIXTURES.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            item = json.loads(line)
+            # Qwen Code runs what is installed for Claude Code.
+            harness = "claude-code" if path.stem == "qwen" else path.stem
+            found[f"{path.stem}/{item['name']}"] = (harness, item["payload"])
+    return found
+
+
+REAL = recorded()
 
 
 def names() -> list[str]:
@@ -58,14 +74,14 @@ EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "claude-code/session-start.json": [],
     "claude-code/prompt.json": [],
     "codex/pre-bash.json": [("tool_call", "Bash", "external")],
-    "codex/post-bash.json": [("tool_result", "Bash", "ok")],
+    "codex/post-bash.json": [("tool_result", "Bash", "unknown")],
     "codex/post-apply-patch.json": [
         ("tool_result", "apply_patch", "ok"),
         ("patch_apply", "src/login.py", "modify"),
         ("patch_apply", "NOTES.md", "create"),
         ("patch_apply", "old.txt", "delete"),
     ],
-    "codex/post-do.json": [("tool_call", "Bash", "external"), ("tool_result", "Bash", "ok")],
+    "codex/post-do.json": [("tool_call", "Bash", "external"), ("tool_result", "Bash", "unknown")],
     "codex/subagent-start.json": [("stage_transition", "subagent:worker")],
     "codex/subagent-stop.json": [("stage_transition", "main")],
     "cursor/pre-shell.json": [("tool_call", "Shell", "external")],
@@ -90,7 +106,10 @@ EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "gemini/after-error.json": [("tool_result", "read_file", "error")],
     "gemini/after-replace.json": [("tool_result", "replace", "ok"), ("patch_apply", "/work/shop/a.py", "modify")],
     "gemini/after-write.json": [("tool_result", "write_file", "ok"), ("patch_apply", "/work/shop/b.py", "create")],
-    "antigravity/post-command.json": [("tool_call", "run_command", "external"), ("tool_result", "run_command", "ok")],
+    "antigravity/post-command.json": [
+        ("tool_call", "run_command", "external"),
+        ("tool_result", "run_command", "unknown"),
+    ],
     "antigravity/post-write.json": [
         ("tool_call", "write_to_file", "external"),
         ("tool_result", "write_to_file", "ok"),
@@ -111,6 +130,125 @@ _TELLING = {
     "stage_transition": ("to",),
     "error": ("error_code",),
 }
+
+
+def _read_real(name: str) -> HookInput:
+    harness, value = REAL[name]
+    return translate(sender(harness, value), value)
+
+
+def test_what_the_real_programs_send_is_read_as_the_list_beside_it_says() -> None:
+    found = []
+    for name in REAL:
+        events = [
+            " ".join((event.event, *(str(event.payload[key]) for key in _TELLING[event.event])))
+            for event in _read_real(name).events
+        ]
+        found.append(f"{name}: {'; '.join(events)}".rstrip())
+
+    expected = (REAL_FIXTURES / "_expected.txt").read_text(encoding="utf-8").splitlines()
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("gemini/AfterTool-run_shell_command", "ok"),
+        ("gemini/AfterTool-run_shell_command-testfails", "error"),
+        ("gemini/AfterTool-run_shell_command-cancelled", "error"),
+        ("gemini/AfterTool-run_shell_command-fails", "unknown"),  # it went to the background
+        ("gemini/AfterTool-invoke_agent-error", "error"),
+        ("copilot/PostToolUse-Bash", "ok"),
+        ("copilot/PostToolUse-Bash-fails", "error"),
+        ("codex/PostToolUse-apply_patch", "ok"),
+        ("codex/PostToolUse-Bash-fails", "unknown"),  # only the transcript says it
+        ("opencode/tool.execute.after-bash", "ok"),
+        ("opencode/tool.execute.after-bash-fails", "error"),
+        ("opencode/tool.execute.after-bash-cancelled", "error"),
+        ("opencode/tool.execute.after-invalid", "error"),
+        ("claude-code/PostToolUse-Bash-fails", "unknown"),  # it went to the background
+        ("claude-code/PostToolUseFailure-Bash-fails", "error"),
+        ("qwen/PostToolUse-run_shell_command", "ok"),
+        ("qwen/PostToolUseFailure-run_shell_command-fails", "error"),
+    ],
+)
+def test_a_command_that_failed_is_never_recorded_as_ok(name: str, status: str) -> None:
+    assert [event.payload["status"] for event in _read_real(name).events if event.event == "tool_result"] == [status]
+
+
+@pytest.mark.parametrize(
+    ("harness", "response", "status"),
+    [
+        ("gemini", "Output: x\nExit Code: 0\nExit Code: 3\nProcess Group PGID: 7", "error"),
+        ("gemini", "Output: x\nSignal: 9\nProcess Group PGID: 7", "error"),
+        ("gemini", "Output: x\nSignal: (none)\nProcess Group PGID: 7", "ok"),
+        ("gemini", "Output: Exit Code: 3\nand more\nProcess Group PGID: 7", "ok"),
+        ("gemini", "Command was automatically cancelled because it exceeded the timeout", "error"),
+        ("gemini", "words of another release", "unknown"),
+        ("copilot", "<shellId: 5 completed with exit code 3>\n<shellId: 5 completed with exit code 0>", "ok"),
+        ("copilot", "<shellId: 5 completed with exit code 0>\nand more", "unknown"),
+        ("copilot", "<shellId: 5 is still running>", "unknown"),
+        ("opencode", None, "unknown"),
+    ],
+)
+def test_how_a_command_ended_is_read_where_the_program_writes_it_and_nowhere_in_its_output(
+    harness: str, response: str | None, status: str
+) -> None:
+    event, member = {"gemini": ("AfterTool", "llmContent"), "copilot": ("PostToolUse", "text_result_for_llm")}.get(
+        harness, ("tool.execute.after", "output")
+    )
+    hook = {"hook_event_name": event, "tool_name": "shell", "tool_input": {"command": "x"}}
+    more = {"metadata": {"exit": None}} if harness == "opencode" else {}
+    (result,) = translate(harness, {**hook, "tool_response": {member: response, **more}}).events
+
+    assert result.payload["status"] == status
+
+
+# --- texts in pieces
+
+
+def screen(*lines: str, width: int = 80) -> list[list[dict[str, Any]]]:
+    """A terminal's screen as Gemini CLI sends it: lines of cells, padded to the width."""
+    return [[{"text": line[:3], "bold": False}, {"text": line[3:].ljust(width - 3), "bg": ""}] for line in lines]
+
+
+def shown(display: object) -> object:
+    hook = {"hook_event_name": "AfterTool", "tool_name": "shell", "tool_response": {"returnDisplay": display}}
+    output = translate("gemini", hook).events[0].payload["output"]
+    assert isinstance(output, dict)
+    return output["returnDisplay"]
+
+
+def test_a_screen_of_cells_is_one_text_whose_full_lines_go_on_in_the_next() -> None:
+    assert shown(screen("one", "x" * 80, "y", "", "")) == "one\n" + "x" * 80 + "y"
+    assert shown(screen("wide: " + "\u4e16" * 37 + "z", "y", width=44)) == "wide: " + "\u4e16" * 37 + "zy"
+
+
+@pytest.mark.parametrize("value", [[], [[]], [[1]], ["a", "b"], [{"text": "a"}], [[{"text": 1}]], {"text": "a"}, "x"])
+def test_what_is_no_screen_stays_as_it_came(value: object) -> None:
+    assert shown(value) == value
+
+
+@pytest.mark.parametrize("mode", ["summary", "full"])
+def test_no_secret_survives_on_a_screen(mode: str) -> None:
+    _, hook = REAL["gemini/AfterTool-run_shell_command-pty"]
+    token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    wrapped = ("token " + token).rjust(103)
+    screens = [hook["tool_response"]["returnDisplay"], screen(wrapped[:80], wrapped[80:])]
+    settings = SETTINGS._replace(capture=dict.fromkeys(SETTINGS.capture, mode))
+    for display in screens:
+        (event,) = translate("gemini", {**hook, "tool_response": {"returnDisplay": display}}).events
+        done = compose_event(event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32)
+        text = json.dumps(done.body)
+
+        for secret in (
+            "MIIEowIBAAKCAQEAx4fZ",
+            "kQ2ZxW7vTn4RbL8mYc1J",
+            "2ZxW7vTn4RbL8mYc1JdP",
+            token[8:20],
+            token[-20:],
+        ):
+            assert secret not in text
 
 
 @pytest.mark.parametrize("name", names())

@@ -15,7 +15,7 @@ from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.foreign import ForeignError
 from specify_cli.invocation.harnesses import HARNESSES, SCOPES, Harness
-from specify_cli.invocation.hook import MAX_INPUT, parsed
+from specify_cli.invocation.hook import MAX_INPUT, parsed, with_ending
 from specify_cli.invocation.hook_install import Change, Place, standing
 from specify_cli.invocation.hook_install import install as put_in
 from specify_cli.invocation.hook_install import uninstall as take_out
@@ -154,7 +154,7 @@ def test(values: Values) -> int:
     config = project.config
     settings = Settings(config.capture, config.redaction, None)
     harness = sender(str(values["harness"]), value)
-    found = translate(harness, value)
+    found = with_ending(translate(harness, value))
     events: list[dict[str, object]] = []
     for event in found.events:
         try:
