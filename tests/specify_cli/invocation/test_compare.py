@@ -215,7 +215,7 @@ def test_every_kind_of_event_gives_its_receipt() -> None:
         ("step:edit", "PENDING"),
         ("step:edit", "FAIL"),
     ]
-    assert found[2].key == "k"
+    assert found[3].key == "k"
 
 
 RECEIPTS = st.lists(
