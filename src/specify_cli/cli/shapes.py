@@ -298,7 +298,16 @@ class CharterLint(_Shape):
 class Mismatch(_Shape):
     """One difference between two runs."""
 
-    code: Literal["STEP_COUNT_MISMATCH", "STEP_TYPE_MISMATCH", "DECISION_MISMATCH", "OUTPUT_MISMATCH"]
+    code: Literal[
+        "STEP_COUNT_MISMATCH",
+        "REQUEST_MISMATCH",
+        "PROFILE_MISMATCH",
+        "ACTION_MISMATCH",
+        "OUTCOME_MISMATCH",
+        "STEP_TYPE_MISMATCH",
+        "DECISION_MISMATCH",
+        "OUTPUT_MISMATCH",
+    ]
     step: int | None
     field: str
     expected: str | int | None

@@ -285,7 +285,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("invocations", "compare"),
         f"{_MODULE}.invocations:compare",
-        "Do two runs match: step types, decisions and output digests of both, every difference listed.",
+        "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
         (
             Param(
                 "targets",

@@ -14,13 +14,26 @@ from doctrine.light import NamedTuple
 from specify_cli.invocation.errors import CallerError, StoredDataError
 from specify_cli.invocation.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 
-# code → the message that names its step, in the order of the fields of a receipt.
-_MESSAGES: Mapping[str, str] = {
+# code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.
+MISMATCHES: Mapping[str, str] = {
     "STEP_COUNT_MISMATCH": "Step count mismatch",
+    "REQUEST_MISMATCH": "Request mismatch",
+    "PROFILE_MISMATCH": "Profile mismatch",
+    "ACTION_MISMATCH": "Action mismatch",
+    "OUTCOME_MISMATCH": "Outcome mismatch",
     "STEP_TYPE_MISMATCH": "Step type mismatch at step {step}",
     "DECISION_MISMATCH": "Decision mismatch at step {step}",
     "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
 }
+WARNINGS = ("NOTHING_COMPARED", "NOT_COMPARABLE", "TIMING_DRIFT", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN")
+# What a run as a whole was about: member → its code.
+_ABOUT: Mapping[str, str] = {
+    "request": "REQUEST_MISMATCH",
+    "profile_id": "PROFILE_MISMATCH",
+    "action": "ACTION_MISMATCH",
+    "outcome": "OUTCOME_MISMATCH",
+}
+_DECIDED = frozenset({"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"})
 _DECISIONS: Mapping[str, str] = {
     "ok": "PASS",
     "replayed": "PASS",
@@ -47,13 +60,15 @@ class Receipt(NamedTuple):
 class Chain(NamedTuple):
     """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known.
 
-    With `withheld` they end before the first line that was left out of the run and may be a step.
+    With `withheld` they end before the first line that was left out of the run and may be a step. `about` says as
+    much as is known of the run's request, profile_id, action and outcome.
     """
 
     receipts: tuple[Receipt, ...]
     checked: bool
     redaction: str | None = None
     withheld: int | None = None
+    about: Mapping[str, str | None] = {}
 
 
 class Mismatch(NamedTuple):
@@ -132,7 +147,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         counts = len(one.receipts), len(two.receipts)
         mismatches.append(Mismatch("STEP_COUNT_MISMATCH", None, "step_count", *counts))
     other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
+    _compare_about(one, two, other_rules, mismatches, warnings)
     drifted = False
+    outputs_compared = 0
     pairs = list(zip(one.receipts, two.receipts, strict=False))
     for step, (was, now) in enumerate(pairs):
         if was.step_type != now.step_type:
@@ -141,9 +158,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
             mismatches.append(Mismatch("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
         if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
             warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
-        elif was.output_hash != now.output_hash:
+        elif was.output_hash == now.output_hash:
+            outputs_compared += 1
+        else:
             why = _not_comparable(was, now, other_rules)
             if why is None:
+                outputs_compared += 1
                 mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
             else:
                 warnings.append(Warned("NOT_COMPARABLE", step, why))
@@ -153,8 +173,9 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
                 drifted = True
                 told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
                 warnings.append(Warned("TIMING_DRIFT", step, told))
-    if not pairs and not mismatches:
-        warnings.append(Warned("NOTHING_COMPARED", None, "neither run has a step to compare"))
+    if not outputs_compared and not mismatches:
+        told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
+        warnings.append(Warned("NOTHING_COMPARED", None, told))
     codes = {item.code for item in mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
         told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
@@ -162,16 +183,48 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     details = Details(
         step_count_match="STEP_COUNT_MISMATCH" not in codes,
         step_types_match="STEP_TYPE_MISMATCH" not in codes,
-        decisions_match="DECISION_MISMATCH" not in codes,
+        decisions_match=not codes & _DECIDED,
         output_hashes_match="OUTPUT_MISMATCH" not in codes,
         timing_match=None if tolerance_ms is None else not drifted,
         steps_compared=len(pairs),
         mismatches=tuple(mismatches),
     )
-    if not mismatches:
-        return ReplayResult(True, "Replay matches original", details, tuple(warnings))
-    first = mismatches[0]
-    return ReplayResult(False, _MESSAGES[first.code].format(step=first.step), details, tuple(warnings))
+    if mismatches:
+        first = mismatches[0]
+        message = MISMATCHES[first.code].format(step=first.step)
+        return ReplayResult(False, message, details, tuple(warnings))
+    # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
+    empty = not (one.receipts or two.receipts or one.about or two.about)
+    match = outputs_compared > 0 or empty
+    return ReplayResult(match, "Replay matches original" if match else "Nothing was compared", details, tuple(warnings))
+
+
+def _compare_about(
+    one: Chain, two: Chain, other_rules: bool, mismatches: list[Mismatch], warnings: list[Warned]
+) -> None:
+    """Compare what two runs were about, as far as it is known of both."""
+    unknown: list[str] = []
+    for member, code in _ABOUT.items():
+        was, now = one.about.get(member), two.about.get(member)
+        if (was is None) != (now is None):
+            unknown.append(member)
+        elif was != now and member == "request" and other_rules:
+            warnings.append(Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules"))
+        elif was != now:
+            mismatches.append(Mismatch(code, None, member, was, now))
+    if unknown:
+        warnings.append(Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}"))
+
+
+def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """What a run was about, from its first line and, where it is at hand, its last."""
+    values = {
+        "request": started.get("request_object", started.get("request_text")),
+        "profile_id": started.get("profile_id"),
+        "action": started.get("action"),
+        "outcome": None if completed is None else completed.get("outcome"),
+    }
+    return {member: None if value is None else str(value) for member, value in values.items()}
 
 
 def _not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
@@ -235,7 +288,8 @@ def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> C
         raise _invalid(f"{side}_chain", "an array of objects", type(elements).__name__)
     if any(SEAL_KEY in item or "prev" in item for item in elements):
         _check_seals(elements, side)
-        return Chain(receipts_of(elements), True)
+        last = elements[-1] if elements[-1].get("event") == "completed" else None
+        return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
     return Chain(tuple(_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
 
 

@@ -447,7 +447,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 
     Raises StoredDataError CHAIN_BREAK.
     """
-    from specify_cli.invocation.compare import Chain, chain_break, receipts_of
+    from specify_cli.invocation.compare import Chain, about_of, chain_break, receipts_of
 
     roots = [project.root]
     data = b""
@@ -487,7 +487,10 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     named = None if record is None else record.started.get("snapshot")
     found = (_redaction_of(root, named) for root in roots)
     redaction = next((digest for digest in found if digest is not None), None)
-    return Chain(receipts_of(lines), report.sealed, redaction, cut)
+    started: Mapping[str, object] = {} if record is None else record.started
+    # Where lines are withheld the closing one may be among them; else a run without one is open.
+    completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
+    return Chain(receipts_of(lines), report.sealed, redaction, cut, about_of(started, completed))
 
 
 # `started`, the policy reference and the retrieval's request come first and are no steps.

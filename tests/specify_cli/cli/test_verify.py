@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
-from specify_cli.invocation import layout
+from specify_cli.invocation import compare, layout
 from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import chain, genesis_tip
@@ -141,3 +142,31 @@ def test_a_set_says_of_how_many_records_what_is_proven(cli: Cli, chartered: Path
     assert _last_line(torn.out)[1].startswith("proven: seals and chain of 1 of 3 records")
     assert (value["verdict"], value["proven"]) == ("not_intact", "seals and chain of 1 of 3 records")
     assert value["verdicts"] == {"intact": 1, "not_intact": 1, "unsealed": 1}
+
+
+def test_unrelated_runs_and_runs_without_steps_are_no_match(cli: Cli, project: Path) -> None:
+    runs = [cli("do", request, "--json").json()["invocation_id"] for request in ("fix the login", "review the release")]
+    for run, outcome in zip(runs, ("done", "failed"), strict=True):
+        cli("profile-invocation", "complete", "--invocation-id", run, "--outcome", outcome)
+    unrelated = cli("invocations", "compare", *runs, "--json")
+    _older(project, "1")
+    _older(project, "2")
+    older = cli("invocations", "compare", "01JD4Q3S0000000000000000A1", "01JD4Q3S0000000000000000A2")
+
+    assert unrelated.code == 1
+    assert unrelated.json()["message"] == "Request mismatch"
+    assert [item["code"] for item in unrelated.json()["details"]["mismatches"]] == [
+        "REQUEST_MISMATCH",
+        "PROFILE_MISMATCH",
+        "ACTION_MISMATCH",
+        "OUTCOME_MISMATCH",
+    ]
+    assert unrelated.json()["details"]["decisions_match"] is False
+    assert (older.code, older.out.splitlines()[0]) == (1, "Nothing was compared (0 steps compared)")
+
+
+def test_the_documentation_names_every_code_of_a_comparison() -> None:
+    page = (Path(__file__).parents[3] / "docs/replay.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([A-Z_]+)` \| (no match|note) \|", page, re.MULTILINE)
+
+    assert listed == [*((code, "no match") for code in compare.MISMATCHES), *((c, "note") for c in compare.WARNINGS)]

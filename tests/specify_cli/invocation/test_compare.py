@@ -124,6 +124,76 @@ def test_two_empty_chains_match_with_a_warning() -> None:
     assert [item.code for item in result.warnings] == ["NOTHING_COMPARED"]
 
 
+def test_two_runs_without_a_step_are_no_match() -> None:
+    result = verify_replay(run()._replace(receipts=()), run()._replace(receipts=()))
+
+    assert (result.match, result.message) == (False, "Nothing was compared")
+    assert [item.code for item in result.warnings] == ["NOTHING_COMPARED"]
+
+
+ABOUT = {"request": "fix the login", "profile_id": "bea", "action": "implement", "outcome": "done"}
+
+
+def run(**about: str | None) -> Chain:
+    return Chain((Receipt("tool:x", "PASS", "a" * 64),), True, None, None, {**ABOUT, **about})
+
+
+@pytest.mark.parametrize(
+    ("member", "code", "message", "decided"),
+    [
+        ("request", "REQUEST_MISMATCH", "Request mismatch", False),
+        ("profile_id", "PROFILE_MISMATCH", "Profile mismatch", True),
+        ("action", "ACTION_MISMATCH", "Action mismatch", True),
+        ("outcome", "OUTCOME_MISMATCH", "Outcome mismatch", True),
+    ],
+)
+def test_runs_of_another_request_decision_or_end_are_no_match(
+    member: str, code: str, message: str, decided: bool
+) -> None:
+    result = verify_replay(run(), run(**{member: "another"}))
+
+    assert run().about == ABOUT and verify_replay(run(), run()).match
+    assert (result.match, result.message) == (False, message)
+    assert [item._asdict() for item in result.details.mismatches] == [
+        {"code": code, "step": None, "field": member, "expected": ABOUT[member], "actual": "another"}
+    ]
+    assert result.details.decisions_match is not decided
+
+
+def test_what_is_known_of_one_run_only_is_not_compared_and_said_to_be_so() -> None:
+    result = verify_replay(run(), run(request=None)._replace(about={"request": None}))
+
+    assert result.match
+    assert [(item.code, item.step) for item in result.warnings] == [("NOT_COMPARABLE", None)]
+    assert "profile_id, action, outcome" in result.warnings[0].message
+
+
+def test_requests_masked_by_different_rules_are_not_comparable() -> None:
+    one, two = run()._replace(redaction="r1"), run(request="fix the ⟦word⟧")._replace(redaction="r2")
+    result = verify_replay(one, two)
+
+    assert result.match
+    assert [item.code for item in result.warnings] == ["NOT_COMPARABLE"]
+
+
+def test_sealed_events_tell_what_their_run_was_about() -> None:
+    def events(request: str, outcome: str) -> list[dict[str, Any]]:
+        started: dict[str, object] = {
+            "event": "started",
+            "started_at": AT,
+            "request_text": request,
+            "profile_id": "a",
+            "action": "b",
+        }
+        step: dict[str, object] = {"event": "retrieval_response", "at": AT, "result_hash": "a" * 64}
+        closing: dict[str, object] = {"event": "completed", "completed_at": AT, "outcome": outcome}
+        return [json.loads(line) for _, line in split_lines(chain(genesis_tip(), ID, [started, step, closing])[0])]
+
+    result = verify_replay(events("one", "done"), events("two", "failed"))
+
+    assert [item.code for item in result.details.mismatches] == ["REQUEST_MISMATCH", "OUTCOME_MISMATCH"]
+
+
 def test_bare_receipts_say_that_their_integrity_cannot_be_checked() -> None:
     assert [item.code for item in verify_replay([bare()], [bare()]).warnings] == ["INTEGRITY_NOT_CHECKABLE"]
 
@@ -180,8 +250,9 @@ def test_digests_under_different_keys_rules_or_none_are_not_comparable() -> None
         (one("a" * 64, rules="r1"), one("b" * 64, rules="r2")),
     ):
         result = verify_replay(was, now)
-        assert result.match
-        assert [item.code for item in result.warnings] == ["NOT_COMPARABLE"]
+        assert not result.details.mismatches
+        assert [item.code for item in result.warnings] == ["NOT_COMPARABLE", "NOTHING_COMPARED"]
+        assert not result.match  # of no step an output was compared
     assert not verify_replay(one("a" * 64, "k1"), one("b" * 64, "k1")).match
     assert verify_replay(one("a" * 64, rules="r1"), one("a" * 64, rules="r2")).warnings == ()
 

@@ -208,7 +208,7 @@ def compare(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        lines = [f"{result.message} ({result.details.steps_compared} steps compared)"]
+        lines = [f"{result.message} ({_counted(result.details.steps_compared, 'step')} compared)"]
         for item in result.details.mismatches:
             place = "" if item.step is None else f" step {item.step}"
             lines.append(
