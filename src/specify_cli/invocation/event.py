@@ -264,6 +264,7 @@ class ToolCall(_Inside):
     args_size: Count | None = None
     side_effect: Literal["none", "idempotent", "external"]
     idempotency_key: Name
+    cwd: Name | None = None
 
 
 class ToolResult(_Inside):

@@ -15,7 +15,7 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, CallerError, InvocationError
-from specify_cli.invocation.hook_payload import HookEvent, HookInput, ending_of, sender, translate
+from specify_cli.invocation.hook_payload import MAX_PATH, HookEvent, HookInput, ending_of, sender, translate
 from specify_cli.invocation.record import dedupe_bytes, is_invocation_id, is_profile_id
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
@@ -82,7 +82,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         harness = sender(harness, payload)
         told = translate(harness, payload)
         folder = told.cwd or cwd
-        root, git_dir = _root_of((folder, cwd, project), home)
+        root, git_dir = _root_of(harness, told, (folder, cwd, project), home)
         if root is not None and not told.hook_event:
             what = "is no JSON object that names its event"
             if len(data) > MAX_INPUT:
@@ -91,7 +91,8 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         if root is None or not told.events:
             return
         told = with_ending(told)
-        told = told._replace(events=tuple(_placed(event, root, folder) for event in told.events))
+        elsewhere = _is_elsewhere(root, folder, home)
+        told = told._replace(events=tuple(_placed(event, root, folder, elsewhere) for event in told.events))
         try:
             _record(root, git_dir, harness, told, home)
         except Recorded:
@@ -143,8 +144,13 @@ def parsed(data: bytes) -> object:
         return parse_foreign(data)
 
 
-def _placed(event: HookEvent, root: str, folder: str) -> HookEvent:
-    """A patch by its path below the project, where it lies there; a relative one starts where the agent works."""
+def _placed(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
+    """A patch by its path below the project, where it lies there; a call with its folder where that is elsewhere.
+
+    A relative path starts where the agent works.
+    """
+    if event.event == "tool_call" and elsewhere:
+        return event._replace(payload={**event.payload, "cwd": folder[:MAX_PATH]})
     path = event.payload.get("path")
     if event.event != "patch_apply" or not isinstance(path, str):
         return event
@@ -154,18 +160,70 @@ def _placed(event: HookEvent, root: str, folder: str) -> HookEvent:
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _root_of(folders: Sequence[str | None], home: str | None) -> tuple[str | None, str | None]:
-    """The first of these folders' projects in which spec-kitty is used, and its git directory; a hook begins none."""
-    for place, folder in enumerate(folders):
-        if folder is None or not os.path.isabs(folder) or folder in folders[:place]:
-            continue
+def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
+    """Whether a folder lies outside a project, or in another project within it."""
+    if folder == root:
+        return False
+    if not f"{os.path.normpath(folder)}/".startswith(f"{root}/"):
         try:
-            root, git_dir = find_root(folder, home)
-            if os.path.isdir(f"{root}/{layout.EVENTS}"):
-                return root, git_dir
+            return not f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")
         except (OSError, ValueError):
-            continue
-    return None, None
+            return True
+    projects = _projects_of(folder, home)
+    return bool(projects) and projects[0][0] != root
+
+
+def _root_of(
+    harness: str, told: HookInput, folders: Sequence[str | None], home: str | None
+) -> tuple[str | None, str | None]:
+    """The project a payload belongs to, and its git directory: the one whose open record the session is bound to.
+
+    Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the projects around
+    these folders are asked for the session's binding first: those of the folder the harness was started in, which is
+    the last, before the others, and each from the outside in. Only a session that is bound to no open record goes by
+    its folder. A hook begins no project.
+    """
+    around = [
+        [] if folder is None or folder in folders[:place] else _projects_of(folder, home)
+        for place, folder in enumerate(folders)
+    ]
+    found = list(dict.fromkeys(project for group in around for project in group))
+    if len(found) > 1 and told.session_id is not None:
+        for group in (around[-1], *around[:-1]):
+            for root, git_dir in reversed(group):
+                for agent in dict.fromkeys((told.subagent, None)):
+                    binding = binding_of(root, harness, told.session_id, agent)
+                    if binding is not None and _is_open(root, binding):
+                        return root, git_dir
+    return found[0] if found else (None, None)
+
+
+def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
+    """The projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
+
+    Within the project of a worktree's top another counts only where it holds a record.
+    """
+    found: list[tuple[str, str | None]] = []
+    here = folder
+    try:
+        while os.path.isabs(here):
+            root, git_dir = find_root(here, home)
+            if os.path.isdir(f"{root}/{layout.EVENTS}"):
+                found.append((root, git_dir))
+            if git_dir is None or os.path.lexists(f"{root}/.git"):
+                break
+            here = os.path.dirname(root)
+    except (OSError, ValueError):
+        pass
+    return found if len(found) < 2 else [project for project in found[:-1] if _holds_records(project[0])] + found[-1:]
+
+
+def _holds_records(root: str) -> bool:
+    try:
+        with os.scandir(f"{root}/{layout.RECORDS}") as entries:
+            return any(entry.name.endswith(".jsonl") for entry in entries)
+    except OSError:
+        return False
 
 
 def _append(recorder: Recorder, harness: str, told: HookInput) -> None:

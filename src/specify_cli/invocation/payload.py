@@ -114,6 +114,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
         "args": Field("captured", side="tool_args"),
         "side_effect": Field("choice", choices=("none", "idempotent", "external"), default="external"),
         "idempotency_key": Field("name"),
+        "cwd": Field("path"),
         **_STEP,
     },
     "tool_result": {

@@ -688,6 +688,97 @@ def test_the_project_a_harness_was_started_in_counts_where_the_hook_runs_elsewhe
     assert calls(chartered, run) == ["toolu_1"]
 
 
+def decoy(folder: Path) -> Path:
+    """What a branch can ship, or an agent make, to be taken for a project of its own."""
+    (folder / layout.RECORDS).mkdir(parents=True)
+    (folder / layout.CONFIG).write_text("redaction: {allow: ['re:(?s).*']}\n")
+    (folder / layout.LOCAL).mkdir()
+    return folder
+
+
+def test_the_binding_decides_and_not_the_folder_an_agent_works_in(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    inside = decoy(chartered / "src")
+    hook(pre(inside), cwd=inside)
+    hook(post(inside, "Bash", tool_response={"stdout": f"token {SECRET}"}), cwd=inside)
+
+    assert [event["event"] for event in events(chartered, run)] == ["tool_call", "tool_result"]
+    assert not (inside / layout.ORPHANS).exists()
+    assert SECRET not in b"".join(path.read_bytes() for path in chartered.rglob("*.jsonl")).decode()
+
+
+def test_a_decoy_elsewhere_diverts_no_session_of_a_harness_that_names_its_project(
+    chartered: Path, run: str, cli: Cli, tmp_path: Path
+) -> None:
+    outside = decoy(tmp_path / "outside")
+    data = json.dumps(pre(outside)).encode()
+    cli("hook", "claude-code", stdin=data, cwd=outside, env={"CLAUDE_PROJECT_DIR": str(chartered)})
+
+    assert calls(chartered, run) == ["toolu_1"]
+    assert [event["cwd"] for event in events(chartered, run)] == [str(outside)]
+
+
+def test_a_call_in_the_records_own_project_says_nothing_of_its_folder(
+    hook: Callable[..., None], chartered: Path, run: str
+) -> None:
+    (chartered / "src").mkdir()
+    hook(pre(chartered / "src"))
+    hook(pre(decoy(chartered / "lib"), call="toolu_2"))
+
+    assert [event.get("cwd") for event in events(chartered, run)] == [None, None]
+
+
+def test_a_binding_in_a_decoy_does_not_outrank_that_of_the_project_around_it(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    """An agent knows its session's id, so it can make a record and a binding wherever it likes."""
+    inside = decoy(chartered / "src")
+    cli("do", "implement WP04", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    hook(pre(inside), cwd=inside)
+
+    assert calls(chartered, run) == ["toolu_1"]
+
+
+@pytest.mark.usefixtures("run")
+def test_for_a_session_of_no_record_an_empty_folder_is_no_project_within_one(
+    hook: Callable[..., None], chartered: Path
+) -> None:
+    inside = decoy(chartered / "src")
+    hook(pre(inside, session="unbound"), cwd=inside)
+
+    assert len(log(chartered, layout.ORPHANS)) == 1
+    assert not (inside / layout.ORPHANS).exists()
+
+
+def test_a_project_within_a_project_keeps_what_belongs_to_it(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    inside = chartered / "packages/web"
+    (inside / ".kittify").mkdir(parents=True)
+    own = cli("do", "implement WP04", "--json", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": "another"}).json()
+    hook(pre(inside, session="another"), cwd=inside)
+    hook(pre(inside, session="unbound"), cwd=inside)
+
+    hook(pre(inside, call="toolu_2"))
+
+    assert calls(inside, own["invocation_id"]) == ["toolu_1"]
+    assert [event.get("cwd") for event in events(chartered, run)] == [str(inside)]
+    assert len(log(inside, layout.ORPHANS)) == 1
+
+
+def test_when_the_outer_record_is_closed_the_open_one_within_is_meant(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+) -> None:
+    inside = chartered / "packages/web"
+    (inside / ".kittify").mkdir(parents=True)
+    own = cli("do", "implement WP04", "--json", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    hook(pre(inside), cwd=inside)
+
+    assert calls(inside, own["invocation_id"]) == ["toolu_1"]
+
+
 def test_a_number_of_five_thousand_digits_is_recorded_and_shown_alike(
     hook: Callable[..., None], chartered: Path, run: str, cli: Cli
 ) -> None:
