@@ -199,7 +199,7 @@ COMMANDS: tuple[Command, ...] = (
             "spec-kitty profile-invocation complete --invocation-id 01J… ",
             "spec-kitty profile-invocation complete --invocation-id 01J… --outcome failed --evidence notes.md",
         ),
-        "0 closed, or already closed · 1 refused, nothing written · 2 usage",
+        "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("profile-invocation", "record"),

@@ -67,6 +67,7 @@ CODES: Mapping[str, str] = {
     "FILE_TOO_LARGE": "A file is larger than what the object store takes.",
     "COMMIT_NOT_FOUND": "Git does not know this commit.",
     "ALREADY_COMPLETED": "The invocation is closed; nothing can follow its last line.",
+    "OUTCOME_DIFFERS": "The invocation is closed with another outcome; nothing was changed.",
     "RECORD_DAMAGED": "A line inside the record does not match its seal; nothing can be appended.",
     "RECORD_UNSEALED": "The record was written by an older writer and is read-only.",
     "RECORD_IMPORTED": "The record was imported and is read-only; it goes on where it was written.",

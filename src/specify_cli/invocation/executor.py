@@ -337,7 +337,8 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing twice changes nothing and says so. Raises InvocationError; nothing is written then.
+        Closing twice changes nothing and says so; with another outcome it is an error. Raises InvocationError; nothing
+        is written then.
         """
         # 1. Find the record and see whether there is anything to close.
         if outcome not in OUTCOMES:
@@ -356,6 +357,7 @@ class ProfileInvocationExecutor:
             # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
             before = fold(records.read_durably(place))
         if before is not None and before.completed is not None:
+            _check_outcome(place, before.completed, outcome)
             return _closed(project, records, objects, place, before, already=True)
         # 2. Check everything the close names before anything is written.
         mode = None if before is None else before.started.get("mode_of_work")
@@ -411,7 +413,8 @@ class ProfileInvocationExecutor:
         records.append(place, close, now)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
         closed = fold(records.read(place) if won else records.read_durably(place))
-        assert closed is not None
+        assert closed is not None and closed.completed is not None
+        _check_outcome(place, closed.completed, outcome)
         return _closed(project, records, objects, place, closed, already=not won)
 
     def _millis(self) -> int:
@@ -694,6 +697,18 @@ def _bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
     return CallerError(
         "INVALID_VALUE", f"{option}: expected {', '.join(expected)}, found {found!r}", f"choose one of {expected[0]}, …"
     )
+
+
+def _check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -> None:
+    """Refuse to close a record again with another outcome. Raises CallerError OUTCOME_DIFFERS."""
+    found = completed.get("outcome")
+    if found not in (None, outcome):
+        raise CallerError(
+            "OUTCOME_DIFFERS",
+            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {found}, not as {outcome}; "
+            "closing is final, and nothing was changed",
+            f'spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty do "REQUEST"',
+        )
 
 
 def _closed(

@@ -116,10 +116,12 @@ def test_a_refusal_is_one_error_with_the_next_step(
 def test_a_record_is_closed_once(cli: Cli) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     first = cli("profile-invocation", "complete", "--invocation-id", one, "--json")
-    second = cli("profile-invocation", "complete", "--invocation-id", one[:12], "--outcome", "failed")
+    second = cli("profile-invocation", "complete", "--invocation-id", one[:12])
+    other = cli("profile-invocation", "complete", "--invocation-id", one, "--outcome", "failed", "--json")
 
     _valid(first.json(), "completion")
-    assert (first.code, second.code) == (0, 0)
+    assert (first.code, second.code, other.code) == (0, 0, 1)
+    assert other.error()["error_code"] == "OUTCOME_DIFFERS"
     assert "closed as done" in second.out
     assert "ALREADY_COMPLETED" in second.err
 

@@ -14,7 +14,7 @@ import rfc8785
 
 from specify_cli.invocation import durable, executor, layout, links
 from specify_cli.invocation.caller import Actor, Caller
-from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.errors import CallerError, InvocationError
 from specify_cli.invocation.event import parse_event
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.invocations import show_invocation, verify_all
@@ -314,6 +314,38 @@ def _opened(root: Path, verb: str = "do") -> tuple[ProfileInvocationExecutor, st
     return opened, opened.invoke("implement WP03", verb=verb).invocation_id
 
 
+def test_closing_with_another_outcome_is_an_error_and_changes_nothing(project: Path) -> None:
+    opened, one = _opened(project)
+    opened.complete(one, outcome="done")
+    before = _record(project).read_bytes()
+    with pytest.raises(CallerError) as refused:
+        opened.complete(one, outcome="failed")
+
+    assert refused.value.code == "OUTCOME_DIFFERS"
+    assert "as done" in refused.value.message and "not as failed" in refused.value.message
+    assert _record(project).read_bytes() == before
+    assert opened.complete(one, outcome="done").already_completed
+
+
+def test_of_two_closes_that_race_with_other_outcomes_one_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, one = _opened(project)
+    real = executor.FileRecordStore.append
+
+    def overtaken(self: executor.FileRecordStore, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(executor.FileRecordStore, "append", real)
+        opened.complete(one, outcome="abandoned")
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(executor.FileRecordStore, "append", overtaken)
+    with pytest.raises(CallerError) as refused:
+        opened.complete(one, outcome="done")
+
+    assert refused.value.code == "OUTCOME_DIFFERS"
+    assert _lines(_record(project))[-1]["outcome"] == "abandoned"
+
+
 def test_closing_writes_links_and_the_closing_line(project: Path) -> None:
     (project / "src.py").write_text("x = 1\n")
     (project / "proof.md").write_text("all tests pass\n")
@@ -350,7 +382,7 @@ def test_a_second_close_changes_nothing_and_says_so(project: Path) -> None:
     opened, one = _opened(project)
     opened.complete(one, outcome="failed")
     before = _tree(project)
-    again = opened.complete(one, outcome="done")
+    again = opened.complete(one, outcome="failed")
 
     assert again.already_completed
     assert again.outcome == "failed"
