@@ -178,7 +178,12 @@ def _hooks(project: Project) -> Iterator[Ailment]:
     if orphans or full:
         why = orphans[-1].get("why") if orphans else None
         what = f"{len(orphans)} hook events belong to no invocation; the last: {why}{full}"
-        yield Ailment("HOOK_ORPHANS", INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}")
+        late = sum("closed" in line for line in orphans)
+        if late:
+            what += f"; {late} came after their record was closed, so it does not show them"
+        yield Ailment(
+            "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
+        )
     failures, full = _told_lines(project, layout.HOOK_FAILURES)
     if failures or full:
         last = failures[-1] if failures else {}

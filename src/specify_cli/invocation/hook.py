@@ -45,7 +45,11 @@ _NO_MARK = object()
 
 
 class Orphan(Exception):
-    """An event that belongs to no record that can take it; the text says why."""
+    """An event that belongs to no record that can take it; the text says why, `closed` names a record that is over."""
+
+    def __init__(self, why: str, closed: str | None = None) -> None:
+        super().__init__(why)
+        self.closed = closed
 
 
 class Recorded(Exception):
@@ -100,7 +104,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         except Orphan as why:
             # The begin of a `do` is told again with its result, when there is a record to take it.
             if not (told.begins is not None and told.events[-1].event == "tool_call"):
-                _keep_orphan(root, harness, told, str(why), home)
+                _keep_orphan(root, harness, told, str(why), home, closed=why.closed)
         except Exception as error:
             busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
             if not busy:
@@ -252,7 +256,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
         binding = binding_of(root, harness, session, None)
     if binding is None or binding.profile_id is None:
         return False
-    from specify_cli.invocation.payload import compose_event
+    from specify_cli.invocation.payload import compose_event, conflict_gap
     from specify_cli.invocation.seal import open_line
     from specify_cli.invocation.settings import settings_of
     from specify_cli.invocation.store import FileRecordStore, Held, place_of
@@ -283,11 +287,14 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     def compose(held: Held) -> list[dict[str, object]]:
         nonlocal closed
         at = rfc3339(millis)
-        bodies = [
-            {**item.body, "at": at} if key is None else {**item.body, "at": at, "dedupe": key}
-            for item, key in items
-            if key is None or not held.holds(dedupe_bytes(key))
-        ]
+        bodies: list[dict[str, object]] = []
+        for item, key in items:
+            if key is None:
+                bodies.append({**item.body, "at": at})
+            elif not held.holds(dedupe_bytes(key)):
+                bodies.append({**item.body, "at": at, "dedupe": key})
+            elif (conflict := conflict_gap(held.read(0), key, item.body)) is not None:
+                bodies.append({**conflict, "at": at})
         closed = bool(bodies) and held.tip.event == "completed"
         return [] if closed else bodies
 
@@ -361,9 +368,10 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     project, cache = load_project(root, home)
     index = Index(root)
     why = "no invocation is bound to this session"
+    closed: str | None = None
 
     def open_place(invocation_id: str) -> Place | None:
-        nonlocal why
+        nonlocal why, closed
         try:
             place = index.resolve(invocation_id)
         except InvocationError as error:
@@ -372,8 +380,11 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
         row = read_row(root, place)
         if row is not None and row.status == "open" and place.folder == layout.RECORDS:
             return place
-        why = f"the bound invocation {invocation_id} is closed or read-only"
+        why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
         if told.events and _knows(root, place, _keys_in_closed(harness, told)):
+            if not told.closes and _contradicts(Recorder(project, place, cache=cache), harness, told):
+                why = f"it contradicts what the closed invocation {invocation_id} holds"
+                return None
             raise Recorded
         return None
 
@@ -398,7 +409,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
             if found.profile_id is None:
                 _remember(root, harness, session, agent, place, found.source)
             return Recorder(project, place, cache=cache)
-    raise Orphan(why)
+    raise Orphan(why, closed)
 
 
 def _keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
@@ -408,6 +419,19 @@ def _keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
         begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
         events = (begin,)
     return [dedupe_key(harness, told.session_id, event) for event in events]
+
+
+def _contradicts(recorder: Recorder, harness: str, told: HookInput) -> bool:
+    """Whether a record holds one of these events with another body."""
+    from specify_cli.invocation.payload import conflict_gap
+    from specify_cli.invocation.store import FileRecordStore
+
+    data = FileRecordStore(recorder.project.root).read(recorder.place)
+    for event in told.events:
+        key = dedupe_key(harness, told.session_id, event)
+        if key is not None and conflict_gap(data, key, recorder.compose(event.event, event.payload).body) is not None:
+            return True
+    return False
 
 
 def _knows(root: str, place: Place, keys: Sequence[str | None]) -> bool:
@@ -772,7 +796,9 @@ def _is_open(root: str, binding: Binding) -> bool:
 # --- what could not be recorded
 
 
-def _keep_orphan(root: str, harness: str, told: HookInput, why: str, home: str | None) -> None:
+def _keep_orphan(
+    root: str, harness: str, told: HookInput, why: str, home: str | None, *, closed: str | None = None
+) -> None:
     """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
     from specify_cli.invocation.capture import redact
     from specify_cli.invocation.foreign import foreign_text
@@ -788,6 +814,8 @@ def _keep_orphan(root: str, harness: str, told: HookInput, why: str, home: str |
         "hook_event": redact(told.hook_event, rules).text[:200],
         "why": why[:200],
     }
+    if closed is not None:
+        line["closed"] = closed
     if len(told.events) > len(texts):
         line["more"] = len(told.events) - len(texts)
     keys = [key for event in told.events if (key := dedupe_key(harness, told.session_id, event)) is not None]

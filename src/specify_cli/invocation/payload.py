@@ -16,7 +16,8 @@ from specify_cli.invocation.capture import (
     redact,
 )
 from specify_cli.invocation.foreign import ForeignError, foreign_text
-from specify_cli.invocation.seal import MAX_INTEGER, is_digest
+from specify_cli.invocation.record import dedupe_bytes
+from specify_cli.invocation.seal import MAX_INTEGER, digest_of, is_digest, open_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -206,7 +207,22 @@ DURABLE = frozenset(
     }
 )
 _COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event", "invocation_id", "dedupe"}
+# What the recorder adds, and ids that are made anew where a payload names none.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
+# What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell nothing.
+_NOT_COMPARED = {
+    "v",
+    "seq",
+    "prev",
+    "~",
+    "at",
+    "invocation_id",
+    "dedupe",
+    "from",
+    "ordinal",
+    "call_id",
+    "idempotency_key",
+}
 
 
 def compose_event(
@@ -251,6 +267,33 @@ def compose_event(
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
     """The body of a capture_gap: what could not be written, and why."""
     return {"event": "capture_gap", "reason": reason, "what": what, "count": count, "message": message[:MAX_MESSAGE]}
+
+
+def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
+    """The gap that stands for an event whose dedupe key a record holds with another body; None for the same body.
+
+    `data` are the record's bytes. The gap has a key of its own, so one contradiction is one line.
+    """
+    at = data.find(dedupe_bytes(key))
+    fields = open_line(data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]).fields or {}
+    unsure = "unknown" in (fields.get("status"), body.get("status"))
+    differing = {
+        name
+        for name in {*fields, *body} - _NOT_COMPARED - ({"status"} if unsure else set())
+        if fields.get(name) != body.get(name)
+    }
+    if not differing:
+        return None
+    digest = digest_of(body)
+    status = f" (status {body['status']})" if "status" in body else ""
+    what = f"{body['event']} {body.get('call_id', body.get('path', ''))}".strip()[:MAX_NAME]
+    message = (
+        f"another body was told later{status}; it differs in {', '.join(sorted(differing))}; its SHA-256 is {digest}"
+    )
+    own = sha256(f"{key}\0{digest}".encode("ascii")).hexdigest()[:32]
+    if data.find(dedupe_bytes(own)) >= 0:
+        return None
+    return {**gap("conflicting_duplicate", what, message=message), "dedupe": own}
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:

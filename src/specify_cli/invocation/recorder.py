@@ -24,6 +24,7 @@ from specify_cli.invocation.payload import (
     Composed,
     PayloadError,
     compose_event,
+    conflict_gap,
     gap,
     without_objects,
 )
@@ -342,8 +343,14 @@ class Recorder:
             if check is not None:
                 check(self.fold)
             known = [key is not None and held.holds(dedupe_bytes(key)) for key in dedupe]
+            conflicts = []
+            if any(known):
+                data = held.read(0)
+                told = zip(items, dedupe, known, strict=True)
+                conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in told if there]
+            said = [*gaps, *(body for body in conflicts if body is not None)]
             bodies: list[Body] = []
-            for body in self._bodies(items, gaps, dedupe, known, grounds):
+            for body in self._bodies(items, said, dedupe, known, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
                 placed = {**body, "at": at}
                 self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})

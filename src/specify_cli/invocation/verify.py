@@ -80,6 +80,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "a tool result has no open call before it",
         "nothing to do; its writer began late, or it came twice",
     ),
+    "CONFLICTING_DUPLICATE": (
+        ERROR,
+        "one event was told twice with different content, and the first is on the record",
+        "find out who told the first: a tool that runs can be quicker than its harness",
+    ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
@@ -90,8 +95,9 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-# Findings about what a record leads to or lies beside; every other error is about its own lines.
+# Findings about what a record says, leads to or lies beside; every other error is about its own lines.
 _ABOUT_OTHERS = {
+    "CONFLICTING_DUPLICATE",
     "ANNEX_MISMATCH",
     "OBJECT_MISSING",
     "OBJECT_ALTERED",
@@ -421,6 +427,8 @@ class _Walk:
             if call_id not in self.open_calls and not any(item.severity == ERROR for item in self.findings):
                 self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
             self.open_calls.discard(call_id)
+        if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
+            self._note("CONFLICTING_DUPLICATE", seq, offset, str(fields.get("what")))
         if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
 
