@@ -12,6 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from doctrine.git import git_directory
+from specify_cli.invocation.project import stated_protections
+from specify_cli.invocation.protection import write_accepted
+
 CHARTER = """# Charter
 
 ## Policy Summary
@@ -64,6 +68,11 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
     done = subprocess.run(["git", *argv], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def accept(root: Path) -> None:
+    """Accept the project's config as a person would with `spec-kitty config accept`."""
+    write_accepted(str(git_directory(str(root))), "", stated_protections(str(root)))
 
 
 class Paired(NamedTuple):

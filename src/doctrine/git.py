@@ -1,22 +1,89 @@
-"""Where a worktree's git directory is, found by reading files; git is never started."""
+"""Find a worktree's git directory by reading files, and ask git safely where only git knows the answer.
+
+`ask_git` is the one place that starts git: without network, hooks of the index, discovery of other repositories, or
+anything the caller's environment points at.
+"""
 
 from __future__ import annotations
 
 import os
 
+# Variables that make git look at another repository than the one that was found.
+_POINTERS = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+}
+
+
+def find_worktree(folder: str) -> str | None:
+    """Return the top level of the git worktree that a folder lies in; None outside git."""
+    top = os.path.abspath(folder)
+    while not os.path.lexists(f"{top}/.git"):
+        above = os.path.dirname(top)
+        if above == top:
+            return None
+        top = above
+    return top
+
 
 def git_directory(top: str) -> str | None:
-    """The git directory of a worktree, shared by all of one repository; found by reading, git is not started."""
-    path = f"{top}/.git"
-    if not os.path.isdir(path):
-        pointer = _small_text(path)
-        if pointer is None or not pointer.startswith("gitdir: "):
-            return None
-        path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
+    """Return the git directory of a worktree, shared by all worktrees of one repository."""
+    path = own_git_directory(top)
+    if path is None:
+        return None
     common = _small_text(f"{path}/commondir")
     if common is not None:
         path = os.path.normpath(os.path.join(path, common.strip()))
     return path if os.path.isdir(path) else None
+
+
+def own_git_directory(top: str) -> str | None:
+    """Return the git directory of this worktree alone, where its index lies."""
+    path = f"{top}/.git"
+    if os.path.isdir(path):
+        return path
+    pointer = _small_text(path)
+    if pointer is None or not pointer.startswith("gitdir: "):
+        return None
+    path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
+    return path if os.path.isdir(path) else None
+
+
+def ask_git(top: str, *words: str) -> str | None:
+    """Return what a git command prints for the worktree at `top`; None where it fails. Raises OSError without git."""
+    import subprocess
+
+    directory = own_git_directory(top)
+    if directory is None:
+        return None
+    environment = {name: value for name, value in os.environ.items() if name not in _POINTERS}
+    environment |= {
+        "GIT_ALLOW_PROTOCOL": "none",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_OPTIONAL_LOCKS": "0",
+    }
+    argv = ["git", "-C", top, f"--git-dir={directory}", f"--work-tree={top}"]
+    argv += ["-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit", *words]
+    try:
+        answer = subprocess.run(
+            argv,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=30,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    return answer.stdout if answer.returncode == 0 else None
 
 
 def _small_text(path: str) -> str | None:

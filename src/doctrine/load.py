@@ -15,7 +15,7 @@ import os
 import stat
 
 from doctrine.artifact import Artifact, parse_artifact
-from doctrine.git import git_directory
+from doctrine.git import find_worktree, git_directory
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
@@ -336,8 +336,8 @@ def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> lis
 class ParseCache:
     """Parsed YAML by the digest of its bytes, in one file; without a path nothing is kept.
 
-    The file lies where no branch can plant it.  Whoever can write it could make a file parse as something
-    else, but holds the whole project already.
+    The file lies where no branch can plant it, and one of another user is not read: whoever can write it can make a
+    file parse as something else.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -419,6 +419,8 @@ class ParseCache:
         if folder is None:
             return
         try:
+            if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != os.geteuid():
+                return
             data = _bytes_at(folder, name, path, _CACHE_BYTES)
         finally:
             os.close(folder)
@@ -437,13 +439,8 @@ class ParseCache:
 
 def project_cache(root: str) -> ParseCache:
     """The cache of the project at a folder: in the git directory of its worktree; without git nothing is kept."""
-    here = os.path.abspath(root)
-    while not os.path.lexists(f"{here}/.git"):
-        parent = os.path.dirname(here)
-        if parent == here:
-            return ParseCache(None)
-        here = parent
-    folder = git_directory(here)
+    top = find_worktree(root)
+    folder = None if top is None else git_directory(top)
     return ParseCache(folder and cache_path(folder))
 
 

@@ -822,6 +822,13 @@ class Initialised(_Shape):
     config: str
 
 
+class Accepted(_Shape):
+    """Printed by config accept: what was weaker than what counted before."""
+
+    root: str
+    accepted: list[str]
+
+
 class Reindexed(_Shape):
     """Printed by invocations reindex."""
 
@@ -1103,6 +1110,7 @@ SHAPES: dict[str, type[BaseModel]] = {
     "hooks-test": HooksTest,
     "skills-installed": SkillsInstalled,
     "initialised": Initialised,
+    "accepted": Accepted,
     "reindexed": Reindexed,
     "brief": Brief,
     "sync-status": SyncStatus,

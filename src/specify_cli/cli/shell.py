@@ -48,6 +48,8 @@ def reading_project() -> tuple[Project, ParseCache]:
     project, cache = load_project(here(), home(), lenient=True)
     if project.config.error is not None:
         write_note(f"warning: CONFIG_INVALID: {project.config.error.message}; {project.config.error.suggestion}")
+    for notice in project.notices:
+        write_note(f"warning: {notice}")
     return project, cache
 
 
@@ -67,6 +69,14 @@ def request_text(words: object) -> str:
                 "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
             ) from error
     return " ".join(map(_as_utf8, given))
+
+
+def asks_yes(question: str, *, as_json: bool) -> bool:
+    """Ask at the terminal and return whether a person said yes; anything else is no."""
+    if as_json or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    os.write(2, f"{question} [y/N] ".encode())
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:

@@ -63,6 +63,7 @@ _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
 
 GROUPS = {
+    "config": "What this clone accepts of the project's config.",
     "profiles": "Agent profiles, shipped and the project's own.",
     "charter": "What the project demands of its agents.",
     "profile-invocation": "Close a record or add to it.",
@@ -89,6 +90,14 @@ COMMANDS: tuple[Command, ...] = (
         ),
         ("spec-kitty init", "spec-kitty init --trail committed"),
         "0 initialised or already so · 1 refused · 2 usage",
+    ),
+    Command(
+        ("config", "accept"),
+        f"{_MODULE}.config:accept",
+        "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
+        (Param("yes", "flag", "Accept without being asked; a person's own scripts only."), _JSON),
+        ("spec-kitty config accept",),
+        "0 accepted, or nothing to accept · 1 refused · 2 usage",
     ),
     Command(
         ("do",),

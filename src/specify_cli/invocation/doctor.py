@@ -22,6 +22,7 @@ from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.reach import Reach
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.store import GITATTRIBUTES, FileObjectStore
+from specify_cli.invocation.tracked import tracked_private
 from specify_cli.invocation.ulid import millis_of
 from specify_cli.invocation.verify import ERROR, INFO, WARNING
 
@@ -65,6 +66,12 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
     if project.config.error is not None:
         error = project.config.error
         yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
+    for notice in project.notices:
+        code, _, what = notice.partition(": ")
+        yield Ailment(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
+    for path in tracked_private(project.root):
+        what = "git tracks this private file, so the next commit would publish what is written to it"
+        yield Ailment("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
     registry = ProfileRegistry(project.root, cache)
     for problem in registry.problems:
         yield _from_problem("PROFILE_INVALID", problem)

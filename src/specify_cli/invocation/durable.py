@@ -173,6 +173,29 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
             os.close(fd)
 
 
+def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes | None:
+    """Return the file `name` in a folder if this user owns it and others cannot write it; None where it is absent.
+
+    `closed` holds the permission bits others may not have. Raises StoredDataError NOT_OURS.
+    """
+    try:
+        with folder(path) as folder_fd:
+            fd = open_regular(folder_fd, name, os.O_RDONLY, f"{path}/{name}")
+    except FileNotFoundError:
+        return None
+    try:
+        state = os.fstat(fd)
+        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & closed:
+            raise StoredDataError(
+                "NOT_OURS",
+                f"{path}/{name} belongs to another user or is open to others (mode {stat.S_IMODE(state.st_mode):04o})",
+                f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
+            )
+        return os.pread(fd, limit, 0)
+    finally:
+        os.close(fd)
+
+
 def write_all(fd: int, data: bytes) -> None:
     """Write every byte, continuing after short writes."""
     view = memoryview(data)

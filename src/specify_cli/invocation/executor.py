@@ -23,7 +23,8 @@ from specify_cli.invocation.capture import MODES, Redacted, RuleSet, narrower, r
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.project import CAPTURE_SIDES, Project, load_project, valid_request
+from specify_cli.invocation.project import Project, load_project, valid_request
+from specify_cli.invocation.protection import CAPTURE_SIDES
 from specify_cli.invocation.record import OUTCOMES, Record, chain, fold, genesis_tip
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, RouterTable, route
@@ -36,6 +37,7 @@ from specify_cli.invocation.store import (
     Place,
     digest,
 )
+from specify_cli.invocation.tracked import refuse_tracked_private
 from specify_cli.invocation.ulid import new_ulid, number_of, rfc3339
 
 if TYPE_CHECKING:
@@ -228,6 +230,13 @@ class ProfileInvocationExecutor:
         # 2. Decide who works and on what, on the redacted request.
         routed = decide(self._start, request, profile, verb=verb, home=self._home)
         decision, project = routed.decision, routed.project
+        refuse_tracked_private(project.root)
+        if not terms.trail and caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
+            raise CallerError(
+                "NO_TRAIL_REFUSED",
+                f"{caller.actor.actor_id} asked for no trail; a person may, an agent only where a person allowed it",
+                "run it without --no-trail; to allow it set audit.no_trail: anyone and run spec-kitty config accept",
+            )
         # 3. Assemble the governance context; an invocation never marks the first load.
         context = build_charter_context(
             project.root,
@@ -681,7 +690,7 @@ def _payload(
         router_confidence=decision.confidence,
         match_reason=decision.match_reason,
         mode_of_work=mode,
-        warnings=(*context.warnings, *problems, *(() if terms.trail else (_TRAIL_OFF,))),
+        warnings=(*routed.project.notices, *context.warnings, *problems, *(() if terms.trail else (_TRAIL_OFF,))),
         close_contract=CloseContract(
             ("spec-kitty", "profile-invocation", "complete", "--invocation-id", invocation_id),
             OUTCOMES,

@@ -12,6 +12,7 @@ import json
 import os
 import time
 
+from doctrine.git import find_worktree
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CODES, CallerError, InvocationError
@@ -205,7 +206,7 @@ def _root_of(
 def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
     """The projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
 
-    Within the project of a worktree's top another counts only where it holds a record.
+    Within another project one counts only where a person accepted it (`root.locate`).
     """
     found: list[tuple[str, str | None]] = []
     here = folder
@@ -217,17 +218,9 @@ def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
             if git_dir is None or os.path.lexists(f"{root}/.git"):
                 break
             here = os.path.dirname(root)
-    except (OSError, ValueError):
+    except (OSError, ValueError, InvocationError):
         pass
-    return found if len(found) < 2 else [project for project in found[:-1] if _holds_records(project[0])] + found[-1:]
-
-
-def _holds_records(root: str) -> bool:
-    try:
-        with os.scandir(f"{root}/{layout.RECORDS}") as entries:
-            return any(entry.name.endswith(".jsonl") for entry in entries)
-    except OSError:
-        return False
+    return found
 
 
 def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
@@ -271,7 +264,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_limits(root, home), root, git_dir)
+    settings = settings_of(fields, *_limits(root, git_dir, home), root, git_dir)
     millis = time.time_ns() // 1_000_000
     trace_id = str(fields.get("trace_id", ""))
     items = []
@@ -302,14 +295,18 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     return not closed
 
 
-def _limits(root: str, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
-    """The capture modes the config states, by side, and the redaction rules in force."""
+def _limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
+    """Return the capture modes in force that the config states, by side, and the redaction rules in force."""
     from specify_cli.invocation.capture import shipped_rule_set
-    from specify_cli.invocation.settings import CAPTURE_SIDES
+    from specify_cli.invocation.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, strengthen
 
     plain = _plain_modes(root)
     if plain is not None:
-        return {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}, shipped_rule_set()
+        place = os.path.relpath(root, find_worktree(root) or root)
+        accepted = read_accepted(git_dir, "" if place == "." else place) or DEFAULTS
+        if not accepted.rules:
+            stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
+            return strengthen(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
     from specify_cli.invocation.project import load_project
 
     project, cache = load_project(root, home)
@@ -326,7 +323,8 @@ def _plain_modes(root: str) -> dict[str, str] | None:
         data = durable.read_below(root, layout.CONFIG, _MAX_CONFIG)
     except FileNotFoundError:
         return {}
-    if len(data) > _MAX_CONFIG:
+    # Where YAML ends a line and bytes do not, a key could hide behind a comment (YAML 1.1 §4.2).
+    if len(data) > _MAX_CONFIG or any(mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")):
         return None
     found: dict[str, str] = {}
     for line in data.split(b"\n"):

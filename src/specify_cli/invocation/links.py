@@ -9,22 +9,15 @@ import os
 import re
 import stat
 
+from doctrine.git import ask_git, find_worktree
 from doctrine.light import sha256
 from specify_cli.invocation import durable
 from specify_cli.invocation.capture import Redacted, RuleSet, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.store import MAX_OBJECT
 
-# What would point git at another repository than the project's.
-_GIT_POINTERS = {
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-}
+# An id or a ref: nothing that makes git read the index or a reflog.
+_COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6}){0,8}")
 
 
 def inside(root: str, path: str) -> str | None:
@@ -115,26 +108,23 @@ def _read_named(path: str, code: str, what: str, *, digest_only: bool = False) -
 
 
 def known_commit(root: str, name: str) -> str:
-    """The full id of a commit git knows; git runs without any network protocol."""
-    import subprocess
+    """Return the full id of a commit that git knows. Raises CallerError COMMIT_NOT_FOUND.
 
+    Only what can name a commit is handed to git: an id or a ref, with parents counted by `~` and `^`.
+    """
     unknown = CallerError(
         "COMMIT_NOT_FOUND",
         f"git does not know the commit {name!r} in {root}",
         "commit first, then pass `git rev-parse HEAD`",
     )
-    if name.startswith("-") or not name.strip() or not name.isprintable():
+    top = find_worktree(root)
+    if top is None or _COMMIT_NAME.fullmatch(name) is None:
         raise unknown
-    environment = {key: value for key, value in os.environ.items() if key not in _GIT_POINTERS}
-    environment |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0"}
-    argv = ["git", "-C", root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
     try:
-        answer = subprocess.run(
-            argv, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        answer = ask_git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    except OSError as error:
         raise EnvironmentFault("COMMIT_NOT_FOUND", f"git could not be asked: {error}", "install git") from error
-    sha = answer.stdout.strip()
-    if answer.returncode != 0 or re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
+    sha = (answer or "").strip()
+    if re.fullmatch(r"[0-9a-f]{40,64}", sha) is None:
         raise unknown
     return sha

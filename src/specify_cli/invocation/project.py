@@ -14,6 +14,17 @@ from doctrine.yaml_reader import YamlError
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import MODES
 from specify_cli.invocation.errors import CallerError, StoredDataError
+from specify_cli.invocation.protection import (
+    CAPTURE_SIDES,
+    DEFAULT_CAPTURE,
+    DEFAULTS,
+    NO_TRAIL,
+    SIDES,
+    TRAILS,
+    Protections,
+    read_accepted,
+    strengthen,
+)
 from specify_cli.invocation.redaction import (
     MASK,
     RedactionError,
@@ -23,21 +34,18 @@ from specify_cli.invocation.redaction import (
     rule_set,
     shipped_rule_set,
 )
-from specify_cli.invocation.root import find_root
-from specify_cli.invocation.settings import CAPTURE_SIDES
+from specify_cli.invocation.root import Location, locate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-TRAILS = ("private", "committed")
-DEFAULT_CAPTURE = "summary"
 
 
 class Config(NamedTuple):
     """`.kittify/config.yaml` as values; `data` is None where there is no file.
 
     `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may go above them.
+    `stated` is what the file says of what protects the user. What is in force is the stronger of that and of what a
+    person accepted; `weaker` names what the file states and nobody accepted.
     """
 
     project_uuid: str | None
@@ -48,6 +56,9 @@ class Config(NamedTuple):
     error: StoredDataError | None = None
     redaction: RuleSet = shipped_rule_set()
     capture_ceiling: Mapping[str, str] = MappingProxyType({})
+    stated: Protections = DEFAULTS
+    no_trail: str = "person"
+    weaker: tuple[str, ...] = ()
 
 
 class Project(NamedTuple):
@@ -56,6 +67,23 @@ class Project(NamedTuple):
     root: str
     git_dir: str | None
     config: Config
+    location: Location = Location("", None)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the work tree asks for and nobody accepted, as whole sentences."""
+        said = [f"{layout.CONFIG} states {what}, which nobody accepted" for what in self.config.weaker]
+        passed = self.location.passed
+        if passed is not None and self.git_dir is not None:
+            said.append(f"{passed} holds a project inside this one, which nobody accepted")
+        advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
+        found = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in said]
+        if passed is not None and self.git_dir is None:
+            found.append(
+                f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
+                f"work in {passed}, or make it a repository: git init {passed}"
+            )
+        return tuple(found)
 
     @property
     def parse_cache_path(self) -> str | None:
@@ -88,16 +116,39 @@ def load_project(start: str, home: str | None = None, *, lenient: bool = False) 
 
     What only reads does not depend on the config: `lenient` gives the defaults with the `error` beside them.
     """
-    root, git_dir = find_root(start, home)
-    plain = parse_config({}, None)
-    bare = Project(root, git_dir, plain)
+    where = locate(start, home)
+    bare = Project(where.root, where.git_dir, parse_config({}, None), where)
     cache = ParseCache(bare.parse_cache_path)
+    accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
     try:
-        return bare._replace(config=_load_config(root, cache)), cache
+        return bare._replace(config=_in_force(_load_config(where.root, cache), accepted)), cache
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
             raise
-        return bare._replace(config=plain._replace(error=error)), cache
+        return bare._replace(config=_in_force(bare.config, accepted)._replace(error=error)), cache
+
+
+def stated_protections(root: str) -> Protections:
+    """Return what the config of the project at `root` states, accepted or not. Raises StoredDataError."""
+    return _load_config(root, ParseCache(None)).stated
+
+
+def _in_force(config: Config, accepted: Protections) -> Config:
+    """Return the config with the stronger of what it states and what a person accepted."""
+    if config.stated == accepted:
+        return config
+    found, weaker = strengthen(config.stated, accepted)
+    rules = config.redaction
+    if (found.rules, found.allow) != (config.stated.rules, config.stated.allow):
+        rules = rule_set(found.rules, found.allow)
+    return config._replace(
+        trail=found.trail,
+        capture={side: found.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
+        capture_ceiling=found.capture,
+        redaction=rules,
+        no_trail=found.no_trail,
+        weaker=weaker,
+    )
 
 
 def _load_config(root: str, cache: ParseCache) -> Config:
@@ -128,10 +179,19 @@ def parse_config(document: object, data: bytes | None) -> Config:
     uuid = _mapping(top.get("project"), "project").get("uuid")
     if uuid is not None and not isinstance(uuid, str):
         raise _invalid("project.uuid", "a UUID", repr(uuid))
-    stated = _capture(_mapping(top.get("audit"), "audit"))
-    modes = {side: stated.get(side, DEFAULT_CAPTURE) for sides in CAPTURE_SIDES.values() for side in sides}
-    rules = _redaction(top["redaction"]) if "redaction" in top else shipped_rule_set()
-    return Config(uuid, str(trail), modes, data, top, None, rules, stated)
+    audit = _mapping(top.get("audit"), "audit")
+    no_trail = audit.get("no_trail", "person")
+    if no_trail not in NO_TRAIL:
+        raise _invalid("audit.no_trail", " or ".join(NO_TRAIL), repr(no_trail))
+    capture = _capture(audit)
+    own, allow = _redaction(top.get("redaction"))
+    try:
+        rules = rule_set(own, allow)
+    except RuleError as error:
+        raise _invalid("redaction", "usable rules", str(error)) from error
+    modes = {side: capture.get(side, DEFAULT_CAPTURE) for side in SIDES}
+    stated = Protections(str(trail), capture, own, allow, str(no_trail))
+    return Config(uuid, str(trail), modes, data, top, None, rules, capture, stated, str(no_trail))
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
@@ -157,23 +217,20 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
     return stated
 
 
-def _redaction(section: object) -> RuleSet:
-    """The shipped rules with the project's own."""
+def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+    """Return the project's own rules as (id, pattern) and its allow-list."""
     given = _mapping(section, "redaction")
     unknown = sorted(str(key) for key in given if key not in ("rules", "allow"))
     if unknown:
         raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
     rules = _mapping(given.get("rules"), "redaction.rules")
-    allow = given.get("allow")
+    allow = given.get("allow") or []
     for rule_id, pattern in rules.items():
         if not isinstance(rule_id, str) or not isinstance(pattern, str):
             raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", repr(pattern))
-    if allow is not None and not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
+    if not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
         raise _invalid("redaction.allow", "a list of texts", repr(allow))
-    try:
-        return rule_set({str(rule_id): str(pattern) for rule_id, pattern in rules.items()}, allow or [])
-    except RuleError as error:
-        raise _invalid("redaction", "usable rules", str(error)) from error
+    return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), frozenset(allow)
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:

@@ -15,7 +15,7 @@ from specify_cli.invocation.rules import FINDERS, FINDERS_VERSION, SHIPPED, Rule
 from specify_cli.invocation.telling import compiled, is_secret, masks_in, vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator
     from typing import Any
 
 
@@ -25,6 +25,8 @@ MAX_PATTERN = 1000
 MAX_PASSES = 8
 OVERRUN = "redaction-overrun"
 _RE2_MEMORY = 8 * 1024 * 1024
+# Rules that find a value by what stands beside it. The others know a vendor's own form, which no pattern allows.
+_TOLD_BY_CONTEXT = {"secret-value", "url-password", "user-password", "authorization", "cookie", "netrc"}
 
 
 class RuleError(ValueError):
@@ -71,10 +73,12 @@ def shipped_rule_set() -> RuleSet:
     return RuleSet(SHIPPED, (), frozenset(), (), ids, _digest(SHIPPED, FINDERS_VERSION, vocabulary()))
 
 
-def rule_set(user: Mapping[str, str], allow: Sequence[str] = ()) -> RuleSet:
-    """The shipped rules with a project's own and its allow-list. Raises RuleError naming the entry.
+def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
+    """Return the shipped rules with a project's own, as (id, pattern), and its allow-list.
 
-    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value.
+    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A pattern that also fits
+    a value made at random is refused, and no pattern allows what a vendor's own form tells. Raises RuleError naming
+    the entry.
     """
     shipped = shipped_rule_set()
     if not user and not allow:
@@ -82,22 +86,40 @@ def rule_set(user: Mapping[str, str], allow: Sequence[str] = ()) -> RuleSet:
     if len(user) > MAX_USER_RULES or len(allow) > MAX_USER_RULES:
         raise RuleError(f"at most {MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken")
     rules = []
-    for rule_id, pattern in sorted(user.items()):
+    for rule_id, pattern in sorted(user):
         if not _is_rule_id(rule_id):
             raise RuleError(f"rule {rule_id!r}: an id is [a-z0-9][a-z0-9-]{{0,63}}")
         if rule_id in shipped.ids:
             raise RuleError(f"rule {rule_id}: this id is taken by a shipped rule")
         rules.append((rule_id, _re2(f"rule {rule_id}", pattern)))
     exact, patterns = [], []
-    for number, entry in enumerate(allow, 1):
+    for number, entry in enumerate(sorted(allow), 1):
         if not entry or len(entry) > MAX_PATTERN:
             raise RuleError(f"allow-list entry {number}: expected 1 to {MAX_PATTERN} characters")
         if entry.startswith("re:"):
-            patterns.append(_re2(f"allow-list entry {number}", entry[3:]))
+            pattern = _re2(f"allow-list entry {entry!r}", entry[3:])
+            if any(pattern.fullmatch(value) for value in _random_values()):
+                raise RuleError(f"allow-list entry {entry!r}: it also allows values that could be any secret")
+            patterns.append(pattern)
         else:
             exact.append(entry)
-    digest = _digest(shipped.digest, sorted(user.items()), sorted(allow))
-    return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), shipped.ids | user.keys(), digest)
+    digest = _digest(shipped.digest, sorted(user), sorted(allow))
+    ids = shipped.ids | {rule_id for rule_id, _ in user}
+    return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), ids, digest)
+
+
+def _random_values() -> Iterator[str]:
+    """Yield values as makers of keys and passwords draw them: the usual alphabets in the usual lengths."""
+    lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+    alphabets = [lower, upper, digits, lower + upper, digits + "abcdef", digits + "ABCDEF", lower + digits]
+    alphabets += [upper + digits + lower + marks for marks in ("", "-_", "+/=", "!#$%&*?@^ ")]
+    for alphabet in alphabets:
+        drawn = b"".join(sha256(f"{alphabet} {part}".encode()).digest() for part in range(4))
+        text = "".join(alphabet[byte % len(alphabet)] for byte in drawn)
+        yield from (
+            text[:length] for length in (8, 10, 12, 14, 16, 20, 22, 24, 28, 32, 36, 40, 43, 44, 48, 56, 64, 128)
+        )
+    yield "9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34"
 
 
 def _is_rule_id(text: str) -> bool:
@@ -192,7 +214,10 @@ def _raw(place: int, text: str, folded: str, rules: RuleSet) -> list[tuple[int, 
 
 def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
     found = text[span[0] : span[1]]
-    return found in rules.allowed or any(_matches(pattern, found) for pattern in rules.allowed_patterns)
+    if found in rules.allowed:
+        return True
+    told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
+    return not told_by_form and any(_matches(pattern, found) for pattern in rules.allowed_patterns)
 
 
 def _matches(pattern: Any, text: str) -> bool:

@@ -12,18 +12,13 @@ from doctrine.light import TYPE_CHECKING, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import DigestKey, narrower
 from specify_cli.invocation.errors import InvocationError
+from specify_cli.invocation.protection import SIDES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from specify_cli.invocation.capture import RuleSet
     from specify_cli.invocation.payload import Settings
-
-# A key of the config's `audit` → the sides of an event it rules.
-CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
-    "capture_llm_io": ("prompt", "response"),
-    "capture_tool_io": ("tool_args", "tool_output"),
-}
 
 
 def settings_of(
@@ -34,7 +29,7 @@ def settings_of(
 
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
-    capture = {side: str(modes.get(side, "off")) for sides in CAPTURE_SIDES.values() for side in sides}
+    capture = {side: str(modes.get(side, "off")) for side in SIDES}
     for side, mode in ceiling.items():
         capture[side] = narrower(capture[side], mode)
     key = digest_key(root, git_dir) if "hash" in capture.values() else None
@@ -42,9 +37,20 @@ def settings_of(
 
 
 def digest_key(root: str, git_dir: str | None) -> DigestKey | None:
-    """The key of this clone for capture mode hash, made on first need; None where none can be kept."""
-    folders = [f"{git_dir}/kittify"] if git_dir is not None else []
-    for folder in (*folders, f"{root}/{layout.LOCAL}"):
+    """Return the key of this clone for capture mode hash, made on first need; None where none can be kept.
+
+    It lies in the git directory. Where that cannot be written it lies in `.kittify/local/`, unless git tracks that
+    file; outside git none is kept, because the folder may have been unpacked with one.
+    """
+    if git_dir is None:
+        return None
+    # Needed by mode hash alone, which most hooks do not have.
+    from specify_cli.invocation.tracked import tracked_private
+
+    folders = [f"{git_dir}/kittify"]
+    if not tracked_private(root):
+        folders.append(f"{root}/{layout.LOCAL}")
+    for folder in folders:
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -71,7 +77,7 @@ def _key_in(folder_fd: int) -> DigestKey | None:
                 pass
             continue
         try:
-            secret = durable.read_all(fd)
+            secret = durable.read_all(fd) if os.fstat(fd).st_uid == os.geteuid() else b""
         finally:
             os.close(fd)
         if len(secret) < 16:

@@ -290,9 +290,9 @@ class FileRecordStore:
     def _shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
         private = self.trail == "private"
-        ignore = _IGNORE_ALL if private else _IGNORE_DERIVED
+        # Where nobody accepted a committed trail its tracked file stays; each private folder below has one of its own.
+        ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
-        # These two hold whatever a checkout makes of the files above.
         self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
         self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
         if private:
@@ -322,8 +322,10 @@ class FileRecordStore:
                     os.fsync(old)
             os.unlink(".gitignore", dir_fd=objects_fd)
 
-    def shield_folder(self, relative: str, files: Mapping[str, bytes]) -> None:
+    def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
         """Give a folder its nested git files where they are absent or differ; they are durable on return.
+
+        Of several contents the first is written, and each of them is left as it is.
 
         What they keep from git comes after them, so no power cut leaves it without them. A file that is there but
         young may be one whose writer has not come to its own fsync of the folder.
@@ -331,8 +333,9 @@ class FileRecordStore:
         with durable.folder(self.root, relative, create=True) as fd:
             young = False
             for name, content in files.items():
-                if small_file(fd, name) != content:
-                    durable.replace(fd, name, content, durable.SHARED)
+                allowed = content if isinstance(content, tuple) else (content,)
+                if small_file(fd, name) not in allowed:
+                    durable.replace(fd, name, allowed[0], durable.SHARED)
                 else:
                     young = young or _is_young(os.stat(name, dir_fd=fd, follow_symlinks=False))
             if young:

@@ -10,7 +10,6 @@ import ipaddress
 import json
 import os
 import re
-import stat
 import time
 import uuid
 from collections.abc import Mapping
@@ -220,22 +219,11 @@ def checked_token(text: str, where: str) -> str:
 
 
 def _read(folder: str, name: str) -> bytes | None:
-    """A file of ours: regular, our own, written by nobody else; a secret is read by nobody else either."""
-    path = f"{folder}/{name}"
+    """Return a file of sync's that this user alone can have written; a secret is read by nobody else either."""
     try:
-        with durable.folder(folder) as folder_fd:
-            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, path)
-    except FileNotFoundError:
-        return None
-    try:
-        state = os.fstat(fd)
-        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & (0o022 if name == CONSENT else 0o077):
-            code = "CONSENT_INVALID" if name == CONSENT else "TOKEN_INVALID"
-            raise StoredDataError(
-                code,
-                f"{path} belongs to another user or is open to others (mode {stat.S_IMODE(state.st_mode):04o})",
-                f"chmod 600 {path}",
-            )
-        return os.read(fd, _MAX)
-    finally:
-        os.close(fd)
+        return durable.read_own(folder, name, _MAX, closed=0o022 if name == CONSENT else 0o077)
+    except StoredDataError as error:
+        if error.code != "NOT_OURS":
+            raise
+        code = "CONSENT_INVALID" if name == CONSENT else "TOKEN_INVALID"
+        raise StoredDataError(code, error.message, error.suggestion) from error

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from doctrine.git import git_directory
+from doctrine.git import find_worktree, git_directory
 from doctrine.light import sha256
 
 CONSENT = "consent.json"
@@ -31,14 +31,9 @@ def sync_folder(root: str) -> str | None:
 
     One repository may hold several projects, so the folder is named by the project's place in the worktree.
     """
-    top = root
-    while not os.path.lexists(f"{top}/.git"):
-        above = os.path.dirname(top)
-        if above == top:
-            return None
-        top = above
-    git_dir = git_directory(top)
-    if git_dir is None:
+    top = find_worktree(root)
+    git_dir = None if top is None else git_directory(top)
+    if top is None or git_dir is None:
         return None
     inside = os.path.relpath(root, top)
     name = "top" if inside == "." else sha256(os.fsencode(inside)).hexdigest()[:16]

@@ -228,12 +228,14 @@ def test_the_home_folder_is_no_project_of_folders_below_it(cli: Cli, home: Path)
     subprocess.run(["rm", "-r", str(home / ".kittify"), str(work)], check=True)
 
 
-def test_a_folder_outside_git_and_a_subfolder_of_a_project_both_work(cli: Cli, tmp_path: Path, project: Path) -> None:
+def test_outside_git_no_folder_above_is_taken_for_the_project(cli: Cli, tmp_path: Path, project: Path) -> None:
     plain = tmp_path / "plain"
     (plain / "deep/er").mkdir(parents=True)
     assert cli("do", "implement WP03", cwd=plain).code == 0
-    assert cli("do", "implement WP03", cwd=plain / "deep/er").code == 0
-    assert len(list((plain / RECORDS).glob("*.jsonl"))) == 2
+    below = cli("do", "implement WP03", cwd=plain / "deep/er")
+    assert below.code == 0
+    assert f"PROJECT_ABOVE: {plain} holds a project" in below.err
+    assert len(list((plain / RECORDS).glob("*.jsonl"))) == 1
     (project / "src/app").mkdir(parents=True)
     assert cli("do", "implement WP03", cwd=project / "src/app").code == 0
     assert len(list((project / RECORDS).glob("*.jsonl"))) == 1

@@ -18,7 +18,7 @@ import pytest
 
 from specify_cli.invocation import layout
 from specify_cli.invocation.hook import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS
-from support import Cli, environment, git
+from support import Cli, accept, environment, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -267,6 +267,7 @@ def test_a_run_begun_in_full_is_narrowed_by_what_the_config_states_now(
 ) -> None:
     config = chartered / ".kittify/config.yaml"
     config.write_text("audit:\n  capture_tool_io: full\n")
+    accept(chartered)
     run = cli("do", "implement WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()["invocation_id"]
     config.write_text(f"audit:\n  capture_tool_io: {now}\n")
     hook(pre(chartered))
@@ -326,7 +327,19 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
     assert not loaded & {"typing", "contextlib", "hashlib", "_hashlib", "dataclasses", "collections.abc", "inspect"}
     assert {name.rpartition(".")[2] for name in loaded if name.startswith("specify_cli.")} == {
         *("cli", "main", "invocation", "hook", "hook_payload", "durable", "errors", "layout", "record", "seal"),
-        *("ulid", "root", "payload", "capture", "redaction", "rules", "telling", "foreign", "settings", "store"),
+        *(
+            "ulid",
+            "root",
+            "protection",
+            "payload",
+            "capture",
+            "redaction",
+            "rules",
+            "telling",
+            "foreign",
+            "settings",
+            "store",
+        ),
     }
 
 

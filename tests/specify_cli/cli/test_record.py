@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from specify_cli.invocation.runtime import open_invocation
-from support import Cli, environment
+from support import Cli, accept, environment
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 Found = Callable[[], list[Path]]
@@ -178,6 +178,7 @@ PLANTS = {
 @pytest.mark.parametrize("mode", ["off", "hash", "summary", "full"])
 def test_in_each_capture_mode_the_disk_holds_what_the_mode_permits(chartered: Path, mode: str) -> None:
     (chartered / ".kittify/config.yaml").write_text(f"audit: {{capture_llm_io: '{mode}', capture_tool_io: '{mode}'}}\n")
+    accept(chartered)
     with open_invocation(chartered, "implement WP03") as run:
         run.model_call("m", PLANTS["PROMPT"], PLANTS["ANSWER"])
         with run.tool("t", {"q": PLANTS["ARGS"]}) as call:
@@ -202,6 +203,7 @@ def _raise(text: str) -> None:
 @pytest.mark.parametrize("mode", ["summary", "full"])
 def test_a_secret_planted_wherever_text_can_enter_is_nowhere_in_clear(cli: Cli, chartered: Path, mode: str) -> None:
     (chartered / ".kittify/config.yaml").write_text(f"audit: {{capture_llm_io: {mode}, capture_tool_io: {mode}}}\n")
+    accept(chartered)
     text = f"the token is {SECRET} here"
     (chartered.parent / "evidence.txt").write_text(text)
     (chartered.parent / "evidence.bin").write_bytes(b"\xff\xfe\x00" + text.encode() + b"\xff")

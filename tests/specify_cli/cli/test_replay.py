@@ -19,7 +19,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.invocation import layout
 from specify_cli.invocation.runtime import Run
 from specify_cli.invocation.store import digest
-from support import Cli, environment
+from support import Cli, accept, environment
 
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
 
@@ -146,6 +146,7 @@ def test_an_open_record_is_replayed_and_not_noted(cli: Cli, chartered: Path) -> 
 
 def test_a_noted_replay_in_a_committed_trail_is_tracked(cli: Cli, chartered: Path) -> None:
     write(chartered, ".kittify/config.yaml", "trail: committed\n")
+    accept(chartered)
     invocation_id = invoked(chartered)
     cli("replay", invocation_id, "--record")
 

@@ -42,6 +42,7 @@ from specify_cli.invocation.project import load_project
 from specify_cli.invocation.replay import Outcome
 from specify_cli.invocation.replays import replay
 from specify_cli.invocation.runtime import open_invocation
+from support import accept
 
 ME = Caller(Actor("tester", "human"))
 CONFIG = ".kittify/config.yaml"
@@ -555,6 +556,7 @@ def test_a_claim_of_another_record_does_not_pass_for_this_one(chartered: Path) -
 
 def test_a_child_in_a_committed_trail_is_published(chartered: Path) -> None:
     write(chartered, CONFIG, "trail: committed\n")
+    accept(chartered)
     invocation_id = invoked(chartered)
 
     child = answered(chartered, invocation_id)["replay_invocation_id"]

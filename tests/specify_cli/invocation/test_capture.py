@@ -170,12 +170,12 @@ def test_a_rule_set_is_named_by_its_rules_and_its_allow_list() -> None:
     sets = [
         RULES,
         NO_RULES,
-        rule_set({"a": "x"}),
-        rule_set({"a": "y"}),
-        rule_set({"b": "x"}),
-        rule_set({"a": "x"}, ["z"]),
+        rule_set({("a", "x")}),
+        rule_set({("a", "y")}),
+        rule_set({("b", "x")}),
+        rule_set({("a", "x")}, ["z"]),
     ]
 
     assert len({one.digest for one in sets}) == len(sets)
-    assert rule_set({"a": "x"}).digest == sets[2].digest
-    assert rule_set({}) == RULES
+    assert rule_set({("a", "x")}).digest == sets[2].digest
+    assert rule_set(()) == RULES

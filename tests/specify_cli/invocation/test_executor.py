@@ -21,6 +21,7 @@ from specify_cli.invocation.invocations import show_invocation, verify_all
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.record import fold
 from specify_cli.invocation.store import FileObjectStore
+from support import accept
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -490,6 +491,7 @@ def test_in_committed_mode_a_closed_record_is_published_and_read_once(project: P
     config = project / layout.CONFIG
     config.parent.mkdir(parents=True)
     config.write_text("trail: committed\n")
+    accept(project)
     opened, one = _opened(project)
     done = opened.complete(one)
 
@@ -507,6 +509,7 @@ def test_copies_that_differ_are_found(project: Path) -> None:
     config = project / layout.CONFIG
     config.parent.mkdir(parents=True)
     config.write_text("trail: committed\n")
+    accept(project)
     opened, one = _opened(project)
     done = opened.complete(one)
     copy = project / str(done.published)

@@ -227,13 +227,13 @@ def test_two_keys_that_become_one_are_told_apart() -> None:
 
 
 def test_user_rules_apply_to_keys_and_strings() -> None:
-    rules = rule_set({"customer": r"^cust-\d+$"})
+    rules = rule_set({("customer", r"^cust-\d+$")})
 
     assert foreign_text({"cust-1": ["cust-22", "a cust-3"]}, rules).text == '{"⟦customer⟧":["⟦customer⟧","a cust-3"]}'
 
 
 def test_an_allowed_value_stays_whatever_its_name() -> None:
-    assert foreign_text({"password": "hunter2"}, rule_set({}, ["hunter2"])).counts == {}
+    assert foreign_text({"password": "hunter2"}, rule_set((), ["hunter2"])).counts == {}
 
 
 def test_strings_are_searched_together_and_still_each_for_itself() -> None:

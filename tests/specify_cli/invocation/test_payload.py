@@ -224,7 +224,7 @@ JSON = st.recursive(
 
 @given(JSON, st.sampled_from(MODES))
 def test_any_json_is_taken_and_the_line_is_whole(value: Any, mode: str) -> None:
-    composed = compose("tool_result", {"call_id": "c", "output": value}, mode, rules=rule_set({}))
+    composed = compose("tool_result", {"call_id": "c", "output": value}, mode, rules=rule_set(()))
 
     (pair,) = split_lines(line(composed.body) + b"\n")
     assert parse_event(pair[1]).event == "tool_result"

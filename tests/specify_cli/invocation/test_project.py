@@ -11,6 +11,7 @@ import pytest
 from specify_cli.invocation.capture import redact, shipped_rule_set
 from specify_cli.invocation.errors import StoredDataError
 from specify_cli.invocation.project import Config, load_project, parse_config
+from support import accept
 
 SIDES = ("prompt", "response", "tool_args", "tool_output")
 
@@ -85,7 +86,7 @@ def test_a_projects_rules_and_allow_list_are_added_to_the_shipped_ones() -> None
         ({"rules": ["x"]}, "redaction.rules: expected a mapping"),
         ({"allow": "x"}, "redaction.allow: expected a list of texts"),
         ({"allow": [3]}, "redaction.allow: expected a list of texts"),
-        ({"allow": ["re:("]}, "allow-list entry 1: missing )"),
+        ({"allow": ["re:("]}, "allow-list entry 're:(': missing )"),
         ({"disable": ["jwt"]}, "redaction.disable: expected rules or allow"),
         ("none", "redaction: expected a mapping"),
         (False, "redaction: expected a mapping"),
@@ -99,6 +100,7 @@ def test_the_section_is_read_from_the_file(project: Path) -> None:
     path = project / ".kittify/config.yaml"
     path.parent.mkdir()
     path.write_text("redaction:\n  rules:\n    ticket: 'T-\\d+'\n  allow:\n    - 're:test-.*'\n")
+    accept(project)
 
     assert redact("T-12 password=test-1", load_project(str(project))[0].config.redaction).text == (
         "⟦ticket⟧ password=test-1"

@@ -20,7 +20,7 @@ from specify_cli.invocation.record import chain, fold, genesis_tip
 from specify_cli.sync import outbox as outboxes
 from specify_cli.sync.contract import COMPLETED, STARTED
 from specify_cli.sync.outbox import Due, Outbox
-from support import git
+from support import accept, git
 
 ENDPOINT = "http://127.0.0.1:1/v1/events"
 
@@ -122,11 +122,13 @@ def test_records_that_arrive_by_merge_and_are_completed_elsewhere_are_delivered(
 ) -> None:
     (project / ".kittify").mkdir()
     (project / ".kittify" / "config.yaml").write_text("trail: committed\n", encoding="utf-8")
+    accept(project)
     mine = begin(project)
     close(project, mine)
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "trail")
     git(tmp_path, "clone", "-q", str(project), str(tmp_path / "clone"))
+    accept(tmp_path / "clone")
     theirs = begin(tmp_path / "clone", "review the parser")
     close(tmp_path / "clone", theirs)
     git(tmp_path / "clone", "add", "-A")

@@ -6,10 +6,11 @@ import os
 import uuid
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.output import write_json, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.project import load_project
+from specify_cli.invocation.protection import DEFAULTS, read_accepted, write_accepted
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.store import FileRecordStore
 
@@ -45,10 +46,15 @@ def init(values: Values) -> int:
             raise durable.write_failed(layout.CONFIG, error) from error
         project, _ = load_project(root, shell.home())
     missing = {} if project.config.project_uuid else {"uuid": str(uuid.uuid4())}
-    turned = {} if wanted in (None, project.config.trail) else {"trail": str(wanted)}
+    turned = {} if wanted in (None, project.config.stated.trail) else {"trail": str(wanted)}
     if missing or turned:
         _set(root, project.config.data or b"", **missing, **turned)
         changed = True
+        project, _ = load_project(root, shell.home())
+    if wanted == "committed" and project.git_dir is not None and shell.caller().actor.actor_type == "human":
+        place = project.location.place
+        accepted = read_accepted(project.git_dir, place) or DEFAULTS
+        write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
         project, _ = load_project(root, shell.home())
     FileRecordStore(root, project.config.trail).prepare()
     value = {
@@ -70,6 +76,8 @@ def init(values: Values) -> int:
         lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
     lines.append('try: spec-kitty do "fix the failing login test"')
     write_text("\n".join(lines))
+    for notice in project.notices:
+        write_note(f"warning: {notice}")
     return 0
 
 

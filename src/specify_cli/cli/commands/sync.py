@@ -63,7 +63,8 @@ def enable(values: Values) -> int:
     records = sum(1 for _ in Index(project.root).newest())
     if not values["json"]:
         write_text(_offer(checked, level, events, real, records))
-    if not agreed and not _asked(checked, as_json=bool(values["json"])):
+    question = f"Send this to {checked} from now on?"
+    if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
         raise CallerError(
             "CONSENT_NEEDED",
             "nobody agreed, so nothing is sent and nothing was changed",
@@ -213,14 +214,6 @@ def _token_of(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read(64 * 1024)
     return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
-
-
-def _asked(endpoint: str, *, as_json: bool) -> bool:
-    """Whether a person at a terminal says yes; anything else is no."""
-    if as_json or sys.stdin is None or not sys.stdin.isatty():
-        return False
-    os.write(2, f"Send this to {endpoint} from now on? [y/N] ".encode())
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:

@@ -1,0 +1,246 @@
+"""Who may switch the recorder: a branch proposes, a person accepts; private files and foreign folders are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import Cli, environment, git
+
+SECRET = "ghp_" + "a1B2c3D4e5" * 4
+WEAK = """\
+redaction: {allow: ['hunter2hunter2']}
+audit: {capture_llm_io: full, capture_tool_io: full, no_trail: anyone}
+trail: committed
+"""
+AGENT = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "11111111-2222-3333-4444-555555555555"}
+
+
+def _configure(project: Path, text: str) -> None:
+    (project / ".kittify").mkdir(exist_ok=True)
+    (project / ".kittify/config.yaml").write_text(text)
+
+
+def _tracked(project: Path, path: str, data: bytes) -> None:
+    (project / path).parent.mkdir(parents=True, exist_ok=True)
+    (project / path).write_bytes(data)
+    git(project, "add", "-f", path)
+
+
+def test_a_branch_cannot_weaken_masking_capture_or_the_trail(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, WEAK)
+    ran = cli("do", "implement the login with password=hunter2hunter2", "--json")
+    one = ran.json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    git(chartered, "add", "-A")
+
+    started = cli("invocations", "show", one, "--json").json()["events"][0]
+    assert "hunter2hunter2" not in json.dumps(started)
+    assert set(started["capture"].values()) == {"summary"}
+    assert "kittify/trail" not in git(chartered, "status", "--porcelain", "-uall")
+    assert sum("CONFIG_WEAKENED" in warning for warning in ran.json()["warnings"]) == 7
+    assert "CONFIG_WEAKENED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+
+
+def test_what_a_person_accepted_counts_in_this_clone_and_in_no_other(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    _configure(chartered, WEAK)
+    said = cli("config", "accept", "--yes")
+    ran = cli("do", "implement it with password=hunter2hunter2", "--json").json()
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "all")
+    git(tmp_path, "clone", "-q", str(chartered), str(tmp_path / "clone"))
+    elsewhere = cli("do", "implement it", "--json", cwd=tmp_path / "clone").json()
+
+    assert "capture of prompt: full instead of summary" in said.out
+    assert ran["warnings"] == []
+    assert "hunter2hunter2" in cli("invocations", "show", ran["invocation_id"]).out
+    assert any("CONFIG_WEAKENED" in warning for warning in elsewhere["warnings"])
+
+
+def test_work_in_a_clone_of_a_committed_trail_that_nobody_accepted_leaves_git_nothing_to_commit(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    cli("init", "--trail", "committed")
+    first = cli("do", "implement it", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", first)
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "trail")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(chartered), str(clone))
+    one = cli("do", "implement it", "--json", cwd=clone).json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one, cwd=clone)
+    late = ("--event", "artifact_link", "--json-payload", '{"path": ".kittify/charter/charter.md"}')
+    cli("profile-invocation", "record", "--invocation-id", one, *late, cwd=clone)
+
+    assert git(clone, "status", "--porcelain", "-uall") == ""
+    assert cli("invocations", "verify", "--all", cwd=clone).code == 0
+
+
+def test_an_agent_a_pipe_or_nobody_accepts_nothing(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, WEAK)
+
+    for argv, env in ((["--yes"], AGENT), ([], {}), (["--json"], {})):
+        refused = cli("config", "accept", *argv, env=env)
+        assert (refused.code, "ACCEPT_NEEDS_PERSON" in refused.err) == (1, True)
+    assert any("CONFIG_WEAKENED" in warning for warning in cli("do", "implement it", "--json").json()["warnings"])
+
+
+def test_outside_git_there_is_no_place_to_accept(cli: Cli, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    (plain / ".kittify").mkdir(parents=True)
+    _configure(plain, WEAK)
+
+    assert cli("config", "accept", "--yes", "--json", cwd=plain).error()["error_code"] == "NOT_A_REPOSITORY"
+
+
+def test_init_by_a_person_accepts_the_trail_and_nothing_else(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "audit: {capture_tool_io: full}\n")
+    cli("init", "--trail", "committed")
+    warnings = cli("do", "implement it", "--json").json()["warnings"]
+
+    assert [warning for warning in warnings if "trail" in warning] == []
+    assert len([warning for warning in warnings if "capture of tool_" in warning]) == 2
+
+
+def test_a_catch_all_allow_pattern_is_refused(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "redaction: {allow: ['re:(?s).*']}\n")
+
+    assert cli("do", "implement it", "--json").error()["error_code"] == "CONFIG_INVALID"
+
+
+def test_an_agent_leaves_no_trail_only_where_a_person_allowed_it(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "audit: {no_trail: anyone}\n")
+    refused = cli("do", "--no-trail", "implement it", "--json", env=AGENT)
+    by_variable = cli("do", "implement it", "--json", env={**AGENT, "SPEC_KITTY_TRAIL": "off"})
+    cli("config", "accept", "--yes")
+
+    assert refused.error()["error_code"] == by_variable.error()["error_code"] == "NO_TRAIL_REFUSED"
+    assert cli("do", "--no-trail", "implement it", "--json", env=AGENT).code == 0
+
+
+def test_a_person_may_always_leave_no_trail(cli: Cli) -> None:
+    assert cli("do", "--no-trail", "implement it", "--json").code == 0
+
+
+def test_a_project_inside_a_project_counts_once_it_was_accepted(cli: Cli, chartered: Path) -> None:
+    inner = chartered / "src"
+    (inner / ".kittify/events").mkdir(parents=True)
+    diverted = cli("do", "implement it", "--json", cwd=inner).json()
+    accepted = cli("config", "accept", "--yes", cwd=inner)
+    taken = cli("do", "implement it", "--json", cwd=inner).json()
+
+    assert (chartered / diverted["record_path"]).is_file()
+    assert any(f"{inner} holds a project inside this one" in warning for warning in diverted["warnings"])
+    assert accepted.code == 0
+    assert (inner / taken["record_path"]).is_file()
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".kittify/local/hook-orphans.jsonl",
+        ".kittify/local/capture.key",
+        ".kittify/events/invocation-index.jsonl",
+        ".kittify/events/profile-invocations/builder-bea-01M81A4Z000000000000000000.jsonl",
+    ],
+)
+def test_private_files_that_a_branch_ships_tracked_are_refused(
+    cli: Cli, chartered: Path, path: str, version: str
+) -> None:
+    git(chartered, "config", "index.version", version)
+    _tracked(chartered, path, b"{}\n")
+    refused = cli("do", "implement it", "--json")
+
+    assert refused.error()["error_code"] == "TRACKED_PRIVATE"
+    assert path in refused.error()["message"]
+    assert path in {item["path"] for item in cli("doctor", "--json").json()["ailments"]}
+    subprocess.run(refused.error()["suggestion"].split(), cwd=chartered, check=True, capture_output=True)
+    assert cli("do", "implement it", "--json").code == 0
+
+
+def test_a_tracked_private_file_is_found_in_a_split_index(cli: Cli, chartered: Path) -> None:
+    _tracked(chartered, ".kittify/local/hook-orphans.jsonl", b"{}\n")
+    git(chartered, "update-index", "--split-index")
+
+    assert cli("do", "implement it", "--json").error()["error_code"] == "TRACKED_PRIVATE"
+
+
+def test_files_of_that_name_elsewhere_are_nobodys_business(cli: Cli, chartered: Path) -> None:
+    _tracked(chartered, "docs/.kittify/local/notes.txt", b"x")
+    _tracked(chartered, "docs/x.kittify/local/notes.txt", b"x")
+
+    assert cli("do", "implement it", "--json").code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("what", [".kittify", ".git", ""])
+def test_a_folder_of_another_user_is_never_taken_for_the_project(
+    cli: Cli, chartered: Path, home: Path, what: str
+) -> None:
+    work = chartered / "victim"
+    work.mkdir()
+    os.chown(chartered / what, 65534, 65534)
+    below = cli("do", "implement it", "--json", cwd=work)
+    within = cli("do", "implement it", "--json")
+
+    assert (work / below.json()["record_path"]).is_file()
+    assert below.json()["governance_context_available"] is False
+    assert within.error()["error_code"] == "FOREIGN_OWNER"
+    # What the user told git counts here too.
+    config = home / "gitconfig"
+    config.write_text(f"[safe]\n\tdirectory = {chartered}\n")
+    assert cli("do", "implement it", "--json", env={"GIT_CONFIG_GLOBAL": str(config)}).code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_a_parse_cache_of_another_user_is_not_read(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "redaction: {rules: {orchid: 'ORCHID-[0-9]+'}}\n")
+    cli("do", "implement it")
+    cache = chartered / ".git/kittify/parse-cache.json"
+    cache.write_text(cache.read_text().replace("ORCHID-[0-9]+", "NEVER-[0-9]+"))
+    os.chown(cache, 65534, 65534)
+
+    one = cli("do", "implement ORCHID-17", "--json").json()["invocation_id"]
+    assert "ORCHID-17" not in cli("invocations", "show", one).out
+
+
+def test_a_key_outside_git_or_tracked_is_no_key(cli: Cli, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    (plain / ".kittify/local").mkdir(parents=True)
+    (plain / ".kittify/local/capture.key").write_bytes(b"k" * 32)
+    _configure(plain, "audit: {capture_tool_io: hash}\n")
+    one = cli("do", "implement it", "--json", cwd=plain).json()["invocation_id"]
+    payload = json.dumps({"call_id": "c", "tool": "t", "args": {"pin": "0815"}})
+    argv = ("profile-invocation", "record", "--invocation-id", one, "--event", "tool_call", "--json-payload", payload)
+    cli(*argv, cwd=plain)
+
+    call = cli("invocations", "show", one, "--json", cwd=plain).json()["events"][-1]
+    assert (call["event"], "args_size" in call, "args_hash" in call) == ("tool_call", True, False)
+
+
+def test_git_runs_nothing_a_repository_inside_the_branch_says(cli: Cli, project: Path, tmp_path: Path) -> None:
+    (project / "app.py").write_text("x = 1\n")
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "one")
+    head = git(project, "rev-parse", "HEAD").strip()
+    inner = project / "sub"
+    subprocess.run(["git", "init", "-q", "--bare", str(inner)], check=True, env=environment(tmp_path))
+    evil = tmp_path / "evil.sh"
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    evil.chmod(0o755)
+    git(inner, "config", "core.bare", "false")
+    git(inner, "config", "core.worktree", str(inner))
+    git(inner, "config", "core.fsmonitor", str(evil))
+    (inner / ".kittify").mkdir()
+    one = cli("do", "implement it", "--json", cwd=inner).json()["invocation_id"]
+    argv = ("profile-invocation", "complete", "--invocation-id", one)
+
+    for name in (":a", "HEAD:app.py", "HEAD@{0}", "HEAD^{/one}", "--all", "a b"):
+        assert cli(*argv, "--commit", name, "--json", cwd=inner).error()["error_code"] == "COMMIT_NOT_FOUND"
+    assert cli(*argv, "--commit", "HEAD", "--json", cwd=inner).json()["commit"] == head
+    assert not (tmp_path / "ran").exists()
