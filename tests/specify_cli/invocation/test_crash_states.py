@@ -17,7 +17,7 @@ import pytest
 from specify_cli.invocation import durable, layout, store
 from specify_cli.invocation.errors import EnvironmentFault
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from support import git
+from support import accept, git
 
 
 class WatchedOs:
@@ -169,6 +169,7 @@ def test_a_published_copy_that_was_found_there_has_its_name_durable(
 ) -> None:
     opened, place = _opened(project)
     (project / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(project)
     opened.complete(place.invocation_id)
     watched = WatchedOs(project)
     _watch(monkeypatch, watched)
