@@ -743,15 +743,15 @@ def test_a_call_in_the_records_own_project_says_nothing_of_its_folder(
     assert [event.get("cwd") for event in events(chartered, run)] == [None, None]
 
 
-def test_a_binding_in_a_decoy_does_not_outrank_that_of_the_project_around_it(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
-) -> None:
-    """An agent knows its session's id, so it can make a record and a binding wherever it likes."""
+@pytest.mark.usefixtures("run")
+def test_a_decoy_takes_neither_the_record_nor_its_calls(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
     inside = decoy(chartered / "src")
-    cli("do", "implement WP04", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    environment = {"CLAUDE_CODE_SESSION_ID": SESSION}
+    one = cli("do", "implement WP04", "--json", cwd=inside, env=environment).json()["invocation_id"]
     hook(pre(inside), cwd=inside)
 
-    assert calls(chartered, run) == ["toolu_1"]
+    assert calls(chartered, one) == ["toolu_1"]
+    assert list(inside.rglob("*.jsonl")) == []
 
 
 @pytest.mark.usefixtures("run")
@@ -770,6 +770,7 @@ def test_a_project_within_a_project_keeps_what_belongs_to_it(
 ) -> None:
     inside = chartered / "packages/web"
     (inside / ".kittify").mkdir(parents=True)
+    cli("config", "accept", "--yes", cwd=inside)
     own = cli("do", "implement WP04", "--json", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": "another"}).json()
     hook(pre(inside, session="another"), cwd=inside)
     hook(pre(inside, session="unbound"), cwd=inside)
@@ -786,6 +787,7 @@ def test_when_the_outer_record_is_closed_the_open_one_within_is_meant(
 ) -> None:
     inside = chartered / "packages/web"
     (inside / ".kittify").mkdir(parents=True)
+    cli("config", "accept", "--yes", cwd=inside)
     own = cli("do", "implement WP04", "--json", cwd=inside, env={"CLAUDE_CODE_SESSION_ID": SESSION}).json()
     cli("profile-invocation", "complete", "--invocation-id", run)
     hook(pre(inside), cwd=inside)
