@@ -285,7 +285,8 @@ class ProfileInvocationExecutor:
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
         routed.cache.save()
-        _bind(project.root, caller, invocation_id, decision.profile_id)
+        if terms.trail:  # what keeps nothing takes no session over from what keeps it
+            _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
         return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
 

@@ -359,12 +359,14 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     from specify_cli.invocation.invocations import read_row
     from specify_cli.invocation.project import load_project
     from specify_cli.invocation.recorder import Recorder
+    from specify_cli.invocation.seal import open_line
+    from specify_cli.invocation.store import FileRecordStore
 
     session, subagent = told.session_id, told.subagent
     if session is None:
         raise Orphan("the payload names no session")
     project, cache = load_project(root, home)
-    index = Index(root)
+    index, store = Index(root), FileRecordStore(root)
     why = "no invocation is bound to this session"
     closed: str | None = None
 
@@ -377,7 +379,10 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
             return None
         row = read_row(root, place)
         if row is not None and row.status == "open" and place.folder == layout.RECORDS:
-            return place
+            if not (open_line(store.head(place)).fields or {}).get("tombstone"):
+                return place
+            why = f"the invocation {invocation_id} was begun with the trail off and takes over no session"
+            return None
         why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
         if told.events and _knows(root, place, _keys_in_closed(harness, told)):
             if not told.closes and _contradicts(Recorder(project, place, cache=cache), harness, told):
@@ -461,8 +466,9 @@ def _by_record(project: Project, harness: str, session: str, agent: str | None) 
         place = index.place(key)
         if place is None or place.folder != layout.RECORDS:
             continue
-        told = (open_line(store.head(place)).fields or {}).get("session")
-        if not isinstance(told, dict):
+        started = open_line(store.head(place)).fields or {}
+        told = started.get("session")
+        if not isinstance(told, dict) or started.get("tombstone"):
             continue
         if (told.get("harness"), told.get("session_id"), told.get("agent_id")) != (harness, session, agent):
             continue

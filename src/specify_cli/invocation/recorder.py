@@ -131,6 +131,7 @@ class Recorder:
         self._objects = FileObjectStore(project.root, project.config.trail)
         self._writer = self._records.writer(place)
         self._pending: list[Body] = []
+        self._swallowed: list[str] = []
         self._fold: StateFold | None = None
         self._known = 0
         self._follow = follow
@@ -183,7 +184,7 @@ class Recorder:
         Raises InvocationError; nothing of the batch is written then.
         """
         if self.tombstone:
-            return self._nothing_kept(len(items))
+            return self._count_swallowed([item.event for item in items])
         grounds = None
         if checkpoints and any(item.event == "stage_transition" for item in items):
             grounds = self._grounds()
@@ -199,7 +200,7 @@ class Recorder:
                 "spec-kitty profile-invocation commit --label after-review",
             )
         if self.tombstone:
-            return self._nothing_kept(1)
+            return self._count_swallowed(["checkpoint"])
         shown = None if label is None else redact(label, self.settings.rules).text
 
         def check(fold: StateFold) -> None:
@@ -287,14 +288,23 @@ class Recorder:
         With `after` only if nobody has gone on since that seq. Raises CallerError RUN_BUSY.
         """
         if self.tombstone:
-            return self._nothing_kept(len(bodies))
+            return self._count_swallowed([str(body["event"]) for body in bodies])
         self.last_bodies = list(bodies)
         items = [Composed(dict(body), (), ()) for body in bodies]
         return self._write(items, None, dedupe=(None,) * len(bodies), after=after)
 
     def close(self) -> None:
-        """Let go of the record's file."""
-        self._writer.close()
+        """Let go of the record's file; what an invocation with its trail off did not keep is counted in one line."""
+        try:
+            if self._swallowed:
+                kinds = ", ".join(sorted(set(self._swallowed)))
+                body = gap("trail_off", kinds, count=len(self._swallowed))
+                self._write([Composed(body, (), ())], None, dedupe=(None,))
+        except InvocationError:
+            pass  # it was closed meanwhile
+        finally:
+            self._swallowed = []
+            self._writer.close()
 
     def note_gap(self, body: Body) -> None:
         """Say with the next line that something could not be kept."""
@@ -470,7 +480,10 @@ class Recorder:
             return Composed(links.artifact_link(self.project.root, value, self.settings.rules), (), ())
         return Composed({"event": event, "sha": links.known_commit(self.project.root, value)}, (), ())
 
-    def _nothing_kept(self, count: int) -> Batch:
+    def _count_swallowed(self, kinds: Sequence[str]) -> Batch:
+        """Count what an invocation with its trail off does not keep; `close` says how much it was."""
+        self._swallowed += kinds
+        count = len(kinds)
         warning = f"{self.invocation_id} was begun with the trail off: {count} event{'s' * (count != 1)} not kept"
         return Batch(self.invocation_id, (), 0, False, (), (warning,))
 

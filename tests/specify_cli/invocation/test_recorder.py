@@ -346,7 +346,7 @@ def test_a_full_disk_leaves_the_record_as_it_was(chartered: Path, run: str, monk
     assert hand.fold.state() == rehydrate(lines(chartered))
 
 
-def test_with_the_trail_off_one_line_says_that_it_was_and_nothing_more(
+def test_with_the_trail_off_the_lines_say_that_it_was_and_how_much_was_not_kept(
     chartered: Path, opened: ProfileInvocationExecutor
 ) -> None:
     payload = opened.invoke("fix the PLANTED test", terms=PLAIN_TERMS._replace(trail=False))
@@ -356,8 +356,9 @@ def test_with_the_trail_off_one_line_says_that_it_was_and_nothing_more(
         opened.complete(payload.invocation_id, evidence=str(chartered / "PLANTED.txt"))
     opened.complete(payload.invocation_id)
 
-    started, completed = lines(chartered)
+    started, swallowed, completed = lines(chartered)
     assert started["request_text"] is None and started["tombstone"] is True
+    assert (swallowed["reason"], swallowed["what"], swallowed["count"]) == ("trail_off", "error", 1)
     assert completed["event"] == "completed"
     assert payload.governance_context_text and any("TRAIL_OFF" in text for text in payload.warnings)
     assert "not kept" in batch.warnings[0]

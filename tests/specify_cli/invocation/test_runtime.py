@@ -573,7 +573,9 @@ def test_with_the_trail_off_the_work_goes_on_and_nothing_of_it_is_kept(chartered
         assert run.step("PLANTED", lambda: "PLANTED") == "PLANTED"
         assert run.retrieve("PLANTED").hits
 
-    assert work(chartered) == []
+    started, swallowed, completed = lines(chartered)
+    assert (started["tombstone"], swallowed["reason"], swallowed["count"]) == (True, "trail_off", 5)
+    assert completed["event"] == "completed"
     assert not any(b"PLANTED" in path.read_bytes() for path in (chartered / ".kittify").rglob("*") if path.is_file())
 
 
