@@ -327,7 +327,11 @@ COMMANDS: tuple[Command, ...] = (
                 "ids", "argument", "Full ids or unambiguous beginnings.", multiple=True, required=True, metavar="ID…"
             ),
             Param("output", "option", "The new file.", required=True, metavar="FILE", short="-o"),
-            Param("safe", "flag", "Withhold what redaction would change and what was captured in full; it is listed."),
+            Param(
+                "safe",
+                "flag",
+                "Withhold and list what redaction would change, policy keeps back or was captured in full.",
+            ),
             _JSON,
         ),
         ("spec-kitty invocations export 01J5 -o run.tar", "spec-kitty invocations export 01J5 01J6 --safe -o runs.tar"),

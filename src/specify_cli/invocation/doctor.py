@@ -236,7 +236,7 @@ def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
                     yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
-                elif reached is not None and shard + name not in reached:
+                elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
                     what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
                     yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
     for name in _names(project.root, layout.RECORDS):

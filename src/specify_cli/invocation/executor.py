@@ -767,7 +767,10 @@ def _completion(place: Place, record: Record, *, already: bool) -> Completion:
 def make_projections(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
 ) -> str | None:
-    """Tier 2 and the trail copy of a closed record; both can be made again from what is durable."""
+    """Tier 2 and the trail copy of a closed record; both can be made again from what is durable.
+
+    Files whose content policy denies or redacts are not published; a note in their place says so.
+    """
     if record.completed is not None and record.sealed:
         evidence = record.completed.get("evidence_ref")
         if evidence is not None and not _has_evidence(project.root, place.invocation_id):
@@ -779,8 +782,9 @@ def make_projections(
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
+            from doctrine.load import ParseCache
             from specify_cli.invocation.invocations import verify_place
-            from specify_cli.invocation.reach import Reach
+            from specify_cli.invocation.reach import Reach, policy_withholds
             from specify_cli.invocation.verify import OF_THE_LINES
 
             report = verify_place(project, place)
@@ -791,7 +795,10 @@ def make_projections(
                     f"{place.path} is not published: verify finds {', '.join(sorted(set(damage)))}",
                     f"spec-kitty invocations verify {place.invocation_id}",
                 )
-            objects.publish([item.digest for item in Reach(objects).of(report.objects) if item.code is None])
+            reached = [item for item in Reach(objects).of(report.objects) if item.code is None]
+            kept_back = policy_withholds(objects, reached, ParseCache(project.parse_cache_path))
+            objects.publish([item.digest for item in reached if item.digest not in kept_back])
+            objects.withhold(kept_back, tracked=True)
             return records.publish(place)
     return None
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from charter.context import ContextInputs
+from charter.context import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    DOCTRINE_FOLDER,
+    GRAPH_PATHS,
+    POLICY_PATH,
+    ContextInputs,
+)
+from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
 from doctrine.light import NamedTuple
@@ -17,6 +25,7 @@ from specify_cli.invocation.errors import StoredDataError
 from specify_cli.invocation.router import ProjectFacts, RouterTable
 
 if TYPE_CHECKING:
+    from charter.model import Policy
     from specify_cli.invocation.store import ObjectStore
 
 
@@ -29,7 +38,9 @@ class Frozen(NamedTuple):
     bundle: ShippedBundle
 
 
-def inputs_of_corpus(objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None) -> ContextInputs:
+def inputs_of_corpus(
+    objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None, cache: ParseCache | None = None
+) -> ContextInputs:
     """The charter and doctrine a corpus object names. `settings` are those of the snapshot's config.
 
     Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
@@ -46,9 +57,48 @@ def inputs_of_corpus(objects: ObjectStore, corpus: str, settings: Mapping[str, o
             settings=None if settings is None else {"governance": dict(settings)},
             bundle=bundle,
             unreadable=unreadable,
+            cache=cache,
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise invalid(f"corpus {corpus}", f"files of their kinds ({error})") from error
+
+
+def withheld_by_policy(
+    objects: ObjectStore, corpus: str, policies: Sequence[Policy] = (), cache: ParseCache | None = None
+) -> dict[str, str]:
+    """The files of a corpus whose content a policy keeps back, by digest, and why: that corpus's own, or one of these.
+
+    A charter is one file, so one section of it that is kept back keeps the file back. Where the policy, or the file,
+    cannot be read there is no asking, and the file is kept back too. A policy that denies and redacts nothing keeps
+    nothing back.
+    """
+    value = mapping_of(objects.get(corpus), f"corpus {corpus}")
+    files = value.get("files")
+    named = {str(path): str(digest) for path, digest in files.items()} if isinstance(files, dict) else {}
+    ruled = [path for path in named if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))]
+    asking = any(rule.action != "allow" for policy in policies for rule in policy.rules)
+    if POLICY_PATH not in named and not value.get("unreadable") and not asking:
+        return {}
+    try:
+        inputs = inputs_of_corpus(objects, corpus, cache=cache)
+    except StoredDataError as error:
+        return {named[path]: f"policy cannot be asked: {error.message}" for path in ruled}
+    if inputs.policy_state == "unreadable":
+        return {named[path]: "policy cannot be read, so nothing was shown" for path in ruled}
+    asked = [policy for policy in (inputs.policy, *policies) if any(rule.action != "allow" for rule in policy.rules)]
+    found: dict[str, str] = {}
+    for artifact in (*inputs.charter.sections, *inputs.artifacts):
+        rules = (deciding(policy, artifact) for policy in asked)
+        rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
+        if rule is not None:
+            charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
+            kept_back = charter if artifact.origin == "charter" else [artifact.digest]
+            found |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}")
+    read = {artifact.digest for artifact in inputs.artifacts}
+    for path in ruled if asked else ():
+        if path.startswith(DOCTRINE_FOLDER + "/") and path not in GRAPH_PATHS and named[path] not in read:
+            found[named[path]] = "policy cannot be asked: the file does not load"
+    return found
 
 
 def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:

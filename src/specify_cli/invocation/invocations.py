@@ -383,7 +383,11 @@ def _unread(path: str, code: str, detail: str) -> RecordReport:
 def _object_findings(reach: Reach, report: RecordReport) -> Iterator[Finding]:
     for item in reach.of(report.objects):
         if item.code is not None:
-            yield finding(item.code, report.file, item.seq, item.offset, f"{item.field} {item.digest}")
+            detail = f"{item.field} {item.digest}"
+            found = finding(item.code, report.file, item.seq, item.offset, detail)
+            if item.why is not None:
+                found = found._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
+            yield found
 
 
 def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:

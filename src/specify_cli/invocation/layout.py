@@ -23,6 +23,8 @@ EVIDENCE = f"{KITTIFY}/evidence"
 INTAKE = f"{KITTIFY}/intake"
 LOCAL = f"{KITTIFY}/local"
 LOCAL_OBJECTS = f"{LOCAL}/objects"
+# What stands, under an object's name and this ending, for one that was left out on purpose: why.
+WITHHELD = ".withheld"
 ORPHANS = f"{LOCAL}/hook-orphans.jsonl"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
 LOCAL_HOOKS = f"{LOCAL}/hooks.json"

@@ -2,8 +2,8 @@
 
 The file is a plain tar archive laid out like a project's `.kittify/events/`, so `tar` and `sha256sum` can look at
 it, and once unpacked every reader of ours works on it. Guarantees: the same records give the same bytes; a safe
-export holds no line or object that redaction would change; an import checks everything before it writes anything
-and overwrites nothing. What is imported is read-only.
+export holds no line or object that redaction would change, and no file whose content policy keeps back; an import
+checks everything before it writes anything and overwrites nothing. What is imported is read-only.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+from charter.context import load_inputs
 from doctrine.light import NamedTuple
+from doctrine.load import ParseCache
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import RedactionError, RuleSet, redact
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
+from specify_cli.invocation.frozen import withheld_by_policy
 from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.invocations import annex_files, verify_place
 from specify_cli.invocation.project import Project, parse_config
@@ -42,7 +45,6 @@ from specify_cli.invocation.store import (
 from specify_cli.invocation.verify import (
     ERROR,
     FINDINGS,
-    INFO,
     OF_THE_LINES,
     Finding,
     NamedObject,
@@ -116,27 +118,34 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
     """Write these records with every object they lead to into one new file. Raises InvocationError.
 
     A record with damaged lines is not exported. `safe` leaves out what redaction would change today and what was
-    captured in full; each such line keeps its seal, so the chain still checks.
+    captured in full, and the files whose content policy denies or redacts; each such line keeps its seal, so the chain
+    still checks.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
     wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
     rules = project.config.redaction if safe else None
+    policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
     parts = [_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
-    kept, left_out = MemoryObjectStore(), dict[str, str]()
+    kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         for item in reach.of(part.named):
             if item.digest in kept.objects or item.digest in left_out:
                 continue
-            why = FINDINGS[item.code][1] if item.code is not None else None
+            why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
+            if rules is not None and item.field == "corpus" and item.code is None:
+                by_policy |= withheld_by_policy(objects, item.digest, policies)
             data = objects.get(item.digest) if item.code is None else b""
             why = why or (None if rules is None else _object_reason(data, rules))
             if why is None:
                 kept.objects[item.digest] = data
             else:
                 left_out[item.digest] = why
+    for name in kept.objects.keys() & by_policy.keys():
+        del kept.objects[name]
+        left_out[name] = by_policy[name]
     follow = Reach(kept)
     led_to = {item.digest for part in parts for item in follow.of(part.named) if item.code is None}
     left_out |= dict.fromkeys(kept.objects.keys() - led_to, "only what is withheld leads to it")
@@ -478,6 +487,7 @@ def unpacked(path: str) -> Iterator[Contents]:
                     "WRITE_FAILED", f"cannot unpack {path} in {root}: {error.strerror}", "make room there"
                 ) from error
         records, withheld = _parsed(path, manifest, names)
+        FileObjectStore(root).withhold(withheld, tracked=False)
         yield Contents(path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names))
 
 
@@ -610,12 +620,8 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
     for place in found:
         group = [other for other in found if other.invocation_id == place.invocation_id]
         report = verify_place(contents.project, place, group, reach, anchors)
-        absent: dict[str, str] = {}
-        for item in reach.of(report.objects):
-            led_to.add(item.digest)
-            if item.code == "OBJECT_MISSING" and item.digest in contents.withheld:
-                absent[f"{item.field} {item.digest}"] = contents.withheld[item.digest]
-        findings = [_as_withheld(item, absent) for item in report.findings]
+        led_to |= {item.digest for item in reach.of(report.objects)}
+        findings = list(report.findings)
         data = FileRecordStore(root).read(place)
         findings += _against_manifest(report, data, contents.records[place.name])
         yield report._replace(findings=tuple(findings))
@@ -623,15 +629,6 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
         held = _OBJECT.fullmatch(name)
         if held is not None and held[1] + held[2] not in led_to:
             raise _invalid(contents.path, f"no record in it leads to {name}")
-
-
-def _as_withheld(item: Finding, absent: Mapping[str, str]) -> Finding:
-    """A missing object that the manifest says was withheld is no error."""
-    why = next((why for named, why in absent.items() if item.message.endswith(named)), None)
-    if item.code != "OBJECT_MISSING" or why is None:
-        return item
-    message = f"the export left this object out ({why}): {item.message.rpartition(': ')[2]}"
-    return item._replace(code="WITHHELD", severity=INFO, message=message, repair=FINDINGS["WITHHELD"][2])
 
 
 def _against_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
@@ -695,7 +692,9 @@ def _brought_in(project: Project, contents: Contents) -> Imported:
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     store.prepare()
-    _put(FileObjectStore(project.root, project.config.trail), objects, member)
+    held = FileObjectStore(project.root, project.config.trail)
+    held.withhold(contents.withheld, tracked=False)
+    _put(held, objects, member)
     store.shield_folder(layout.IMPORTED, {".gitignore": b"*\n"})
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):

@@ -7,6 +7,7 @@ records; what belongs to one record is read and let go.
 from __future__ import annotations
 
 import os
+from collections import deque
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import layout
@@ -17,19 +18,25 @@ from specify_cli.invocation.verify import NamedObject, bundle_entries, objects_o
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from doctrine.load import ParseCache
+
 
 _SHARED = {"snapshot", "shipped", "router_table", "policy", "bundle", "corpus", "profile", "file"}
 _REMEMBERED = 20_000
 
 
 class Reached(NamedTuple):
-    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything."""
+    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything.
+
+    With code WITHHELD it is not here on purpose, and `why` says the reason.
+    """
 
     digest: str
     field: str
     seq: int | None
     offset: int
     code: str | None
+    why: str | None = None
 
 
 class _Looked(NamedTuple):
@@ -38,6 +45,7 @@ class _Looked(NamedTuple):
     code: str | None
     inside: frozenset[str] | None = frozenset()
     further: tuple[tuple[str, str], ...] = ()
+    why: str | None = None
 
 
 class Reach:
@@ -49,11 +57,11 @@ class Reach:
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
         """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
-        pending = [(item.digest, item.field, item.seq, item.offset) for item in named]
+        pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
         seen: set[str] = set()
         inside: frozenset[str] | None = frozenset()
         while pending:
-            digest, field, seq, offset = pending.pop(0)
+            digest, field, seq, offset = pending.popleft()
             # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
             if digest in seen or (field == "profile" and (inside is None or digest in inside)):
                 continue
@@ -62,7 +70,7 @@ class Reach:
             if field == "shipped":
                 inside = looked.inside
             pending += [(name, kind, seq, offset) for name, kind in looked.further]
-            yield Reached(digest, field, seq, offset, looked.code)
+            yield Reached(digest, field, seq, offset, looked.code, looked.why)
 
     def _look(self, digest: str, field: str) -> _Looked:
         if field not in _SHARED:
@@ -80,7 +88,10 @@ class Reach:
         except layout.PathError:
             return _Looked("OBJECT_MISSING", None)
         except InvocationError as error:
-            return _Looked("OBJECT_MISSING" if error.code == "OBJECT_MISSING" else "OBJECT_ALTERED", None)
+            if error.code != "OBJECT_MISSING":
+                return _Looked("OBJECT_ALTERED", None)
+            why = self._objects.why_withheld(digest, field)
+            return _Looked("OBJECT_MISSING" if why is None else "WITHHELD", None, (), why)
         if field == "shipped":
             return _Looked(None, bundle_entries(data))
         if field in ("snapshot", "corpus"):
@@ -89,14 +100,27 @@ class Reach:
         return _Looked(None)
 
 
+def policy_withholds(
+    objects: ObjectStore, reached: Iterable[Reached], cache: ParseCache | None = None
+) -> dict[str, str]:
+    """Which of the objects that records lead to hold what their policies deny or redact, by digest, and why."""
+    from specify_cli.invocation.frozen import withheld_by_policy
+
+    corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
+    found: dict[str, str] = {}
+    for corpus in sorted(corpora):
+        found |= withheld_by_policy(objects, corpus, cache=cache)
+    return found
+
+
 def objects_of_trail(root: str) -> set[str]:
-    """Every object the published records lead to."""
+    """Every object the published records lead to and a policy does not keep back."""
     from specify_cli.invocation.invocations import verify_file
     from specify_cli.invocation.store import places
 
     reach = Reach(FileObjectStore(root))
-    reached: set[str] = set()
+    reached: list[Reached] = []
     for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
         for place in places(root, [f"{layout.TRAIL}/{month}"]):
-            reached.update(item.digest for item in reach.of(verify_file(root, place).objects))
-    return reached
+            reached += reach.of(verify_file(root, place).objects)
+    return {item.digest for item in reached} - policy_withholds(FileObjectStore(root), reached).keys()

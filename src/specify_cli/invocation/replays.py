@@ -88,6 +88,9 @@ class Kept:
                 raise StoredDataError("OBJECT_MISSING", f"{digest!r} names no object", "verify it") from error
         return self._known[digest]
 
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        return self._objects.why_withheld(digest, field)
+
 
 class Opened(NamedTuple):
     """A record that can be replayed: sorted out, with its snapshot and everything the snapshot names."""
@@ -128,12 +131,11 @@ def replay(
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
-    withheld: Mapping[str, str] | None = None,
 ) -> Replayed:
     """Would this record's decisions come out the same from what it kept? Writes nothing.
 
-    `withheld` says of the objects an export left out why it did. Raises CallerError INVOCATION_NOT_FOUND,
-    CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and StoredDataError unreplayable.*.
+    Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and StoredDataError
+    unreplayable.*.
     """
     place = Index(project.root).resolve(invocation_id)
     data = FileRecordStore(project.root).read(place)
@@ -147,7 +149,6 @@ def replay(
         epsilon=epsilon,
         rules=rules,
         rules_module=rules_module,
-        withheld=withheld,
     )
 
 
@@ -161,12 +162,11 @@ def replay_bytes(
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
-    withheld: Mapping[str, str] | None = None,
 ) -> Replayed:
     """As `replay`, for the bytes of a record named `file` and any store of objects."""
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
-        opened = open_past(data, file, objects, withheld=withheld)
+        opened = open_past(data, file, objects)
         past = opened.past
         start, end = (None if text is None else _point(opened, text) for text in (as_of, compare_to))
         units = _epsilon(epsilon)
@@ -217,15 +217,13 @@ def replay_bytes(
 # --- refusing
 
 
-def open_past(
-    data: bytes, file: str, objects: ObjectStore, *, against: bool = False, withheld: Mapping[str, str] | None = None
-) -> Opened:
+def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = False) -> Opened:
     """A record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
     invalid_snapshot, missing_input: in this order.
     """
-    kept, left_out = Kept(objects), withheld or {}
+    kept = Kept(objects)
     # 1. Nothing of it may have been changed.
     report, record = read_intact(data, file)
     reached = list(Reach(kept).of(report.objects))
@@ -244,7 +242,7 @@ def open_past(
             candidates=[{"invocation_id": parent}],
         )
     # 3. What was in force has to be kept.
-    missing = {item.digest: item for item in reached if item.code == "OBJECT_MISSING"}
+    missing = {item.digest: item for item in reached if item.code in ("OBJECT_MISSING", "WITHHELD")}
     named = past.started.get("snapshot")
     if not isinstance(named, str):
         why = "its trail was off" if past.started.get("tombstone") is True else "it was written before snapshots were"
@@ -255,8 +253,8 @@ def open_past(
     if not past.references:
         raise refusal("missing_policy_snapshot", f"{past.invocation_id} holds no reference to the policy in force")
     gone = next((item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None)
-    if gone is not None and gone.digest in left_out:
-        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {left_out[gone.digest]}")
+    if gone is not None and gone.why is not None:
+        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
     if gone is not None:
         raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
     # 4. The snapshot has to agree with itself.
@@ -271,7 +269,7 @@ def open_past(
     # 5. Everything else it needs.
     lost = next((item for item in missing.values() if item.field not in _OUTPUTS), None)
     if lost is not None:
-        why = f"was withheld: {left_out[lost.digest]}" if lost.digest in left_out else "is not in the store"
+        why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
         raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}")
     try:
         frozen = frozen_decision(kept, manifest)

@@ -32,6 +32,7 @@ SETTLED_SECONDS = 60.0
 # How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
+_WHY_BYTES = 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
 _IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
@@ -95,6 +96,9 @@ class ObjectStore(Protocol):
 
     def get(self, digest: str) -> bytes:
         """The bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        """Why an object that is not here, and that a line names in this field, was left out on purpose, if it was."""
 
 
 def digest(data: bytes) -> str:
@@ -175,6 +179,9 @@ class MemoryObjectStore:
         if digest not in self.objects:
             raise _missing(digest)
         return _checked(digest, self.objects[digest])
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        return None
 
 
 class FileRecordStore:
@@ -316,7 +323,7 @@ class FileRecordStore:
                     durable.folder(self.root, f"{layout.LOCAL_OBJECTS}/{shard}", create=True) as new,
                 ):
                     for name in sorted(os.listdir(old)):
-                        if shard + name not in public:
+                        if (shard + name).removesuffix(layout.WITHHELD) not in public:
                             os.rename(name, name, src_dir_fd=old, dst_dir_fd=new)
                     os.fsync(new)
                     os.fsync(old)
@@ -554,6 +561,30 @@ class FileObjectStore:
                     "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
                 ) from error
         raise _missing(digest)
+
+    def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
+        """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
+        folder, mode = (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
+        for name, why in sorted(reasons.items()):
+            shard, rest = layout.object_parts(name)
+            try:
+                with durable.folder(self.root, f"{folder}/{shard}", create=True) as fd:
+                    durable.create_exclusive(fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise durable.write_failed(f"{folder}/{shard}", error) from error
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        # What a branch can bring only ever excuses a file of the charter or the doctrine.
+        for folder in (layout.LOCAL_OBJECTS, *([layout.OBJECTS] if field == "file" else [])):
+            try:
+                shard, rest = layout.object_parts(digest)
+                said = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
+            except (OSError, InvocationError, layout.PathError):
+                continue
+            return said[:_WHY_BYTES].decode("utf-8", "replace")
+        return None
 
 
 def _checked(name: str, data: bytes) -> bytes:

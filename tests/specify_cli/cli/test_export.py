@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from specify_cli.invocation import layout, portable
 from specify_cli.invocation.errors import StoredDataError
 from specify_cli.invocation.runtime import open_invocation
-from support import CHARTER, Cli, git
+from support import CHARTER, Cli, accept, git
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 
@@ -643,3 +643,101 @@ def test_an_archive_of_any_files_is_read_back_and_one_with_more_zeros_is_refused
         path.write_bytes(path.read_bytes() + bytes(tarfile.RECORDSIZE))
         with pytest.raises(StoredDataError):
             list(portable._members(str(path)))
+
+
+# --- what policy keeps back
+
+HIDDEN = "ACME-CUSTOMER"
+POLICY = """rules:
+  - {id: pay, match: {tag: payroll}, action: deny, reason: people}
+  - {id: quiet, match: {tag: confidential}, action: redact, reason: customers}
+"""
+
+
+def governed(root: Path, where: str) -> None:
+    """A project whose policy keeps a body back: of a denied or redacted directive, a section, or a broken file."""
+    folder = root / ".kittify/doctrine/directives"
+    folder.mkdir(parents=True, exist_ok=True)
+    (root / ".kittify/charter/policy.yaml").write_text(POLICY)
+    directive = f"title: Timeout\nbody: The customer was {HIDDEN}.\nkeywords: [timeout]\n"
+    if where == "section":
+        (root / ".kittify/charter/charter.md").write_text(f"{CHARTER}\n## Payroll\nWe pay {HIDDEN}.\n")
+        rule = "  - {id: sec, match: {uri: 'charter://section/payroll'}, action: deny}\n"
+        (root / ".kittify/charter/policy.yaml").write_text(POLICY + rule)
+    elif where == "broken":
+        (folder / "broken.yaml").write_text(f"{directive}tags: [payroll\n")
+    else:
+        (folder / "timeout.yaml").write_text(f"{directive}tags: [{where}]\n")
+
+
+WITHHELD_BY_POLICY = ["payroll", "confidential", "section", "broken"]
+
+
+def everything_in(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file())
+
+
+@pytest.mark.parametrize("where", WITHHELD_BY_POLICY)
+def test_a_safe_export_leaves_behind_what_policy_keeps_back_and_says_so(
+    cli: Cli, chartered: Path, elsewhere: Path, where: str
+) -> None:
+    governed(chartered, where)
+    run = cli("do", "fix the timeout", "--json").json()
+    file = str(chartered / "safe.tar")
+    told = cli("invocations", "export", run["invocation_id"], "--safe", "-o", file, "--json").json()
+    verified = cli("invocations", "verify", file, "--json", cwd=elsewhere)
+    replayed = cli("replay", run["invocation_id"], "--from-file", file, "--json", cwd=elsewhere)
+    imported = cli("invocations", "import", file, cwd=elsewhere)
+    here = cli("invocations", "verify", "--all", "--json", cwd=elsewhere)
+
+    assert HIDDEN not in run["governance_context_text"]
+    assert HIDDEN.encode() not in Path(file).read_bytes()
+    assert [item["why"][:6] for item in told["withheld_objects"]] == ["policy"]
+    for done in (verified, here):
+        assert done.code == 0, done.out
+        assert [(item["code"], item["severity"]) for item in done.json()["findings"]] == [("WITHHELD", "info")]
+    assert replayed.error()["error_code"] == "unreplayable.missing_input"
+    assert "was withheld: policy" in replayed.error()["message"]
+    assert imported.code == 0, imported.err
+
+
+@pytest.mark.parametrize("where", WITHHELD_BY_POLICY)
+def test_what_policy_keeps_back_is_not_published_and_the_clone_says_so(
+    cli: Cli, chartered: Path, tmp_path: Path, where: str
+) -> None:
+    governed(chartered, where)
+    (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(chartered)
+    run = cli("do", "fix the timeout", "--json").json()["invocation_id"]
+    closed = cli("profile-invocation", "complete", "--invocation-id", run, "--json")
+    git(chartered, "add", "-A", ".kittify/events", ".kittify/trail")
+    git(chartered, "commit", "-qm", "trail")
+    git(tmp_path, "clone", "-q", str(chartered), "clone")
+    there = cli("invocations", "verify", "--all", "--json", cwd=tmp_path / "clone")
+    replayed = cli("replay", run, "--json", cwd=tmp_path / "clone")
+
+    assert closed.json()["published"] is not None, closed.out
+    assert HIDDEN.encode() not in everything_in(tmp_path / "clone/.kittify")
+    assert there.code == 0, there.out
+    assert [(item["code"], item["severity"]) for item in there.json()["findings"]] == [("WITHHELD", "info")]
+    assert "was withheld: policy" in replayed.error()["message"]
+    assert cli("invocations", "verify", "--all", "--json").json()["findings"] == []
+    assert cli("replay", run).code == 0
+    assert {item["code"] for item in cli("doctor", "--json").json()["ailments"]} <= {"BROKEN_SOURCE"}
+
+
+def test_a_note_that_a_branch_brings_excuses_no_evidence(cli: Cli, chartered: Path) -> None:
+    (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(chartered)
+    (chartered / "proof.md").write_text("all tests pass\n")
+    run = cli("do", "fix the timeout", "--json").json()["invocation_id"]
+    argv = ("profile-invocation", "complete", "--invocation-id", run, "--evidence", "proof.md", "--json")
+    digest = cli(*argv).json()["evidence_ref"]
+    tracked = chartered / layout.OBJECTS / digest[:2] / digest[2:]
+    tracked.with_name(tracked.name + layout.WITHHELD).write_text("policy: deny by rule x")
+    tracked.unlink()
+    (chartered / layout.LOCAL_OBJECTS / digest[:2] / digest[2:]).unlink()
+
+    assert [item["code"] for item in cli("invocations", "verify", run, "--json").json()["findings"]] == [
+        "OBJECT_MISSING"
+    ]

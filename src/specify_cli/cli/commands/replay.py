@@ -38,14 +38,14 @@ def _exact(values: Values) -> int:
         if values["record"]:
             raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
         with unpacked(source) as contents:
-            return _replay_in(contents.project, values, contents.withheld)
+            return _replay_in(contents.project, values)
     project, cache = shell.reading_project()
     code = _replay_in(project, values)
     cache.save()
     return code
 
 
-def _replay_in(project: Project, values: Values, withheld: Mapping[str, str] | None = None) -> int:
+def _replay_in(project: Project, values: Values) -> int:
     wanted = str(values["invocation_id"])
     place = replays.closed_place(project, wanted) if values["record"] else None
     replayed = replays.replay(
@@ -55,7 +55,6 @@ def _replay_in(project: Project, values: Values, withheld: Mapping[str, str] | N
         compare_to=_text(values, "compare_to"),
         epsilon=_text(values, "epsilon") or DEFAULT_EPSILON,
         rules_module=_text(values, "rules"),
-        withheld=withheld,
     )
     folder = _text(values, "report")
     if folder is not None:
