@@ -834,6 +834,7 @@ class Reindexed(_Shape):
 
     rows: int
     index: str
+    taken_in: list[str]
 
 
 class Brief(_Shape):

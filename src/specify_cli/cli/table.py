@@ -348,7 +348,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("invocations", "reindex"),
         f"{_MODULE}.invocations:reindex",
-        "Make the derived index anew from the records' names.",
+        "Make the derived index anew from the records' names; take in what removed worktrees left behind.",
         (_JSON,),
         ("spec-kitty invocations reindex",),
         "0 ok · 2 usage",

@@ -19,6 +19,7 @@ from specify_cli.invocation.errors import InvocationError
 from specify_cli.invocation.hook import logged
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.invocations import verify_all
+from specify_cli.invocation.keeping import find_left_behind, find_unkept
 from specify_cli.invocation.reach import Reach
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.store import GITATTRIBUTES, FileObjectStore
@@ -58,6 +59,7 @@ def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time
     yield from _sources(project, cache)
     yield from _shields(project)
     yield from _index(project)
+    yield from _worktrees(project)
     yield from _records(project, clock() // 1_000_000)
     yield from _hooks(project)
 
@@ -127,6 +129,21 @@ def _index(project: Project) -> Iterator[Ailment]:
     if before != rows:
         what = f"it held {before} rows for {rows} records; looking at it made it right"
         yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
+
+
+def _worktrees(project: Project) -> Iterator[Ailment]:
+    left = find_left_behind(project.root)
+    if left:
+        names = ", ".join(sorted({item.worktree for item in left}))
+        what = f"{len(left)} records of worktrees that were removed are kept in the git directory: {names}"
+        yield Ailment("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
+    unkept, why = find_unkept(project.root)
+    if unkept or why:
+        what = f"{unkept} records of this worktree have no second name in the git directory and go with the worktree"
+        repair = "spec-kitty invocations reindex gives them one"
+        if why:
+            what, repair = f"{what}: {why}", "spec-kitty invocations export ID -o FILE before you remove the worktree"
+        yield Ailment("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
 def _records(project: Project, now: int) -> Iterator[Ailment]:

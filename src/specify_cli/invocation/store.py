@@ -184,6 +184,14 @@ class MemoryObjectStore:
         return None
 
 
+def _keep(root: str, paths: Sequence[str]) -> None:
+    """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
+    if paths and not os.path.isdir(f"{root}/.git"):
+        from specify_cli.invocation.keeping import keep
+
+        keep(root, paths)
+
+
 class FileRecordStore:
     """Records as files below `.kittify/events/profile-invocations/`, published to `.kittify/trail/`."""
 
@@ -207,6 +215,7 @@ class FileRecordStore:
             raise
         except OSError as error:
             raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
+        _keep(self.root, [f"{layout.RECORDS}/{name}"])
 
     def read(self, place: Place) -> bytes:
         return durable.read_below(self.root, place.path)
@@ -271,6 +280,7 @@ class FileRecordStore:
             raise
         except OSError as error:
             raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
+        _keep(self.root, [f"{folder}/{name}.jsonl"])
         return f"{folder}/{name}.jsonl"
 
     def publish(self, place: Place) -> str | None:
@@ -527,6 +537,7 @@ class FileObjectStore:
                         durable.replace(fd, name[2:], absent[name], mode)
             for fd in folders.values():
                 os.fsync(fd)
+            _keep(self.root, [f"{self.folder}/{name[:2]}/{name[2:]}" for name in absent])
         finally:
             for _, _, file in staged:
                 file.discard()

@@ -14,6 +14,7 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation import invocations, layout
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.index import Index
+from specify_cli.invocation.keeping import find_left_behind, keep_all, take_in
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.store import Place
 from specify_cli.invocation.verify import ERROR, INFO, SEALS_AND_CHAIN, VERDICTS, WARNING, Finding, RecordReport
@@ -34,9 +35,16 @@ def list_rows(values: Values) -> int:
         parent=_text(values, "parent"),
     )
     limit = values["limit"]
-    listing = invocations.list_invocations(_project(), filters, limit if isinstance(limit, int) else 50)
+    project = _project()
+    listing = invocations.list_invocations(project, filters, limit if isinstance(limit, int) else 50)
     for problem in listing.problems:
         write_note(f"warning: {problem}")
+    left = len(find_left_behind(project.root))
+    if left:
+        write_note(
+            f"{_counted(left, 'record')} of removed worktrees kept in the git directory; "
+            "take them in with: spec-kitty invocations reindex"
+        )
     if values["json"]:
         write_json([row.as_value() for row in listing.rows])
         return 0
@@ -240,8 +248,10 @@ def _chains(data: bytes) -> tuple[Chain, Chain]:
 
 
 def reindex(values: Values) -> int:
-    """Make index and stamp anew."""
+    """Make index and stamp anew, with the records that removed worktrees left behind."""
     project = _project()
+    taken = take_in(project)
+    keep_all(project.root)
     index = Index(project.root)
     if os.path.lexists(f"{project.root}/{layout.EVENTS}"):
         index.forget()
@@ -249,8 +259,10 @@ def reindex(values: Values) -> int:
     for problem in dict.fromkeys(index.problems):
         write_note(f"warning: {problem}")
     if values["json"]:
-        write_json({"rows": rows, "index": layout.INDEX})
+        write_json({"rows": rows, "index": layout.INDEX, "taken_in": taken})
     else:
+        for path in taken:
+            write_text(f"taken in from a removed worktree: {path}")
         write_text(f"{rows} rows in {layout.INDEX}")
     return 0
 
