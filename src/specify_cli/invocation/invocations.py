@@ -532,8 +532,18 @@ def strays(project: Project) -> Iterator[Finding]:
                 )
     index = Index(project.root)
     for name in _listed(project.root, layout.ANNEXES):
-        if not is_invocation_id(name) or not index.lookup(name):
-            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "there is no record of this id")
+        if not is_invocation_id(name):
+            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "it is named by no invocation id")
+        elif not index.lookup(name):
+            # Its record was never published, or is on another branch: of the annex its own bytes can be checked.
+            yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
+            for path, data in annex_files(project.root, name):
+                if isinstance(data, InvocationError):
+                    yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
+                    continue
+                said = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
+                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(said))
+                yield from wrong
 
 
 def _listed(root: str, folder: str) -> list[str]:

@@ -698,6 +698,7 @@ def _brought_in(project: Project, contents: Contents) -> Imported:
     store.shield_folder(layout.IMPORTED, {".gitignore": b"*\n"})
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):
+            store.hide_annexes(name.split("/")[-2])
             _write(project.root, name, member(name))
     for file in sorted(fresh):
         _write(project.root, f"{layout.IMPORTED}/{file}", member(f"{layout.IMPORTED}/{file}"))

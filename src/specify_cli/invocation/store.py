@@ -271,9 +271,7 @@ class FileRecordStore:
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
         try:
             self._shield()
-            if self.trail == "private":
-                # Says of this record alone that git must not see it, whatever mode comes later.
-                self.shield_folder(folder, {".gitignore": _IGNORE_ALL})
+            self.hide_annexes(invocation_id)
             with durable.folder(self.root, folder, create=True) as fd:
                 durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
         except FileExistsError:
@@ -282,6 +280,15 @@ class FileRecordStore:
             raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
         _keep(self.root, [f"{folder}/{name}.jsonl"])
         return f"{folder}/{name}.jsonl"
+
+    def hide_annexes(self, invocation_id: str) -> None:
+        """Keep the annexes of a record that is not published from git, whatever mode comes later.
+
+        Who has an annex and not its record can make nothing of it.
+        """
+        published = places(self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else [])
+        if all(place.invocation_id != invocation_id for place in published):
+            self.shield_folder(layout.annex_folder(invocation_id), {".gitignore": _IGNORE_ALL})
 
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail if it is not there; the path of the copy if made now.

@@ -86,6 +86,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "find out who told the first: a tool that runs can be quicker than its harness",
     ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
+    "RECORD_NOT_HERE": (
+        INFO,
+        "an annex is of a record that is not here",
+        "nothing to do, or fetch the record from the clone that wrote it",
+    ),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
@@ -99,6 +104,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
     "ANNEX_MISMATCH",
+    "RECORD_NOT_HERE",
     "OBJECT_MISSING",
     "OBJECT_ALTERED",
     "SNAPSHOT_INVALID",

@@ -191,3 +191,60 @@ def test_a_checkout_that_changes_the_trail_setting_leaves_open_records_alone(cli
 
     assert _ids(cli, project) == sorted([one, done])
     assert cli("invocations", "verify").code == 0
+
+
+def _linked(cli: Cli, project: Path, run: str) -> None:
+    (project / "made.txt").write_text("made")
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "artifact_link", "--json-payload")
+    assert cli(*argv, '{"path":"made.txt"}').code == 0
+
+
+def test_an_annex_of_a_record_that_was_never_published_is_not_either(cli: Cli, project: Path) -> None:
+    run = _begun(cli, project, "private")
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    cli("init", "--trail", "committed")
+    _linked(cli, project, run)
+    other = str(cli("do", "implement WP02", "--json").json()["invocation_id"])
+    cli("profile-invocation", "complete", "--invocation-id", other)
+    _linked(cli, project, other)
+    git(project, "add", "-A")
+    added = git(project, "diff", "--cached", "--name-only").splitlines()
+
+    assert [name for name in added if f"annexes/{run}/" in name] == []
+    assert len([name for name in added if f"annexes/{other}/" in name]) == 1
+
+
+def test_an_annex_whose_record_is_not_here_is_said_to_be_one_and_no_damage(cli: Cli, project: Path) -> None:
+    run = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    _linked(cli, project, run)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "trail")
+    git(project, "rm", "-rq", ".kittify/trail")
+    git(project, "commit", "-qm", "the record goes its own way")
+    git(project.parent, "clone", "-q", str(project), "clone")
+    clone = project.parent / "clone"
+    found = cli("invocations", "verify", "--all", "--json", cwd=clone)
+    (annex,) = (clone / ".kittify/events/annexes" / run).glob("*.jsonl")
+    annex.write_bytes(annex.read_bytes().replace(b"made.txt", b"mode.txt"))
+    changed = cli("invocations", "verify", "--all", "--json", cwd=clone)
+
+    assert (found.code, found.json()["verdict"]) == (0, "intact")
+    assert [(item["code"], item["severity"]) for item in found.json()["findings"]] == [("RECORD_NOT_HERE", "info")]
+    assert changed.code == 3
+    assert [item["code"] for item in changed.json()["findings"]] == ["RECORD_NOT_HERE", "HASH_MISMATCH"]
+
+
+def test_an_imported_annex_is_no_more_published_than_its_record(cli: Cli, project: Path) -> None:
+    run = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    _linked(cli, project, run)
+    cli("invocations", "export", run, "-o", "run.tar")
+    there = project.parent / "there"
+    there.mkdir()
+    git(there, "init", "-q")
+    cli("init", "--trail", "committed", cwd=there)
+    imported = cli("invocations", "import", str(project / "run.tar"), cwd=there)
+
+    assert imported.code == 0, imported.err
+    assert "annexes" not in git(there, "status", "--porcelain", "-uall")

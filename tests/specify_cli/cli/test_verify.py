@@ -71,7 +71,7 @@ def test_what_lies_among_the_records_and_belongs_to_none_is_found(cli: Cli, char
     assert found.code == 3
     assert [(item["code"], item["file"]) for item in found.json()["findings"]] == [
         ("NAME_MISMATCH", f"{layout.RECORDS}/foo.jsonl"),
-        ("ANNEX_MISMATCH", f"{layout.ANNEXES}/{run['invocation_id']}"),
+        ("RECORD_NOT_HERE", f"{layout.ANNEXES}/{run['invocation_id']}"),
     ]
 
 
