@@ -153,7 +153,7 @@ class CharterContextResult(NamedTuple):
 def build_charter_context(
     repo_root: str | os.PathLike[str],
     *,
-    profile: AgentProfile | None = None,
+    profile: AgentProfile | str | None = None,
     action: str,
     request: str = "",
     mark_loaded: bool = True,
@@ -163,18 +163,21 @@ def build_charter_context(
     secrets: SecretFinder | None = None,
     beside: Iterable[SourceFile] = (),
 ) -> CharterContextResult:
-    """The governance context of one action in one project.
+    """Return the governance context of one action in one project.
 
+    `profile` is a profile or the id of one that ships or is the project's own.
     `settings` is the parsed config.yaml where the caller has it already; without it the file is read here.
     With `secrets` the files read, and those `beside` them, are looked through, and what looks secret is a warning.
     `mark_loaded` notes the first load of the action, after which its context is compact.
 
     Without a cache the project's own is used.
 
-    Raises OSError where the mark cannot be written.
+    Raises LookupError for an unknown profile id, OSError where the mark cannot be written.
     """
     root = os.fspath(repo_root)
     kept = cache or project_cache(root)
+    if isinstance(profile, str):
+        profile = _profile_of(root, profile, kept)
     inputs = load_inputs(root, kept, settings=settings)
     exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, kept)
     if cache is None:
@@ -190,6 +193,17 @@ def build_charter_context(
 
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
+
+
+def _profile_of(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
+    from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
+
+    known = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
+    found = known.get(profile_id)
+    if found is None:
+        ids = ", ".join(item.profile_id for item in known.all())
+        raise LookupError(f"no profile has the id {profile_id!r}; there are {ids}")
+    return found
 
 
 def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:

@@ -34,6 +34,7 @@ from doctrine.artifact import KINDS, Artifact
 from doctrine.graph import parse_edges
 from doctrine.light import NamedTuple
 from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
+from doctrine.text import INVISIBLE, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 
 TYPE_CHECKING = False
@@ -55,6 +56,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "PROFILE_INVALID": (ERROR, "A profile cannot be used, or its id is taken."),
     "CONFIG_BROKEN": (ERROR, "A value in config.yaml cannot be used."),
     "SECRET": (ERROR, "Something that looks like a key or token; agents are shown it, records keep it."),
+    "HIDDEN_TEXT": (
+        ERROR,
+        "Characters that nobody sees and agents read: controls, reordering marks, tags.",
+    ),
     "NO_CHARTER": (ADVICE, "There is no charter: agents receive no governance context."),
     "NO_POLICY_SUMMARY": (ADVICE, "charter.md has no section `## Policy Summary`, the one an agent is shown first."),
     "EMPTY_SECTION": (ADVICE, "A charter section has a heading and nothing below it."),
@@ -74,7 +79,8 @@ CODES: Mapping[str, tuple[str, str]] = {
     "UNKNOWN_NODE": (ADVICE, "The graph names something that is neither action, role, profile nor artifact."),
     "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
 }
-_COMMENT = re.compile(r"<!--.*?-->", re.S)
+# Joiners side by side join nothing; a private character has no meaning that a reader could know.
+_HIDDEN = re.compile(f"[{INVISIBLE}\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")
 _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
 _NOT_FOR_US = ("README.md", "README")
@@ -133,6 +139,7 @@ def lint(
     if config is not None:
         files[config.path] = config.data
     found = [
+        *_hidden(files),
         *_broken((*inputs.problems, *profiles.problems), files),
         *_charter(inputs, files),
         *_policy(inputs, files),
@@ -233,7 +240,7 @@ def _prose(text: str) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
-        body = _COMMENT.sub("", "\n".join(lines[line + 1 : end]))
+        body = _without_comments("\n".join(lines[line + 1 : end]))
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
             yield _finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
@@ -241,6 +248,27 @@ def _prose(text: str) -> Iterator[Finding]:
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
             yield _finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
+
+
+def _without_comments(text: str) -> str:
+    """Return the text without its HTML comments; one without an end stays."""
+    parts: list[str] = []
+    at = 0
+    while (start := text.find("<!--", at)) >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        parts.append(text[at:start])
+        at = end + 3
+    return "".join((*parts, text[at:]))
+
+
+def _hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
+    """Yield a finding for each line that holds characters a reader does not see and an agent does."""
+    for path, data in files.items():
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+        for number, line in enumerate(text.split("\n"), 1):
+            found = _HIDDEN.search(line)
+            if found is not None:
+                problem = f"a character that nobody sees (U+{ord(found.group()[0]):04X}) at column {found.start() + 1}"
+                yield _finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
 
 
 def _folded(title: str) -> str:
@@ -315,12 +343,7 @@ def _covers(earlier: PolicyRule, later: PolicyRule) -> bool:
 def _wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
     if not patterns:
         return True
-    return bool(narrower) and all(any(_as_text(pattern, text) for pattern in patterns) for text in narrower)
-
-
-def _as_text(pattern: str, text: str) -> bool:
-    expression = ".*".join(re.escape(part) for part in pattern.split("*"))
-    return re.fullmatch(expression, text, re.S) is not None
+    return bool(narrower) and all(any(match_glob(pattern, text) for pattern in patterns) for text in narrower)
 
 
 # --- names that lead nowhere

@@ -12,6 +12,7 @@ import unicodedata
 from itertools import accumulate
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import match_glob
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -183,13 +184,13 @@ def _seen(artifact: Artifact, policy: Policy) -> Artifact:
 
 def matches(rule: PolicyRule, artifact: Artifact) -> bool:
     """Whether every property the rule names fits the artifact."""
-    if rule.uris and not any(_fits(pattern, artifact.uri) for pattern in rule.uris):
+    if rule.uris and not any(match_glob(pattern, artifact.uri) for pattern in rule.uris):
         return False
-    if rule.kinds and not any(_fits(pattern, artifact.kind) for pattern in rule.kinds):
+    if rule.kinds and not any(match_glob(pattern, artifact.kind) for pattern in rule.kinds):
         return False
     if not rule.tags:
         return True
-    return bool(artifact.tags) and any(_fits(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
+    return bool(artifact.tags) and any(match_glob(pattern, tag) for pattern in rule.tags for tag in artifact.tags)
 
 
 def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig) -> list[int]:
@@ -397,19 +398,3 @@ def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, s
 
 def _nearness(distance: int | None, depth: int) -> int:
     return UNIT // distance if distance and distance <= depth else 0
-
-
-def _fits(pattern: str, text: str) -> bool:
-    """Whether a pattern, in which `*` stands for any characters, describes the whole text."""
-    if "*" not in pattern:
-        return pattern == text
-    first, *middle, last = pattern.split("*")
-    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
-        return False
-    position, end = len(first), len(text) - len(last)
-    for part in middle:
-        position = text.find(part, position, end)
-        if position < 0:
-            return False
-        position += len(part)
-    return True

@@ -202,6 +202,19 @@ def test_a_marked_load_makes_the_next_context_compact(tmp_path: Path) -> None:
     assert [("bootstrap", True), ("compact", False)] == [(r.mode, r.first_load) for r in (first, second)]
 
 
+def test_a_profile_can_be_named_by_its_id(tmp_path: Path) -> None:
+    _project(tmp_path)
+    shipped = AgentProfileRepository().get("builder-bea")
+    by_id = build_charter_context(tmp_path, profile="builder-bea", action="implement", mark_loaded=False)
+
+    assert by_id == build_charter_context(tmp_path, profile=shipped, action="implement", mark_loaded=False)
+
+
+def test_an_unknown_profile_id_is_named_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(LookupError, match=r"'nobody'; there are .*builder-bea"):
+        build_charter_context(tmp_path, profile="nobody", action="implement", mark_loaded=False)
+
+
 def test_an_unmarked_load_writes_nothing(tmp_path: Path) -> None:
     _project(tmp_path)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -46,6 +47,12 @@ def rule(*matches: str) -> str:
 CASES: dict[str, tuple[dict[str, str], str, str, int | None]] = {
     "no charter": ({}, "NO_CHARTER", CHARTER, None),
     "charter not UTF-8": ({}, "CHARTER_BROKEN", CHARTER, 2),
+    "an instruction in tag characters": (
+        {CHARTER: "# C\n\n## Policy Summary\nTest it.\U000e0072\U000e006d\n"},
+        "HIDDEN_TEXT",
+        CHARTER,
+        4,
+    ),
     "no policy summary": ({CHARTER: "# C\n\n## Testing\nRun it.\n"}, "NO_POLICY_SUMMARY", CHARTER, 1),
     "empty section": ({CHARTER: "## Policy Summary\nx\n\n## Later\n\n## Z\ny\n"}, "EMPTY_SECTION", CHARTER, 4),
     "section of headings": ({CHARTER: "## Policy Summary\nx\n## Later\n### a\n"}, "EMPTY_SECTION", CHARTER, 3),
@@ -252,6 +259,40 @@ def test_each_fault_is_named_with_file_line_and_repair(tmp_path: Path, name: str
 
 def test_every_code_has_a_case() -> None:
     assert set(CODES) == {code for _, code, _, _ in CASES.values()}
+
+
+@pytest.mark.parametrize(
+    "hidden", ["\u200b", "\xad", "\u202e", "\ufeff", "\ue001", "\u200d\u200d", "\x1b", "\u2028", "\U000e0101"]
+)
+def test_what_nobody_sees_is_named_where_it_stands(tmp_path: Path, hidden: str) -> None:
+    files = {**SOUND, DIRECTIVE: A_DIRECTIVE.replace("title: ", f"title: x{hidden}", 1)}
+    found = [item for item in lint(tmp_path, files) if item.code == "HIDDEN_TEXT"]
+
+    assert [item.path for item in found] == [DIRECTIVE]
+    assert f"U+{ord(hidden[0]):04X}" in found[0].problem
+
+
+def test_scripts_emoji_and_line_ends_of_windows_hide_nothing(tmp_path: Path) -> None:
+    text = "\ufeff# C\r\n\r\n## Policy Summary\r\nمی‌خواهم 👩‍💻 ❤️ 한국어\r\n"
+
+    assert "HIDDEN_TEXT" not in {item.code for item in lint(tmp_path, {**SOUND, CHARTER: text})}
+
+
+def test_hostile_patterns_and_comments_are_judged_in_linear_time(tmp_path: Path) -> None:
+    """Each of these took minutes or never ended."""
+
+    def seconds(size: int) -> float:
+        stars = "*a" * (size // 100) + "zz9"
+        files = {
+            **SOUND,
+            CHARTER: "## Policy Summary\nx\n## A\n" + "<!--" * size + "\n",
+            POLICY: rule(f"uri: '{stars}'", f"uri: '{stars}9'"),
+        }
+        before = time.process_time()
+        lint(tmp_path, files)
+        return time.process_time() - before
+
+    assert seconds(40_000) < 10 * seconds(10_000)
 
 
 def test_sound_files_have_no_finding(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from doctrine.yaml_reader import YamlError, locate_yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+# Where a project keeps profiles of its own; what lies in the later folder wins.
+PROJECT_FOLDERS = (".kittify/doctrine/agent_profiles", ".kittify/profiles")
 SUFFIXES = (".agent.yaml", ".agent.yml")
 SHIPPED_PREFIX = "agent_profiles/shipped/"
 _MEND = "mend the file, or remove it to go without this profile"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -58,13 +59,19 @@ def run_typer(argv: list[str]) -> int:
             return 2
         context = getattr(error, "ctx", None)
         path = "spec-kitty" if context is None else context.command_path
-        write_error(CallerError("USAGE", message, f"{path} --help"), as_json)
+        write_error(CallerError("USAGE", _in_plain_words(message), f"{path} --help"), as_json)
         return 2
     except typer.Exit as error:
         return error.exit_code
     except (typer.Abort, KeyboardInterrupt):
         write_error(CallerError("INTERRUPTED", "interrupted", "run the command again"), as_json)
         return 130
+
+
+def _in_plain_words(message: str) -> str:
+    """Return a usage error without the phrases of the validator that Typer uses."""
+    message = re.sub(r"Input should be ([^.]+)", r"expected a value \1", message)
+    return message.replace("Value error, ", "")
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 
 from doctrine.light import TYPE_CHECKING
+from doctrine.text import INVISIBLE
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
 
 
 # C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
+_UNSAFE = re.compile(f"[{INVISIBLE}]")
 
 
 def escape(text: str) -> str:
@@ -35,7 +34,7 @@ def one_line(text: str, width: int = 0) -> str:
 
 def _spell(match: re.Match[str]) -> str:
     code = ord(match.group())
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def write_json(value: object) -> None:
@@ -56,24 +55,36 @@ def write_text(text: str, *, styled: bool = False) -> None:
     _write(1, shown if shown.endswith("\n") else shown + "\n")
 
 
+def write_lines(lines: Iterable[str]) -> None:
+    """Lines on stdout, escaped; a line break that recorded text brings is spelled, so it begins no line of its own."""
+    _write(1, "".join(f"{as_line(line)}\n" for line in lines))
+
+
+def as_line(text: str) -> str:
+    """Return the text as `escape` does, with its line breaks spelled too."""
+    return escape(text).replace("\n", "\\x0a")
+
+
 def write_note(text: str) -> None:
     """A line for people, on stderr."""
-    _write(2, escape(text) + "\n")
+    _write(2, as_line(text) + "\n")
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match.group()):04x}"
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def write_error(error: InvocationError, as_json: bool) -> None:
     """An error on stderr: one JSON object, or one readable paragraph with its choices and the next step."""
     if as_json:
-        _write(2, json.dumps(error.as_value(), ensure_ascii=False, indent=2) + "\n")
+        text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
+        _write(2, _UNSAFE.sub(_json_escape, text) + "\n")
         return
-    lines = [f"{error.code}: {escape(error.message)}"]
+    lines = [f"{error.code}: {as_line(error.message)}"]
     for candidate in error.candidates or ():
         lines.append(f"  - {_candidate(candidate)}")
-    lines.append(f"next: {escape(error.suggestion)}")
+    lines.append(f"next: {as_line(error.suggestion)}")
     _write(2, "\n".join(lines) + "\n")
 
 
@@ -85,7 +96,7 @@ def _candidate(candidate: Mapping[str, object]) -> str:
     shown = " · ".join(parts)
     reason = candidate.get("reason")
     shown = f"{shown} ({reason})" if reason else shown
-    return escape(f"{shown}: {command}" if command else shown)
+    return as_line(f"{shown}: {command}" if command else shown)
 
 
 def _write(stream: int, text: str) -> None:

@@ -60,8 +60,8 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return _printed(shown)
 
 
-def invocation_page(value: Mapping[str, object]) -> str:
-    """One invocation for a reader: head, request, context, timeline, evidence, findings."""
+def invocation_page(value: Mapping[str, object]) -> list[str]:
+    """Return the lines of one invocation for a reader: head, request, context, timeline, evidence, findings."""
     lines = [
         f"{value['invocation_id']}  {value.get('profile_id')} · {value.get('action')} · "
         f"{value.get('outcome') or value.get('status')}",
@@ -86,7 +86,7 @@ def invocation_page(value: Mapping[str, object]) -> str:
     if isinstance(findings, list) and findings:
         lines += ["", "findings"]
         lines += [f"  {item['severity']}: {item['code']} {one_line(str(item['message']))}" for item in findings]
-    return "\n".join(lines)
+    return lines
 
 
 def _still(events: object) -> str:
@@ -99,6 +99,8 @@ def _still(events: object) -> str:
 def _asked_by(value: Mapping[str, object]) -> str:
     """Who asked, and in which session of which harness where one is known."""
     asked = one_line(str(value.get("actor_id") or "unknown"), 80)
+    if value.get("model"):
+        asked = f"{asked} ({one_line(str(value['model']), 80)})"
     session = value.get("session")
     if not isinstance(session, dict):
         return asked
@@ -115,14 +117,16 @@ def event_line(event: Mapping[str, object]) -> str:
         hits, filters = event.get("hits"), event.get("filters_applied")
         told = f"{_size(hits)} hits, {_size(filters)} filtered"
     else:
-        told = " ".join(_short(event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
+        told = " ".join(_short(key, event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
     if event.get("agent") is not None:
-        told = f"[{_short(event['agent'])}] {told}"
+        told = f"[{_short('agent', event['agent'])}] {told}"
     return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
 
 
-def _short(value: object) -> str:
-    """A value on the way into one line; of a captured text its beginning."""
+def _short(key: str, value: object) -> str:
+    """Return a value as it stands in one line: of a captured text its beginning, of a yes or no what it is about."""
+    if isinstance(value, bool):
+        return key if value else f"no {key}"
     return one_line(str(value.get("head", "")) if isinstance(value, dict) else str(value), 80)
 
 
@@ -133,7 +137,7 @@ def _context(context: object) -> list[str]:
         return ["context   not kept: the invocation was begun with the trail off"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
-    lines = [f"context   SHA-256 {context.get('hash')}"]
+    lines = [f"context   {_named_digest(context['hash'])}"]
     hits = context.get("hits")
     for hit in hits if isinstance(hits, list) else []:
         why = ", ".join(f"{key} {value}" for key, value in hit.get("explain", {}).items())
@@ -149,12 +153,19 @@ def _evidence(evidence: object) -> list[str]:
         return []
     lines = ["", "evidence"]
     if evidence.get("evidence_ref"):
-        lines.append(f"  {one_line(str(evidence.get('evidence_name')))}  SHA-256 {evidence['evidence_ref']}")
+        lines.append(f"  {one_line(str(evidence.get('evidence_name')))}  {_named_digest(evidence['evidence_ref'])}")
     for item in evidence.get("artifacts") or []:
-        lines.append(f"  artifact {one_line(str(item['ref']))}  SHA-256 {item['digest']}")
+        digest = "" if item["digest"] is None else f"  {_named_digest(item['digest'])}"
+        lines.append(f"  artifact {one_line(str(item['ref']))}{digest}")
     for sha in evidence.get("commits") or []:
         lines.append(f"  commit {sha}")
     return lines
+
+
+def _named_digest(digest: object) -> str:
+    """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
+    text = one_line(str(digest), 80)
+    return f"SHA-256 {text}" if len(text) == 64 else f"hash {text}"
 
 
 def _size(value: object) -> int:

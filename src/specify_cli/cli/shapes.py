@@ -96,6 +96,7 @@ class InvocationRow(_Shape):
     mode_of_work: str | None
     parent_invocation_id: str | None
     actor_id: str | None
+    model: str | None
     session: dict[str, str] | None
     path: str
 

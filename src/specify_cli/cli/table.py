@@ -162,6 +162,7 @@ COMMANDS: tuple[Command, ...] = (
             _PROFILE,
             Param("request", "option", "Rank against this request.", metavar="TEXT"),
             Param("explain", "flag", "Show scores, filters and what was left out."),
+            Param("mark_loaded", "flag", "Note the first load of this action: its next contexts are compact."),
             _JSON,
         ),
         (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from specify_cli.invocation.compare import Chain
 
 _HEAD = 32 * 1024
+_MAX_CLOSURES = 8 * 1024 * 1024
 # From how many records on they are shared out among processes, and how many a process takes at a time.
 _SHARED_OUT = 400
 _PART = 100
@@ -53,6 +54,7 @@ class Row(NamedTuple):
     mode_of_work: str | None
     parent_invocation_id: str | None
     actor_id: str | None
+    model: str | None
     session: dict[str, str] | None
     path: str
 
@@ -133,6 +135,8 @@ def parse_moment(text: str) -> int:
 
 def read_row(root: str, place: Place) -> Row | None:
     """A row from the first and last lines of a record; a long middle is not read."""
+    if place.folder == layout.OLDER_RECORDS:
+        return _row(fold(_read_whole(root, place)), place)
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
@@ -144,6 +148,23 @@ def read_row(root: str, place: Place) -> Row | None:
             return _row(record or fold(durable.read_all(fd)), place)
         finally:
             os.close(fd)
+
+
+def _read_whole(root: str, place: Place) -> bytes:
+    """Return a record's bytes; of an older one also the closing line that stands beside it (docs/format.md §9)."""
+    data = FileRecordStore(root).read(place)
+    if place.folder != layout.OLDER_RECORDS:
+        return data
+    try:
+        beside = durable.read_below(root, layout.OLDER_CLOSURES, _MAX_CLOSURES)
+    except (OSError, InvocationError):
+        return data
+    wanted = place.invocation_id.encode()
+    for raw in beside.split(b"\n"):
+        fields = open_line(raw).fields if wanted in raw else None
+        if fields and fields.get("invocation_id") == place.invocation_id and fields.get("event") == "completed":
+            return data.rstrip(b"\n") + b"\n" + raw + b"\n"
+    return data
 
 
 def _fold_ends(head: bytes, tail: bytes) -> Record | None:
@@ -181,7 +202,8 @@ def _row(record: Record | None, place: Place) -> Row | None:
         request=text(started, "request_text"),
         mode_of_work=text(started, "mode_of_work"),
         parent_invocation_id=text(started, "parent_invocation_id"),
-        actor_id=text(actor, "actor_id") if isinstance(actor, dict) else None,
+        actor_id=text(actor if isinstance(actor, dict) else {"actor_id": actor}, "actor_id"),
+        model=text(actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"),
         session={str(key): str(value) for key, value in session.items()} if isinstance(session, dict) else None,
         path=place.path,
     )
@@ -193,7 +215,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
     """
     place = Index(project.root).resolve(invocation_id)
-    data = FileRecordStore(project.root).read(place)
+    data = _read_whole(project.root, place)
     record = fold(data)
     row = _row(record, place)
     report = verify_place(project, place)
@@ -230,8 +252,13 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             "commits": [line.get("sha") for line in lines if line.get("event") == "commit_link"],
         },
         "events": [
-            {**entry.fields, "~": entry.seal, "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq')}"}
-            for entry in record.entries
+            {
+                **entry.fields,
+                "~": entry.seal,
+                # A line of an older writer has no number of its own: its place in the file is one.
+                "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq', number)}",
+            }
+            for number, entry in enumerate(record.entries)
         ],
         "annexes": annexes,
         "findings": [item.as_value() for item in report.findings],

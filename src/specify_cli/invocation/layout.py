@@ -28,9 +28,8 @@ WITHHELD = ".withheld"
 ORPHANS = f"{LOCAL}/hook-orphans.jsonl"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
 LOCAL_HOOKS = f"{LOCAL}/hooks.json"
-PROFILES = f"{KITTIFY}/profiles"
-OLDER_PROFILES = f"{KITTIFY}/doctrine/agent_profiles"
 OLDER_RECORDS = "kitty-ops"
+OLDER_CLOSURES = f"{OLDER_RECORDS}/op-closures.jsonl"
 
 
 class PathError(ValueError):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from doctrine.agent_profiles.repository import AgentProfileRepository
+from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.light import TYPE_CHECKING
-from specify_cli.invocation import layout
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.router import RouterTable
 
@@ -19,8 +18,7 @@ class ProfileRegistry:
     """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older folder."""
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
-        folders = (layout.OLDER_PROFILES, layout.PROFILES)
-        self._repository = AgentProfileRepository(project_dir=folders, cache=cache, root=root)
+        self._repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
 
     def all(self) -> tuple[AgentProfile, ...]:
         """Every profile that can be read, by id."""

@@ -16,6 +16,7 @@ import re
 import unicodedata
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.text import match_glob
 from specify_cli.invocation.reading import (
     READ_CHARS,
     Phrase,
@@ -390,9 +391,7 @@ def _matches(pattern: str, evidence: _Evidence) -> bool:
     tail = pattern.rpartition("/")[2]
     if tail.startswith("*.") and "*" not in tail[2:] and pattern.removesuffix(tail) in ("", "**/"):
         return any(name.endswith(tail[1:]) for name in files)
-    parts = re.split(r"(\*+)", pattern)
-    expression = "".join(".*" if part.startswith("*") else re.escape(part) for part in parts)
-    return any(re.fullmatch(expression.replace(r"\./", ""), name.removeprefix("./")) for name in files)
+    return any(match_glob(pattern.replace("./", ""), name.removeprefix("./")) for name in files)
 
 
 def _standing(profile: AgentProfile, evidence: _Evidence, facts: ProjectFacts, table: RouterTable) -> _Standing:

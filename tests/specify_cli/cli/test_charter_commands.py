@@ -479,3 +479,16 @@ def test_the_examples_of_the_docs_are_sound(cli: Cli, project: Path) -> None:
     assert "No silent retries" in answer["text"]
     assert "withheld by policy: ask the people team" in answer["text"]
     assert "Salaries" not in answer["text"]
+
+
+def test_the_first_load_is_marked_by_request_and_never_by_an_invocation(cli: Cli, chartered: Path) -> None:
+    def mode() -> str:
+        return str(cli("charter", "context", "--action", "implement", "--json").json()["mode"])
+
+    for verb in (("do",), ("advise",), ("ask", "builder-bea")):
+        assert cli(*verb, "implement WP03").code == 0
+    before = mode()
+    marking = cli("charter", "context", "--action", "implement", "--mark-loaded", "--json").json()
+
+    assert (before, marking["mode"], mode()) == ("bootstrap", "bootstrap", "compact")
+    assert (chartered / ".kittify/charter/context-state.json").is_file()

@@ -114,7 +114,7 @@ def test_the_same_project_elsewhere_gives_the_same_context(chartered: Path, tmp_
 
 
 def test_what_a_decision_depended_on_is_in_the_store(chartered: Path) -> None:
-    profile = chartered / layout.PROFILES / "house-hana.agent.yaml"
+    profile = chartered / ".kittify/profiles" / "house-hana.agent.yaml"
     profile.parent.mkdir(parents=True)
     profile.write_text("profile-id: house-hana\nname: Hana\nroles: [IMPLEMENTER]\nrouting-priority: 99\n")
     policy = chartered / ".kittify/charter/policy.yaml"

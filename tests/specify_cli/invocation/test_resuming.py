@@ -262,7 +262,7 @@ def test_what_changed_since_the_start_is_named_and_nothing_is_appended(
 
 
 def test_a_changed_profile_is_a_changed_execution(chartered: Path) -> None:
-    profile = chartered / layout.PROFILES / "house-hana.agent.yaml"
+    profile = chartered / ".kittify/profiles" / "house-hana.agent.yaml"
     profile.parent.mkdir(parents=True)
     profile.write_text("profile-id: house-hana\nname: Hana\nroles: [IMPLEMENTER]\nrouting-priority: 99\n")
     invocation_id = begun(chartered, Counted(), profile="house-hana")

@@ -17,12 +17,14 @@ from charter.context import (
     in_force,
     load_inputs,
 )
+from charter.state import STATE_PATH
+from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.artifact import KINDS
 from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli.cli import shell
-from specify_cli.cli.output import escape, one_line, write_json, write_note, write_text
+from specify_cli.cli.output import escape, one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import NO_RULES, redact
@@ -60,15 +62,18 @@ def context(values: Values) -> int:
         )
     asked = "" if values["request"] is None else shell.request_text([str(values["request"])])
     request = redact(asked, NO_RULES).text
-    result = build_charter_context(
-        project.root,
-        profile=found,
-        action=str(values["action"]),
-        request=request,
-        mark_loaded=False,
-        cache=cache,
-        secrets=project.secrets,
-    )
+    try:
+        result = build_charter_context(
+            project.root,
+            profile=found,
+            action=str(values["action"]),
+            request=request,
+            mark_loaded=bool(values["mark_loaded"]),
+            cache=cache,
+            secrets=project.secrets,
+        )
+    except OSError as error:
+        raise durable.write_failed(STATE_PATH, error) from error
     cache.save()
     warnings = [*result.warnings, *_unknown_action(result)]
     value: dict[str, object] = {
@@ -429,7 +434,7 @@ def lint(values: Values) -> int:
     from charter.lint import ADVICE, ERROR, Finding, lint_project
 
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
-    folders = (layout.OLDER_PROFILES, layout.PROFILES)
+    folders = PROJECT_FOLDERS
     found = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
     broken = project.config.error
     if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in found):
@@ -462,5 +467,5 @@ def lint(values: Values) -> int:
         lines.append(f"  {one_line(item.repair)}")
     count = f"{errors} error{'' if errors == 1 else 's'}, {value['advice']} advice"
     lines.append(f"{'not sound' if errors else 'sound'}: {count}")
-    write_text("\n".join(lines))
+    write_lines(lines)
     return 1 if errors else 0

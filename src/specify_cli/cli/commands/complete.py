@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 
@@ -32,7 +32,7 @@ def complete(values: Values) -> int:
             lines.append(f"commit: {done.commit}")
         if done.published is not None:
             lines.append(f"published: {done.published}")
-        write_text("\n".join(lines))
+        write_lines(lines)
     for warning in done.warnings:
         write_note(f"warning: {warning}")
     shell.deliver()

@@ -6,7 +6,7 @@ import os
 
 from doctrine.git import find_worktree
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.project import stated_protections
@@ -34,7 +34,7 @@ def accept(values: Values) -> int:
     as_json = bool(values["json"])
     if weaker:
         if not as_json:
-            write_text("\n".join([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)]))
+            write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
         person = shell.caller().actor.actor_type == "human"
         if not person or not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
             raise CallerError(

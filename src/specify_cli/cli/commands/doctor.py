@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
 from specify_cli.invocation.doctor import Ailment, examine
 from specify_cli.invocation.project import Project, load_project
@@ -42,5 +42,5 @@ def doctor(values: Values) -> int:
             lines.append(f"  next: {one_line(item.repair)}")
     lines += [f"  … and {count - _LISTED} more {code}" for code, count in shown.items() if count > _LISTED]
     lines.append("nothing is wrong" if not found else f"{errors} of {len(found)} are errors")
-    write_text("\n".join(lines))
+    write_lines(lines)
     return 1 if errors else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
 from specify_cli.invocation import portable
 from specify_cli.invocation.project import load_project
@@ -28,7 +28,7 @@ def export(values: Values) -> int:
             place = f"seq {item['seq']}" if item["file"] is None else f"annex {item['file']}"
             lines.append(f"withheld: {row['invocation_id']} {place} {one_line(str(item['event']))}: {why}")
     lines += [f"withheld: object {item['digest']}: {one_line(str(item['why']))}" for item in done.withheld_objects]
-    write_text("\n".join(lines))
+    write_lines(lines)
     return 0
 
 
@@ -40,7 +40,7 @@ def import_(values: Values) -> int:
         write_json(done.as_value())
         return 0
     lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
-    write_text("\n".join([*lines, f"{done.objects} objects"]))
+    write_lines([*lines, f"{done.objects} objects"])
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,7 +10,7 @@ import sys
 
 from doctrine.light import NamedTuple
 from specify_cli.cli import shell
-from specify_cli.cli.output import escape, one_line, write_error, write_json, write_note, write_text
+from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
@@ -133,7 +134,7 @@ def status(values: Values) -> int:
             lines.append(f"  {place['scope']:<8} {place['state']:<9} {one_line(place['path'])}")
             if place["problem"]:
                 lines.append(f"           {one_line(place['problem'])}")
-    write_text("\n".join(lines))
+    write_lines(lines)
     _warn(program)
     return 0
 
@@ -181,14 +182,18 @@ def test(values: Values) -> int:
         body = shown["body"]
         assert isinstance(body, dict)
         lines.append(f"  {body['event']}")
-        lines += [f"    {name}: {one_line(str(item), 160)}" for name, item in body.items() if name != "event"]
+        lines += [f"    {name}: {one_line(_as_text(item), 160)}" for name, item in body.items() if name != "event"]
     if found.started_invocation is not None:
         lines.append(f"  the session belongs to {found.started_invocation} from here on")
     if not events:
         lines.append("  records nothing")
-    write_text("\n".join(lines))
+    write_lines(lines)
     write_note("nothing was written")
     return 0
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def skills(values: Values) -> int:
@@ -210,7 +215,7 @@ def skills(values: Values) -> int:
         lines.append("what was edited is kept; --force replaces it, --dry-run shows the difference")
     if dry:
         lines.append("nothing was written")
-    write_text("\n".join(lines))
+    write_lines(lines)
     return 0
 
 
@@ -286,7 +291,7 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
         harness = change.place.harness
         lines.append(f"{harness.title}: {change.state} · {one_line(change.place.path)}")
         if dry and change.diff:
-            lines.append(escape(change.diff).rstrip("\n"))
+            lines += change.diff.rstrip("\n").split("\n")
         if installing and harness.note:
             lines.append(f"  {harness.note}")
     if dry:
@@ -294,7 +299,7 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
     elif not done:
         lines.append("nothing of ours is installed there" if not installing else "nothing was done")
     if lines:
-        write_text("\n".join(lines))
+        write_lines(lines)
 
 
 # --- whose program a harness runs

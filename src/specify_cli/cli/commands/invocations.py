@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_json_lines, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import invocations, layout
 from specify_cli.invocation.errors import CallerError
@@ -86,7 +86,7 @@ def show(values: Values) -> int:
         return 0
     from specify_cli.cli.render import invocation_page
 
-    write_text(invocation_page(value))
+    write_lines(invocation_page(value))
     return 0
 
 
@@ -168,7 +168,7 @@ def verify(values: Values) -> int:
         counted = ", ".join(_counted(counts[key], key) for key in (ERROR, WARNING))
         lines = [*_finding_lines(findings), f"{headline}, {counted}"]
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
-        write_text("\n".join(lines))
+        write_lines(lines)
     return 3 if counts[ERROR] else 0
 
 
@@ -225,7 +225,7 @@ def compare(values: Values) -> int:
         for warned in result.warnings:
             place = "" if warned.step is None else f" step {warned.step}"
             lines.append(f"  warning: {warned.code}{place}: {one_line(warned.message)}")
-        write_text("\n".join(lines))
+        write_lines(lines)
     return 0 if result.match else 1
 
 
@@ -329,7 +329,7 @@ def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
         return
     from specify_cli.cli.render import event_line
 
-    write_text("\n".join(event_line(event) for event in events))
+    write_lines(event_line(event) for event in events)
 
 
 def _text(values: Values, key: str) -> str | None:

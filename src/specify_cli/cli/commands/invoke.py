@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from doctrine.light import TYPE_CHECKING
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.executor import PLAIN_TERMS, InvocationPayload, ProfileInvocationExecutor, decide
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 
 def do(values: Values) -> int:
@@ -53,9 +57,18 @@ def route(values: Values) -> int:
     lines = [f"{decision.profile_id} · {decision.action} ({decision.confidence})", one_line(decision.match_reason)]
     if values["explain"]:
         for item in decision.considered:
-            lines.append("  " + one_line(" · ".join(f"{key} {text}" for key, text in item.items() if text != "")))
-    write_text("\n".join(lines))
+            lines.append("  " + one_line(" · ".join(_considered(item))))
+    write_lines(lines)
     return 0
+
+
+def _considered(item: Mapping[str, object]) -> Iterator[str]:
+    """Yield what was considered, member by member; of a yes or no only the name where it holds."""
+    for key, value in item.items():
+        if isinstance(value, bool):
+            yield from ([key] if value else [])
+        elif value not in ("", None):
+            yield f"{key} {value}"
 
 
 def _invoke(values: Values, verb: str) -> int:

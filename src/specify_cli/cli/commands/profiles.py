@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.registry import ProfileRegistry
 
@@ -45,7 +45,7 @@ def show_profile(values: Values) -> int:
         return 0
     lines = [f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})", one_line(profile.description), ""]
     lines += [f"{key}: {one_line(_shown(item))}" for key, item in value.items() if key != "document" and item]
-    write_text("\n".join(lines))
+    write_lines(lines)
     return 0
 
 

@@ -6,7 +6,7 @@ import os
 import uuid
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_note, write_text
+from specify_cli.cli.output import write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.project import load_project
@@ -75,7 +75,7 @@ def init(values: Values) -> int:
     if not os.path.lexists(f"{root}/.kittify/charter"):
         lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
     lines.append('try: spec-kitty do "fix the failing login test"')
-    write_text("\n".join(lines))
+    write_lines(lines)
     for notice in project.notices:
         write_note(f"warning: {notice}")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -48,7 +48,7 @@ def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
     if as_json:
         write_json(batch.as_value())
     elif dry_run:
-        write_text("\n".join(json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines))
+        write_lines(json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines)
         masked = {rule for line in batch.lines for rule in _masks(line.body)}
         write_note(f"nothing was written; masked: {', '.join(sorted(masked)) or 'nothing'}")
     else:
@@ -57,7 +57,7 @@ def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
         if batch.duplicates:
             lines.append(f"{batch.duplicates} recorded before, not again")
         if lines:
-            write_text("\n".join(lines))
+            write_lines(lines)
     for warning in batch.warnings:
         write_note(f"warning: {warning}")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.invocation import replays
 from specify_cli.invocation.errors import CallerError
@@ -66,7 +66,7 @@ def _replay_in(project: Project, values: Values) -> int:
     if values["json"]:
         write_json(value)
     else:
-        write_text("\n".join(first_screen(value)))
+        write_lines(first_screen(value))
     return 0 if replayed.match else 1
 
 
@@ -88,7 +88,7 @@ def _against(values: Values) -> int:
     if values["json"]:
         write_json(value)
     else:
-        write_text("\n".join(_diff_lines(value)))
+        write_lines(_diff_lines(value))
     if not value["recorded"]:
         write_note(f"warning: the child record could not be written: {value['reason']}")
     return 0

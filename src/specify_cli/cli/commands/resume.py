@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import resuming
 from specify_cli.invocation.errors import CallerError, InvocationError
@@ -18,7 +18,7 @@ def state(values: Values) -> int:
     if values["json"]:
         write_json({**found.as_value(), "state_hash": found.state_hash})
     else:
-        write_text("\n".join(_state_lines(found)))
+        write_lines(_state_lines(found))
     return 0
 
 
@@ -31,7 +31,7 @@ def resume(values: Values) -> int:
         if values["json"]:
             write_json(plan.as_value())
         else:
-            write_text("\n".join(_plan_lines(plan)))
+            write_lines(_plan_lines(plan))
         return 1 if plan.changed else 0
     given = values["rerun"]
     program = resuming.load_program(str(name))
@@ -93,7 +93,7 @@ def reexecute(values: Values) -> int:
             place = "" if item.step is None else f" step {item.step}"
             found = f"expected {one_line(str(item.expected))}, found {one_line(str(item.actual))}"
             lines.append(f"  {item.code}{place}: {found}")
-        write_text("\n".join(lines))
+        write_lines(lines)
     return 0 if done.comparison.match else 1
 
 
@@ -108,7 +108,8 @@ def _state_lines(found: ExecutionState) -> list[str]:
     current = found.current_step
     usage = found.usage
     lines = [
-        f"after seq {found.seq}: {found.status}{f' as {found.outcome}' if found.outcome else ''}",
+        f"after {f'seq {found.seq}' if found.seq >= 0 else 'its last line'}: {found.status}"
+        + (f" as {found.outcome}" if found.outcome else ""),
         f"stage:      {one_line(found.stage or '—')}",
         f"step:       {one_line(f'{current[0]} ({current[1]})') if current else '—'}",
         f"completed:  {len(found.completed_steps)}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.output import write_json, write_lines
 from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError
 
@@ -18,7 +18,7 @@ def schema(values: Values) -> int:
         if values["json"]:
             write_json(sorted(known))
         else:
-            write_text("\n".join(sorted(known)))
+            write_lines(sorted(known))
         return 0
     found = known.get(str(name)) or schema_of_event(str(name))
     if found is None:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_error, write_json, write_note, write_text
+from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.index import Index
@@ -141,7 +141,7 @@ def push(values: Values) -> int:
             lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {pending} are pending"]
             for event in events:
                 lines += ["", *_event_lines(event)]
-            write_text("\n".join(lines))
+            write_lines(lines)
         return 0
     return _push(project, values)
 
