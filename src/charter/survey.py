@@ -117,6 +117,11 @@ _DIALECTS = (
     ("SQLite", ("aiosqlite", "sqlite3", "better-sqlite3")),
 )
 _MIGRATION_FOLDERS = ("migrations", "migrate")
+_NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
+# Folders whose code is not the project's own work: what lies there says nothing about its data or its focus.
+_NOT_PRODUCT = "tests test spec e2e testing testdata fixtures examples example samples sample demo demos docs doc"
+_HELPERS = "benchmarks bench scripts tools contrib"
+_ASIDE = frozenset(f"{_NOT_PRODUCT} {_HELPERS}".split())
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
 
@@ -170,7 +175,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         root_languages=known,
         frameworks=tuple(name for name in _FRAMEWORKS if name in wanted),
         steps=_steps(repository, python, package, wanted, languages),
-        sources=tuple(folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders),
+        sources=_sources(repository),
         tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
         ci=_ci(repository),
         owners=next((p for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS") if repository.has(p)), ""),
@@ -236,7 +241,25 @@ class _Repository:
         return [path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == folder]
 
 
+def _is_aside(path: str) -> bool:
+    return not _ASIDE.isdisjoint(path.lower().split("/"))
+
+
 # --- names and languages
+
+
+def _sources(repository: _Repository) -> tuple[str, ...]:
+    """Return the folders of the project's code: the usual ones, else packages in the root, the largest first."""
+    usual = tuple(folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders)
+    if usual:
+        return usual
+    counts: dict[str, int] = {}
+    for path in repository.files:
+        folder = path.partition("/")[0]
+        if "/" in path and not _is_aside(folder) and os.path.splitext(path)[1] in _ENDINGS and _PLAIN.match(folder):
+            counts[folder] = counts.get(folder, 0) + 1
+    packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files] or list(counts)
+    return tuple(sorted(packages, key=lambda folder: (-counts[folder], folder))[:3])
 
 
 def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
@@ -395,9 +418,9 @@ def _ci(repository: _Repository) -> tuple[str, ...]:
 
 
 def _data(repository: _Repository, wanted: set[str]) -> Data | None:
-    folders = sorted(set(_migration_folders(repository)))
-    holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql")}
     tool = _migration_tool(repository, wanted)
+    folders = sorted(set(_migration_folders(repository, tool)))
+    holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql") and not _is_aside(path)}
     if not folders and not holding and not tool:
         return None
     dialect = next((name for name, drivers in _DIALECTS if wanted.intersection(drivers)), "") or _composed(repository)
@@ -427,13 +450,17 @@ def _ways_back(names: Iterable[str]) -> str:
     return "paired" if paired else "none" if scripts else ""
 
 
-def _migration_folders(repository: _Repository) -> Iterator[str]:
+def _migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
+    """Yield the folders that hold migrations: of that name, and with a tool, SQL or numbered files to show for it."""
     for path in repository.files:
         folder, _, name = path.rpartition("/")
+        if _is_aside(folder):
+            continue
         parts = folder.split("/")
         versions = parts[-1] == "versions" and "alembic" in "/".join(parts)
         if (parts[-1] in _MIGRATION_FOLDERS or versions) and _PLAIN.match(folder):
-            if name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py":
+            shows = tool or name.endswith(".sql") or _NUMBERED.match(name)
+            if shows and name.endswith((".sql", ".py", ".rb", ".ts", ".js")) and name != "__init__.py":
                 yield folder
         elif name == "migration.sql" and len(parts) > 1 and parts[-2] == "migrations" and _PLAIN.match(folder):
             yield "/".join(parts[:-1])

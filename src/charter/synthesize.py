@@ -47,11 +47,12 @@ class Answers(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One question of the interview; with a separator its answer is a list."""
+    """One question of the interview; with a separator its answer is a list. `about` explains it on request."""
 
     field: str
     text: str
     separator: str = ""
+    about: str = ""
 
 
 class PlannedFile(NamedTuple):
@@ -62,13 +63,32 @@ class PlannedFile(NamedTuple):
 
 
 QUESTIONS = (
-    Question("languages", "Which languages is this project written in, the main one first?", ","),
-    Question("test_command", "Which command runs the tests?"),
-    Question("test_rule", "What must every change bring in the way of tests?"),
-    Question("review_rule", "What must a review establish?"),
-    Question("approver", "Who approves a change?"),
-    Question("forbidden", "What is forbidden until a person says yes to it? A semicolon separates several.", ";"),
+    Question(
+        "languages",
+        "Which languages is this project written in, the main one first?",
+        ",",
+        "Names with commas between them, for example: python, sql. They choose the profile that does the work.",
+    ),
+    Question(
+        "test_command",
+        "Which command runs the tests?",
+        about="As you type it in the project's folder, for example: pytest -q. Agents run it before they hand over.",
+    ),
+    Question(
+        "test_rule",
+        "What must every change bring in the way of tests?",
+        about="One sentence. It becomes the first rule of the charter.",
+    ),
+    Question("review_rule", "What must a review establish?", about="One sentence that a reviewing agent works by."),
+    Question("approver", "Who approves a change?", about="A person or a role, for example: the owner of the module."),
+    Question(
+        "forbidden",
+        "What is forbidden until a person says yes to it? A semicolon separates several.",
+        ";",
+        "Acts, not wishes, for example: delete data; change the public API.",
+    ),
 )
+_PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)")
 
 
 def proposals(survey: Survey) -> Answers:
@@ -114,6 +134,16 @@ def take_answer(answers: Answers, question: Question, text: str) -> Answers:
         items = [_SPELT.get(item.lower(), item.lower()) for item in items]
         items = [item for item in items if _LANGUAGE.match(item)]
     return _with(answers, question, tuple(dict.fromkeys(item for item in items if item)))
+
+
+def problem_of_answer(question: Question, text: str) -> str:
+    """Return what is wrong with an answer typed in, as a sentence; empty where nothing is."""
+    line = plain(text)
+    if question.field == "test_command" and line not in ("", NOTHING) and _PROGRAM.match(line) is None:
+        return f"{line!r} does not begin with the name of a program, so nobody could run it."
+    if question.field == "languages" and line not in ("", NOTHING) and not take_answer(Answers(), question, line)[0]:
+        return f"{line!r} names no language."
+    return ""
 
 
 def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) -> Answers:

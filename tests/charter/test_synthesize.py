@@ -22,6 +22,7 @@ from charter.synthesize import (
     SCHEMA_GUIDE,
     Answers,
     plain,
+    problem_of_answer,
     proposals,
     shown_answer,
     synthesize,
@@ -113,6 +114,59 @@ def test_a_target_of_the_projects_own_stands_for_what_it_calls(tmp_path: Path) -
     assert [("lint", "make lint"), ("one test", "pytest -q PATH::NAME"), ("test", "pytest -q")] == [
         (step.purpose, step.line) for step in found.steps
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "sources"),
+    [
+        (
+            {"httpx/__init__.py": "", "httpx/a.py": "", "tests/test_a.py": "", "docs/x.py": "", "scripts/b.py": ""},
+            "httpx",
+        ),
+        ({"server/a.go": "", "server/b.go": "", "examples/c.go": ""}, "server"),
+        ({"src/a.py": "", "other/__init__.py": ""}, "src"),
+    ],
+)
+def test_the_focus_is_where_the_code_is(tmp_path: Path, files: dict[str, str], sources: str) -> None:
+    found = survey(plant(tmp_path, files))
+
+    assert found.sources == (sources,)
+    written = {file.path: file.data.decode() for file in synthesize(found, proposals(found))}
+    assert f"in `{sources}/`" in written[PROFILE]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"examples/tutorial/flaskr/schema.sql": "", "docs/dump.sql": "", "tests/fixtures/a.sql": ""},
+        {"cli/commands/migrate/__init__.py": "", "cli/commands/migrate/files.py": "", "tests/migrate/test_a.py": ""},
+        {"examples/app/migrations/0001_initial.py": ""},
+    ],
+    ids=["examples", "a command named migrate", "an example's migrations"],
+)
+def test_no_database_is_found_where_there_is_none(tmp_path: Path, files: dict[str, str]) -> None:
+    assert survey(plant(tmp_path, files)).data is None
+
+
+def test_numbered_files_in_a_folder_of_that_name_are_migrations(tmp_path: Path) -> None:
+    data = survey(plant(tmp_path, {"shop/migrations/0001_initial.py": ""})).data
+
+    assert data is not None
+    assert data.folders == ("shop/migrations",)
+
+
+@pytest.mark.parametrize("typed", ["?", "!!", "...", "(make test)", "'pytest'", ";"])
+def test_what_is_no_command_is_not_taken_for_the_test_command(typed: str) -> None:
+    question = next(item for item in QUESTIONS if item.field == "test_command")
+
+    assert "name of a program" in problem_of_answer(question, typed)
+
+
+@pytest.mark.parametrize("typed", ["", "-", "pytest -q", "./run.sh", "CI=1 npm test", "make a && make b", "~/t"])
+def test_what_can_be_run_is_taken(typed: str) -> None:
+    question = next(item for item in QUESTIONS if item.field == "test_command")
+
+    assert problem_of_answer(question, typed) == ""
 
 
 def test_languages_of_the_root_come_first_then_those_with_most_files(tmp_path: Path) -> None:

@@ -55,6 +55,14 @@ def tree(root: Path) -> dict[str, bytes]:
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
 
 
+def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stderr is not None
+    said = b""
+    while not said.endswith(b"> ") and select.select([process.stderr], [], [], 20)[0]:
+        said += os.read(process.stderr.fileno(), 4096)
+    return said
+
+
 def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt: bool = False) -> Ran:
     """Run the command with its stdin, stdout and stderr on a terminal, type, and end the input."""
     main, other = pty.openpty()
@@ -69,12 +77,12 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         os.close(other)
-        assert process.stderr is not None
-        asked = b""
         # Typed only once it is asked for: what lies in a terminal before somebody reads may be thrown away.
-        while not asked.endswith(b"> ") and select.select([process.stderr], [], [], 20)[0]:
-            asked += os.read(process.stderr.fileno(), 4096)
+        asked = _until_asked(process)
         if interrupt:
+            for line in typed.splitlines(keepends=True):
+                os.write(main, line)
+                asked += _until_asked(process)
             process.send_signal(signal.SIGINT)
         else:
             os.write(main, typed + b"\x04")
@@ -412,6 +420,41 @@ def test_an_interrupt_writes_nothing(project: Path, home: Path) -> None:
 
     assert 130 == ran.code
     assert not (project / ".kittify").exists()
+
+
+def test_an_interrupted_interview_goes_on_from_its_answers(project: Path, home: Path) -> None:
+    plant(project, {"app.py": ""})
+    first = at_a_terminal(project, home, "charter", "synthesize", typed=b"python\nnox -s tests\n", interrupt=True)
+    before = tree(project)
+    second = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 7)
+
+    assert first.code == 130
+    assert [path for path in before if "charter" in path] == []
+    assert "interrupted are proposed" in second.err
+    assert "`nox -s tests`" in (project / CHARTER).read_text()
+    assert not (project / ".kittify/local/interview.json").exists()
+
+
+def test_a_question_is_explained_asked_again_and_gone_back_to(project: Path, home: Path) -> None:
+    plant(project, {"app.py": ""})
+    typed = b"python\n?\n!!\nmake wrong\n<\nmake test\n" + b"\n" * 5
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=typed)
+
+    assert "As you type it in the project's folder" in ran.err
+    assert "'!!' does not begin with the name of a program" in ran.err
+    assert "make wrong" not in (project / CHARTER).read_text()
+    assert "`make test`" in (project / CHARTER).read_text()
+
+
+def test_what_is_replaced_by_force_is_kept(cli: Cli, project: Path) -> None:
+    plant(project, {**SHOP, POLICY: "rules: []\n"})
+    ran = cli(*DEFAULTS, "--force")
+    cli(*DEFAULTS, "--force")
+
+    (kept,) = (project / ".kittify/local/replaced").iterdir()
+    assert kept.read_text() == "rules: []\n"
+    assert str(kept.relative_to(project)) in ran.err
+    assert git(project, "status", "--porcelain", "--", ".kittify/local") == ""
 
 
 # --- lint

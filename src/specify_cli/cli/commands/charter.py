@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+import json
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -28,14 +30,15 @@ from specify_cli.cli.output import escape, one_line, write_json, write_lines, wr
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import NO_RULES, redact
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.project import load_project
 from specify_cli.invocation.registry import ProfileRegistry, shipped_table
 from specify_cli.invocation.root import find_root
 from specify_cli.invocation.router import ACTIONS
+from specify_cli.invocation.store import FileRecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from charter.synthesize import Answers, PlannedFile
     from specify_cli.invocation.router import ProjectFacts
@@ -44,6 +47,8 @@ _CHARTERS = (".kittify/charter/charter.md", ".kittify/charter/charter.yaml")
 # What must have one answer before and after a project gets a profile of its own.
 _ROUTED = ("fix the login test", "review the change", "review the SQL migration", "plan the release")
 _ANSWER_BYTES = 65_536
+_INTERVIEW = f"{layout.LOCAL}/interview.json"
+_REPLACED = f"{layout.LOCAL}/replaced"
 
 
 def context(values: Values) -> int:
@@ -202,7 +207,7 @@ def synthesize(values: Values) -> int:
     root, _ = find_root(shell.here(), shell.home())
     facts = detect_facts(root)
     found = survey(root, root_languages=facts.languages)
-    answers = proposals(found) if person is None else _interview(person, proposals(found))
+    answers = proposals(found) if person is None else _interview(person, proposals(found), root)
     # 2. The files, beside what is there.
     files = plan(found, answers)
     files, notes = _routable(root, files, facts)
@@ -264,18 +269,67 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-def _interview(person: _Person, answers: Answers) -> Answers:
-    from charter.synthesize import NOTHING, QUESTIONS, shown_answer, take_answer
+def _interview(person: _Person, answers: Answers, root: str) -> Answers:
+    """Ask each question; an interview that is interrupted goes on from its answers the next time."""
+    from charter.synthesize import NOTHING, QUESTIONS, problem_of_answer, shown_answer, take_answer
 
-    _say(f"Enter takes what is proposed, {NOTHING} alone leaves it out, end of input takes the rest as proposed.\n")
-    for number, question in enumerate(QUESTIONS, start=1):
-        proposed = shown_answer(answers, question) or NOTHING
-        _say(f"\n{number}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
-        line = person.line()
-        if line is None:
-            break
-        answers = take_answer(answers, question, line)
+    given = _kept_answers(root)
+    for question in QUESTIONS:
+        if question.field in given and not problem_of_answer(question, given[question.field]):
+            answers = take_answer(answers, question, given[question.field])
+    _say(
+        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < goes back; "
+        "end of input takes the rest as proposed.\n"
+    )
+    if given:
+        _say("The answers of the interview that was interrupted are proposed.\n")
+    place = 0
+    try:
+        while place < len(QUESTIONS):
+            question = QUESTIONS[place]
+            proposed = shown_answer(answers, question) or NOTHING
+            _say(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
+            line = person.line()
+            if line is None:
+                break
+            word = line.strip()
+            said = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
+            if said:
+                _say(f"  {said}\n")
+            elif word == "<":
+                place = max(0, place - 1)
+            else:
+                given[question.field] = line
+                answers = take_answer(answers, question, line)
+                place += 1
+    except KeyboardInterrupt:
+        _keep_answers(root, given)
+        raise
+    _keep_answers(root, {})
     return answers
+
+
+def _kept_answers(root: str) -> dict[str, str]:
+    """Return the answers of an interview that was interrupted in this checkout, by the question's field."""
+    try:
+        value = json.loads(durable.read_below(root, _INTERVIEW, _ANSWER_BYTES))
+    except (OSError, InvocationError, ValueError, RecursionError):
+        return {}
+    return {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
+
+
+def _keep_answers(root: str, given: Mapping[str, str]) -> None:
+    """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
+    try:
+        if given:
+            FileRecordStore(root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
+            with durable.folder(root, layout.LOCAL) as fd:
+                durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(given).encode(), durable.PRIVATE)
+        else:
+            with durable.folder(root, layout.LOCAL) as fd:
+                os.unlink(_INTERVIEW.rpartition("/")[2], dir_fd=fd)
+    except (OSError, InvocationError):
+        return
 
 
 def _routable(
@@ -373,7 +427,9 @@ def _write(root: str, drafts: Sequence[_Draft]) -> set[str]:
                 if draft.there is None:
                     durable.create_exclusive(fd, name, draft.data, durable.SHARED)
                 else:
+                    kept = _keep_replaced(root, draft.path, draft.there)
                     durable.replace(fd, name, draft.data, durable.SHARED)
+                    write_note(f"note: what {draft.path} held before is kept in {kept}")
         except FileExistsError:
             write_note(f"note: {draft.path} is kept: it was written while you were asked")
             continue
@@ -385,6 +441,17 @@ def _write(root: str, drafts: Sequence[_Draft]) -> set[str]:
             ) from error
         written.add(draft.path)
     return written
+
+
+def _keep_replaced(root: str, path: str, data: bytes) -> str:
+    """Keep the bytes a file held before it is replaced; return where, below the root."""
+    FileRecordStore(root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
+    stem = path.removeprefix(f"{layout.KITTIFY}/").replace("/", ".")
+    with durable.folder(root, _REPLACED, create=True) as fd:
+        taken = set(os.listdir(fd))
+        name = next(name for number in itertools.count(1) if (name := f"{stem}.{number}") not in taken)
+        durable.create_exclusive(fd, name, data, durable.PRIVATE)
+    return f"{_REPLACED}/{name}"
 
 
 def _as_value(draft: _Draft, written: set[str]) -> dict[str, object]:
