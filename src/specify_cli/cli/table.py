@@ -117,7 +117,7 @@ COMMANDS: tuple[Command, ...] = (
             _NO_TRAIL,
             _JSON,
         ),
-        ('spec-kitty ask reviewer "look at the parser change"',),
+        ('spec-kitty ask critic-cato "look at the parser change"',),
         _ANSWER,
     ),
     Command(
@@ -149,7 +149,7 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.profiles:show_profile",
         "One profile whole.",
         (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"), _JSON),
-        ("spec-kitty profiles show reviewer",),
+        ("spec-kitty profiles show critic-cato",),
         _READ,
     ),
     Command(
@@ -206,8 +206,8 @@ COMMANDS: tuple[Command, ...] = (
             _JSON,
         ),
         (
-            "spec-kitty profile-invocation complete --invocation-id 01J… ",
-            "spec-kitty profile-invocation complete --invocation-id 01J… --outcome failed --evidence notes.md",
+            "spec-kitty profile-invocation complete --invocation-id ID ",
+            "spec-kitty profile-invocation complete --invocation-id ID --outcome failed --evidence notes.md",
         ),
         "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
     ),
@@ -223,9 +223,9 @@ COMMANDS: tuple[Command, ...] = (
             _JSON,
         ),
         (
-            """spec-kitty profile-invocation record --invocation-id 01J… --event error --json-payload '{…}'""",
-            "spec-kitty profile-invocation record --invocation-id 01J… --event tool_call --json-payload - < call.json",
-            "spec-kitty profile-invocation record --invocation-id 01J… < events.jsonl",
+            "spec-kitty profile-invocation record --invocation-id ID --event error --json-payload - < error.json",
+            "spec-kitty profile-invocation record --invocation-id ID --event tool_call --json-payload - < call.json",
+            "spec-kitty profile-invocation record --invocation-id ID < events.jsonl",
         ),
         "0 recorded · 1 refused, nothing written · 2 usage",
     ),
@@ -239,7 +239,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("force", "flag", "Take a label that is taken; it then means the newest."),
             _JSON,
         ),
-        ("spec-kitty profile-invocation commit --invocation-id 01J… --label after-review",),
+        ("spec-kitty profile-invocation commit --invocation-id ID --label after-review",),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
@@ -263,7 +263,7 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.invocations:show",
         "One invocation: timeline, where its context came from, evidence, findings.",
         (_ID, _JSON),
-        ("spec-kitty invocations show 01J5",),
+        ("spec-kitty invocations show ID",),
         _READ,
     ),
     Command(
@@ -276,7 +276,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("follow", "flag", "Go on until the record is closed."),
             _JSON,
         ),
-        ("spec-kitty invocations tail", "spec-kitty invocations tail 01J5 --follow"),
+        ("spec-kitty invocations tail", "spec-kitty invocations tail ID --follow"),
         _READ,
     ),
     Command(
@@ -289,7 +289,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("anchor", "option", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
             _JSON,
         ),
-        ("spec-kitty invocations verify --all", "spec-kitty invocations verify 01J5"),
+        ("spec-kitty invocations verify --all", "spec-kitty invocations verify ID"),
         "0 intact · 1 not found · 2 usage · 3 an error was found",
     ),
     Command(
@@ -308,7 +308,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("tolerance_ms", "option", "Warn where durations differ by more.", integer=True, metavar="MS"),
             _JSON,
         ),
-        ("spec-kitty invocations compare 01J5 01J6", "spec-kitty invocations compare - --json < chains.json"),
+        ("spec-kitty invocations compare ID OTHER_ID", "spec-kitty invocations compare - --json < chains.json"),
         "0 match · 1 no match, or refused · 2 usage",
     ),
     Command(
@@ -316,7 +316,7 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.resume:state",
         "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
         (_ID, Param("at", "option", "After the line with this seq.", integer=True, metavar="SEQ"), _JSON),
-        ("spec-kitty invocations state 01J5", "spec-kitty invocations state 01J5 --at 12"),
+        ("spec-kitty invocations state ID", "spec-kitty invocations state ID --at 3"),
         _READ,
     ),
     Command(
@@ -335,7 +335,7 @@ COMMANDS: tuple[Command, ...] = (
             ),
             _JSON,
         ),
-        ("spec-kitty invocations export 01J5 -o run.tar", "spec-kitty invocations export 01J5 01J6 --safe -o runs.tar"),
+        ("spec-kitty invocations export ID -o run.tar", "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar"),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
@@ -364,7 +364,7 @@ COMMANDS: tuple[Command, ...] = (
             Param("rerun", "option", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID"),
             _JSON,
         ),
-        ("spec-kitty resume 01J5", "spec-kitty resume 01J5 --program agent:main --rerun 01J6…"),
+        ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),
         "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
     ),
     Command(
@@ -391,7 +391,10 @@ COMMANDS: tuple[Command, ...] = (
             ),
             _JSON,
         ),
-        ("spec-kitty reexecute 01J5 --program agent:main", "spec-kitty reexecute 01J5 --program a:b --model m=a:ask"),
+        (
+            "spec-kitty reexecute ID --program agent:main",
+            "spec-kitty reexecute ID --program agent:main --model gpt=agent:ask",
+        ),
         "0 the same · 1 differs or refused · 2 usage",
     ),
     Command(
@@ -418,9 +421,9 @@ COMMANDS: tuple[Command, ...] = (
             _JSON,
         ),
         (
-            "spec-kitty replay 01J5",
-            "spec-kitty replay 01J5 --as-of ready --report out",
-            "spec-kitty replay 01J5 --against current",
+            "spec-kitty replay ID",
+            "spec-kitty replay ID --as-of start --report out",
+            "spec-kitty replay ID --against current",
         ),
         "0 match, or --against answered · 1 differs or refused · 2 usage",
     ),
