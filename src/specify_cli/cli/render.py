@@ -120,6 +120,9 @@ def event_line(event: Mapping[str, object]) -> str:
         told = " ".join(_short(key, event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
     if event.get("agent") is not None:
         told = f"[{_short('agent', event['agent'])}] {told}"
+    by = event.get("by")
+    if isinstance(by, dict):
+        told = f"{told} (by {_short('by', by.get('session_id') or by.get('actor_id'))})"
     return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
 
 

@@ -24,6 +24,8 @@ _HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "codex": (("CODEX_SESSION_ID", "CODEX_THREAD_ID"), ()),
     "cursor": (("CURSOR_SESSION_ID",), ("CURSOR_AGENT",)),
     "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
+    "copilot": (("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",)),
+    "opencode": ((), ("OPENCODE",)),
 }
 
 

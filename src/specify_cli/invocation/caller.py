@@ -27,3 +27,11 @@ class Caller(NamedTuple):
     actor: Actor = Actor("unknown", "service")
     session: Mapping[str, str] | None = None
     traceparent: str | None = None
+
+    @property
+    def writer(self) -> Mapping[str, str]:
+        """Who writes a line, in the form of its `by`: the session, without its subagent, else the actor."""
+        session = self.session or {}
+        if "session_id" in session:
+            return {name: session[name] for name in ("harness", "session_id")}
+        return {"actor_id": self.actor.actor_id, "actor_type": self.actor.actor_type}

@@ -105,12 +105,22 @@ class Limits(_Value):
     seconds: Count | None = None
 
 
+class Writer(_Value):
+    """Who wrote a line, where that is not who opened the record: a session, or an actor without one."""
+
+    harness: str | None = None
+    session_id: str | None = None
+    actor_id: str | None = None
+    actor_type: Literal["human", "llm", "service"] | None = None
+
+
 class _Event(_Value):
     v: Literal[1]
     seq: Count
     invocation_id: InvocationId
     prev: Digest
     dedupe: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
+    by: Writer | None = None
     seal: Digest = Field(alias="~")
 
 

@@ -296,16 +296,19 @@ class ProfileInvocationExecutor:
         events: Sequence[tuple[str, Mapping[str, object]]],
         *,
         dry_run: bool = False,
+        caller: Caller | None = None,
     ) -> Batch:
         """Append run events, given by name and raw payload, as one batch; `dry_run` only shows their lines.
 
-        Links to a closed record become annex files. Raises InvocationError; nothing is written then.
+        Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed record become annex
+        files. Raises InvocationError; nothing is written then.
         """
         from specify_cli.invocation.recorder import Batch, Recorder, Written
 
         project, cache = load_project(self._start, self._home)
         place = Index(project.root).resolve(invocation_id)
-        recorder = Recorder(project, place, cache=cache, clock=self._clock, entropy=self._entropy)
+        writer = None if caller is None else caller.writer
+        recorder = Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
         try:
             items = []
             for number, (event, payload) in enumerate(events, 1):
@@ -322,13 +325,16 @@ class ProfileInvocationExecutor:
         finally:
             recorder.close()
 
-    def commit(self, invocation_id: str, label: str | None = None, *, force: bool = False) -> Batch:
-        """An explicit checkpoint of an open record. Raises InvocationError."""
+    def commit(
+        self, invocation_id: str, label: str | None = None, *, force: bool = False, caller: Caller | None = None
+    ) -> Batch:
+        """An explicit checkpoint of an open record, by `caller` as for `record`. Raises InvocationError."""
         from specify_cli.invocation.recorder import Recorder
 
         project, cache = load_project(self._start, self._home)
         place = Index(project.root).resolve(invocation_id)
-        recorder = Recorder(project, place, cache=cache, clock=self._clock, entropy=self._entropy)
+        writer = None if caller is None else caller.writer
+        recorder = Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
         try:
             return recorder.commit(label, force=force)
         finally:
@@ -343,6 +349,7 @@ class ProfileInvocationExecutor:
         artifacts: Sequence[str] = (),
         commit: str | None = None,
         closed_by: str = "agent",
+        caller: Caller | None = None,
         allow_outside: bool = False,
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
@@ -418,7 +425,9 @@ class ProfileInvocationExecutor:
                 closing |= {**named, "evidence_size": len(kept)}
             if masks:
                 closing["redactions"] = masks
-            return [*before_it, closing]
+            opened = {} if before is None else before.started
+            by = None if caller is None else _other_writer(opened, caller, rules)
+            return [{**body, "by": by} if by is not None else body for body in (*before_it, closing)]
 
         records.append(place, close, now)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
@@ -446,6 +455,13 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
         bind(root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
     except (OSError, InvocationError):
         return  # derived: the record says the same
+
+
+def _other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
+    """Return who closes a record, where that is not who opened it."""
+    from specify_cli.invocation.payload import other_writer
+
+    return other_writer(started, caller.writer, rules)
 
 
 def _check_limits(limits: Mapping[str, int] | None) -> None:
@@ -597,6 +613,7 @@ def opening_of(
             limits=terms.limits,
         ),
         "capture": dict(capture),
+        "redaction_rules": rules.digest,
     }
     if terms.limits is not None:
         started["limits"] = dict(terms.limits)

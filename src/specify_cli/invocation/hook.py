@@ -249,7 +249,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
         binding = binding_of(root, harness, session, None)
     if binding is None or binding.profile_id is None:
         return False
-    from specify_cli.invocation.payload import compose_event, conflict_gap
+    from specify_cli.invocation.payload import change_gap, compose_event, conflict_gap, other_writer
     from specify_cli.invocation.seal import open_line
     from specify_cli.invocation.settings import settings_of
     from specify_cli.invocation.store import FileRecordStore, Held, place_of
@@ -275,6 +275,8 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
         if item.objects or item.gaps:
             return False
         items.append((item, dedupe_key(harness, session, event)))
+    by = other_writer(fields, _writer(harness, session), settings.rules)
+    change = change_gap(fields, settings)
     closed = False
 
     def compose(held: Held) -> list[dict[str, object]]:
@@ -289,10 +291,17 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
             elif (conflict := conflict_gap(held.read(0), key, item.body)) is not None:
                 bodies.append({**conflict, "at": at})
         closed = bool(bodies) and held.tip.event == "completed"
-        return [] if closed else bodies
+        if bodies and change is not None and not held.holds(dedupe_bytes(str(change["dedupe"]))):
+            bodies.insert(0, {**change, "at": at})
+        return [] if closed else bodies if by is None else [{**body, "by": by} for body in bodies]
 
     store.append(place, compose, rfc3339(millis), sync=any(item.durable for item, _ in items))
     return not closed
+
+
+def _writer(harness: str, session: str | None) -> dict[str, str]:
+    """Who writes for a session, in the form of a line's `by`."""
+    return {"harness": harness, "session_id": session or ""}
 
 
 def _limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
@@ -365,6 +374,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     session, subagent = told.session_id, told.subagent
     if session is None:
         raise Orphan("the payload names no session")
+    writer = _writer(harness, session)
     project, cache = load_project(root, home)
     index, store = Index(root), FileRecordStore(root)
     why = "no invocation is bound to this session"
@@ -398,8 +408,8 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
         above = _above(root, harness, session, subagent, place)
         _take_over(root, harness, session, subagent, place)
         if above is not None:
-            _finish(Recorder(project, above, cache=cache), harness, told)
-        return Recorder(project, place, cache=cache)
+            _finish(Recorder(project, above, cache=cache, writer=writer), harness, told)
+        return Recorder(project, place, cache=cache, writer=writer)
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
     agents = (subagent, None) if subagent is not None else (None,)
@@ -411,7 +421,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
                 continue
             if found.profile_id is None:
                 _remember(root, harness, session, agent, place, found.source)
-            return Recorder(project, place, cache=cache)
+            return Recorder(project, place, cache=cache, writer=writer)
     raise Orphan(why, closed)
 
 

@@ -210,19 +210,8 @@ _COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event
 # What the recorder adds, and ids that are made anew where a payload names none.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
 # What a writer adds, and ids that are made anew where a payload names none: of two bodies they tell nothing.
-_NOT_COMPARED = {
-    "v",
-    "seq",
-    "prev",
-    "~",
-    "at",
-    "invocation_id",
-    "dedupe",
-    "from",
-    "ordinal",
-    "call_id",
-    "idempotency_key",
-}
+_NOT_COMPARED = {"v", "seq", "prev", "~", "at", "invocation_id", "dedupe", "by"}
+_NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key"}
 
 
 def compose_event(
@@ -294,6 +283,43 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     if data.find(dedupe_bytes(own)) >= 0:
         return None
     return {**gap("conflicting_duplicate", what, message=message), "dedupe": own}
+
+
+def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
+    """The gap that stands where less, or otherwise masked, is kept than when the record began; None without a change.
+
+    Its dedupe key names what holds now, so one change is one line.
+    """
+    recorded = started.get("capture")
+    modes = recorded if isinstance(recorded, dict) else {}
+    changed = [side for side, mode in settings.capture.items() if str(modes.get(side, "off")) != mode]
+    told = [f"{side} {modes.get(side, 'off')} → {settings.capture[side]}" for side in changed]
+    if started.get("redaction_rules", settings.rules.digest) != settings.rules.digest:
+        changed.append("redaction")
+        told.append("other redaction rules")
+    if not changed:
+        return None
+    now = "\0".join((*map(repr, sorted(settings.capture.items())), settings.rules.digest))
+    key = sha256(f"capture\0{now}".encode("utf-8", "replace")).hexdigest()[:32]
+    return {**gap("capture_changed", ", ".join(changed), message="; ".join(told)), "dedupe": key}
+
+
+def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet) -> dict[str, str] | None:
+    """Who writes, where that is not who opened the record: a session, else an actor; None for the same."""
+    session, actor = started.get("session"), started.get("actor")
+    opened = session if isinstance(session, dict) else {}
+    asked = actor if isinstance(actor, dict) else {}
+    shown = {
+        name: redact(value.encode("utf-8", "replace").decode("utf-8"), rules).text for name, value in writer.items()
+    }
+    if "session_id" in shown and opened:
+        same = all(opened.get(name) == shown[name] for name in ("harness", "session_id"))
+    elif "session_id" in shown:  # a harness that tells its commands no session opened it
+        same = asked.get("actor_type") == "llm" and asked.get("tool") == shown["harness"]
+    else:
+        person = shown["actor_type"] != "llm"
+        same = shown["actor_id"] == asked.get("actor_id") and not (person and opened)
+    return None if same else shown
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:

@@ -23,9 +23,11 @@ from specify_cli.invocation.payload import (
     STEP_EVENTS,
     Composed,
     PayloadError,
+    change_gap,
     compose_event,
     conflict_gap,
     gap,
+    other_writer,
     without_objects,
 )
 from specify_cli.invocation.project import Project
@@ -119,6 +121,7 @@ class Recorder:
         *,
         cache: ParseCache | None = None,
         follow: bool = False,
+        writer: Mapping[str, str] | None = None,
         clock: Callable[[], int] = time.time_ns,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
@@ -141,6 +144,9 @@ class Recorder:
         self.settings = settings_of(
             self.started, config.capture_ceiling, config.redaction, project.root, project.git_dir
         )
+        self._change = change_gap(self.started, self.settings)
+        by = None if writer is None else other_writer(self.started, writer, self.settings.rules)
+        self._by: Body = {} if by is None else {"by": by}
 
     @property
     def invocation_id(self) -> str:
@@ -358,11 +364,14 @@ class Recorder:
                 data = held.read(0)
                 told = zip(items, dedupe, known, strict=True)
                 conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in told if there]
+            change = self._change
+            if change is None or all(known) or held.holds(dedupe_bytes(str(change["dedupe"]))):
+                change = None
             said = [*gaps, *(body for body in conflicts if body is not None)]
             bodies: list[Body] = []
-            for body in self._bodies(items, said, dedupe, known, grounds):
+            for body in self._bodies(change, items, said, dedupe, known, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
-                placed = {**body, "at": at}
+                placed = {**body, "at": at, **self._by}
                 self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
                 lines.append(Written(held.tip.seq + 1 + len(bodies), placed))
                 bodies.append(placed)
@@ -388,6 +397,7 @@ class Recorder:
 
     def _bodies(
         self,
+        change: Body | None,
         items: Sequence[Composed],
         gaps: Sequence[Body],
         dedupe: Sequence[str | None],
@@ -395,6 +405,8 @@ class Recorder:
         grounds: Grounds | None,
     ) -> Iterator[Body]:
         """The bodies of a batch one after another; each sees the state the one before it left."""
+        if change is not None:
+            yield change
         yield from self._pending
         for item, key, there in zip(items, dedupe, known, strict=True):
             if there:
@@ -467,7 +479,7 @@ class Recorder:
         at = rfc3339(self._clock() // 1_000_000)
         paths: list[str] = []
         for item in items:
-            line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at}])
+            line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
             paths.append(self._records.annex(self.invocation_id, self._new_id(), line))
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 

@@ -256,7 +256,7 @@ def test_what_the_config_says_of_capture_holds_for_hooks_too(
     (chartered / ".kittify/config.yaml").write_text(config)
     hook(pre(chartered))
 
-    (call,) = events(chartered, run)
+    *_, call = events(chartered, run)
     found = "off" if "args_hash" not in call else "hash" if "args" not in call else "summary"
     assert found == held
 
@@ -272,7 +272,7 @@ def test_a_run_begun_in_full_is_narrowed_by_what_the_config_states_now(
     config.write_text(f"audit:\n  capture_tool_io: {now}\n")
     hook(pre(chartered))
 
-    (call,) = events(chartered, run)
+    *_, call = events(chartered, run)
     assert isinstance(call["args"], str) == (now == "full")
 
 
@@ -280,7 +280,7 @@ def test_a_projects_own_rule_masks_what_hooks_bring(hook: Callable[..., None], c
     (chartered / ".kittify/config.yaml").write_text("redaction: {rules: {code-name: 'ORCHID-[0-9]+'}}\n")
     hook(pre(chartered, tool_input={"q": "ORCHID-17"}))
 
-    (call,) = events(chartered, run)
+    *_, call = events(chartered, run)
     assert "ORCHID" not in json.dumps(call) and call["redactions"] == {"code-name": 1}
 
 
@@ -1093,3 +1093,81 @@ def test_what_an_invocation_without_a_trail_swallowed_is_counted(chartered: Path
     assert (done.json()["recorded"], gap["reason"], gap["what"], gap["count"]) == (0, "trail_off", "tool_call", 1)
     assert "trail_off" in cli("invocations", "show", run).out
     assert b"PLANTED" not in path.read_bytes()
+
+
+# --- who writes into whose record, and what is kept since when
+
+BY_OTHER = {"harness": "claude-code", "session_id": "another"}
+
+
+def test_what_another_session_writes_into_a_record_names_that_session(chartered: Path, run: str, cli: Cli) -> None:
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "error", "--json-payload")
+    cli(*argv, '{"error_code": "own"}', env=ENV)
+    cli(*argv, '{"error_code": "foreign"}', env={"CLAUDE_CODE_SESSION_ID": "another"})
+    cli("profile-invocation", "commit", "--invocation-id", run, env={"CLAUDE_CODE_SESSION_ID": f"x {SECRET}"})
+    cli("profile-invocation", "complete", "--invocation-id", run)
+
+    own, foreign, checkpoint, closed = events(chartered, run)
+    assert (own.get("by"), foreign["by"]) == (None, BY_OTHER)
+    assert checkpoint["by"]["session_id"] == "x \u27e6github-token\u27e7"
+    assert closed["by"] == {"actor_id": "tester", "actor_type": "human"}
+    assert "by another" in cli("invocations", "show", run).out
+    assert cli("invocations", "verify", run).code == 0
+
+
+def test_a_person_who_closes_the_record_of_a_person_is_no_other_writer(chartered: Path, cli: Cli) -> None:
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", run, env={"USER": "tester"})
+
+    assert [event.get("by") for event in events(chartered, run)] == [None]
+
+
+def test_a_hook_of_a_session_that_did_not_begin_the_record_says_so(
+    hook: Callable[..., None], chartered: Path, run: str, other: str
+) -> None:
+    """Whoever can write a binding can send a session's calls into any record."""
+    folder = chartered / layout.LOCAL / "bindings"
+    for path in folder.iterdir():
+        path.write_text(json.dumps({**json.loads(path.read_text()), "invocation_id": other, "profile_id": None}))
+    hook(pre(chartered))
+    hook(pre(chartered, call="toolu_2"))
+
+    assert run and [event["by"] for event in events(chartered, other)] == [{**BY_OTHER, "session_id": SESSION}] * 2
+
+
+@pytest.mark.parametrize("change", ["audit: {capture_tool_io: 'off'}\n", "redaction: {rules: {all: '(?s).+'}}\n"])
+def test_a_change_of_what_is_kept_leaves_one_line(
+    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, change: str
+) -> None:
+    """An agent can write the project's config; what is missing from then on must not look as if it never was."""
+    hook(pre(chartered))
+    (chartered / layout.CONFIG).write_text(change)
+    hook(pre(chartered, call="toolu_2"))
+    hook(pre(chartered, call="toolu_3"))
+    argv = ("profile-invocation", "record", "--invocation-id", run, "--event", "error", "--json-payload")
+    cli(*argv, '{"error_code": "E"}', env=ENV)
+
+    kinds = [(event["event"], event.get("reason")) for event in events(chartered, run)]
+    assert kinds.count(("capture_gap", "capture_changed")) == 1
+    assert kinds[:3] == [("tool_call", None), ("capture_gap", "capture_changed"), ("tool_call", None)]
+    gap = events(chartered, run)[1]
+    assert gap["what"] == ("tool_args, tool_output" if "audit" in change else "redaction")
+
+
+@pytest.mark.parametrize(
+    ("harness", "env"),
+    [
+        ("copilot", {"COPILOT_CLI": "1", "COPILOT_AGENT_SESSION_ID": "c-1"}),
+        ("copilot", {"COPILOT_CLI": "1"}),
+        ("opencode", {"OPENCODE": "1", "AGENT": "1"}),
+    ],
+)
+def test_an_agent_is_no_person_because_its_harness_tells_no_session(
+    chartered: Path, cli: Cli, harness: str, env: dict[str, str]
+) -> None:
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+
+    (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
+    started = json.loads(path.read_bytes().split(b"\n")[0])
+    assert (started["actor"]["actor_type"], started["actor"]["tool"]) == ("llm", harness)
+    assert (started.get("session") or {}).get("session_id") == env.get("COPILOT_AGENT_SESSION_ID")

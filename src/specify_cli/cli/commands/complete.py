@@ -12,13 +12,15 @@ def complete(values: Values) -> int:
     """Close a record; closing twice warns and changes nothing."""
     artifacts = values["artifact"]
     evidence, commit = values["evidence"], values["commit"]
+    caller = shell.caller()
     done = ProfileInvocationExecutor(shell.here(), home=shell.home()).complete(
         str(values["invocation_id"]),
         outcome=str(values["outcome"]),
         evidence=None if evidence is None else str(evidence),
         artifacts=[str(path) for path in artifacts] if isinstance(artifacts, list) else [],
         commit=None if commit is None else str(commit),
-        closed_by="agent" if shell.caller().actor.actor_type == "llm" else "person",
+        closed_by="agent" if caller.actor.actor_type == "llm" else "person",
+        caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
     if values["json"]:

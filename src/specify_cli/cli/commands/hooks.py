@@ -311,7 +311,8 @@ def _find_program(root: str) -> Program:
     if path is None:
         return Program(None, None, None, False)
     resolved = os.path.realpath(path)
-    if resolved == os.path.realpath(sys.argv[0]):
+    beside = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
+    if resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(beside)):
         return Program(path, resolved, True, False)
     top = os.path.realpath(root)
     if any(place.startswith(f"{top}/") for place in (os.path.abspath(path), resolved)):

@@ -28,7 +28,7 @@ def record(values: Values) -> int:
         text = shell.stdin_bytes() if given in (None, "-") else str(given).encode("utf-8", "surrogateescape")
         events = [(str(event), _object(text, "--json-payload"))]
     opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
-    batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]))
+    batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
     _answer(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
     return 0
 
@@ -38,7 +38,10 @@ def commit(values: Values) -> int:
     label = values["label"]
     opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
     batch = opened.commit(
-        str(values["invocation_id"]), None if label is None else str(label), force=bool(values["force"])
+        str(values["invocation_id"]),
+        None if label is None else str(label),
+        force=bool(values["force"]),
+        caller=shell.caller(),
     )
     _answer(batch, as_json=bool(values["json"]), dry_run=False)
     return 0
