@@ -142,13 +142,19 @@ def _context(context: object) -> list[str]:
         return [f"context   none ({context.get('error') or 'no charter'})"]
     lines = [f"context   {_named_digest(context['hash'])}"]
     hits = context.get("hits")
-    for hit in hits if isinstance(hits, list) else []:
-        why = ", ".join(f"{key} {value}" for key, value in hit.get("explain", {}).items())
-        lines.append(f"  {hit.get('rank'):>3}  {hit.get('score')}  {one_line(str(hit.get('uri')))}  ({why})")
-    filters = context.get("filters_applied")
-    for item in filters if isinstance(filters, list) else []:
+    for hit in _objects(hits):
+        explain = hit.get("explain")
+        why = ", ".join(f"{key} {value}" for key, value in explain.items()) if isinstance(explain, dict) else ""
+        rank, score = one_line(str(hit.get("rank")), 80), one_line(str(hit.get("score")), 80)
+        lines.append(f"  {rank:>3}  {score}  {one_line(str(hit.get('uri')))}  ({one_line(why)})")
+    for item in _objects(context.get("filters_applied")):
         lines.append(f"       {item.get('action')} by rule {item.get('rule_id')}: {one_line(str(item.get('uri')))}")
     return lines
+
+
+def _objects(value: object) -> list[dict[str, object]]:
+    """The JSON objects in a recorded list; what else stands there is not shown."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _evidence(evidence: object) -> list[str]:

@@ -21,6 +21,7 @@ from specify_cli.invocation.index import Index
 from specify_cli.invocation.invocations import verify_all
 from specify_cli.invocation.keeping import find_left_behind, find_unkept
 from specify_cli.invocation.reach import Reach
+from specify_cli.invocation.record import is_invocation_id
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.store import GITATTRIBUTES, FileObjectStore
 from specify_cli.invocation.tracked import tracked_private
@@ -163,8 +164,8 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
-            if report.sealed and report.status == "open" and report.invocation_id is not None:
-                hours = (now - millis_of(report.invocation_id)) // 3_600_000
+            if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
+                hours = (now - millis_of(str(report.invocation_id))) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
                     close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
                     yield Ailment(

@@ -545,7 +545,7 @@ def _redaction_of(root: str, snapshot: object) -> str | None:
 
     try:
         return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
-    except (InvocationError, layout.PathError, ValueError, KeyError, TypeError):
+    except (InvocationError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+# More digits number no line of any file, and Python refuses to read thousands of them as one number.
+_HUNK = re.compile(r"@@ -([0-9]{1,18})(?:,([0-9]{1,18}))? \+([0-9]{1,18})(?:,([0-9]{1,18}))? @@")
 _NO_NEWLINE = "\\"
 
 

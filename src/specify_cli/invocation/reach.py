@@ -85,8 +85,6 @@ class Reach:
     def _read(self, digest: str, field: str) -> _Looked:
         try:
             data = self._objects.get(digest)
-        except layout.PathError:
-            return _Looked("OBJECT_MISSING", None)
         except InvocationError as error:
             if error.code != "OBJECT_MISSING":
                 return _Looked("OBJECT_ALTERED", None)

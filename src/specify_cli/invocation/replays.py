@@ -82,10 +82,7 @@ class Kept:
 
     def get(self, digest: str) -> bytes:
         if digest not in self._known:
-            try:
-                self._known[digest] = self._objects.get(digest)
-            except layout.PathError as error:
-                raise StoredDataError("OBJECT_MISSING", f"{digest!r} names no object", "verify it") from error
+            self._known[digest] = self._objects.get(digest)
         return self._known[digest]
 
     def why_withheld(self, digest: str, field: str) -> str | None:

@@ -314,7 +314,12 @@ def _intact(project: Project, place: Place) -> Record:
     """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
     _sound(place, verify_place(project, place))
     record = fold(FileRecordStore(project.root).read(place))
-    assert record is not None
+    if record is None:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
     return record
 
 

@@ -15,7 +15,7 @@ from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_append
-from specify_cli.invocation.seal import MAX_LINE, open_line
+from specify_cli.invocation.seal import MAX_LINE, is_digest, open_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -567,6 +567,8 @@ class FileObjectStore:
             return None
 
     def get(self, digest: str) -> bytes:
+        if not is_digest(digest):
+            raise _missing(digest)  # a record can name anything
         shard, rest = layout.object_parts(digest)
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             shown = f"{folder}/{shard}/{rest}"
@@ -595,11 +597,13 @@ class FileObjectStore:
 
     def why_withheld(self, digest: str, field: str) -> str | None:
         # What a branch can bring only ever excuses a file of the charter or the doctrine.
+        if not is_digest(digest):
+            return None
+        shard, rest = layout.object_parts(digest)
         for folder in (layout.LOCAL_OBJECTS, *([layout.OBJECTS] if field == "file" else [])):
             try:
-                shard, rest = layout.object_parts(digest)
                 said = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
-            except (OSError, InvocationError, layout.PathError):
+            except (OSError, InvocationError):
                 continue
             return said[:_WHY_BYTES].decode("utf-8", "replace")
         return None

@@ -21,7 +21,7 @@ from specify_cli.invocation.invocations import differing_copies
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.record import fold, split_lines
 from specify_cli.invocation.redaction import RuleSet, redact
-from specify_cli.invocation.seal import FORMAT_VERSION
+from specify_cli.invocation.seal import FORMAT_VERSION, is_digest
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.invocation.ulid import millis_of, rfc3339
 from specify_cli.invocation.verify import ERROR, OF_THE_LINES, verify_record
@@ -146,14 +146,13 @@ def _request_text(project: Project, started: Mapping[str, object]) -> str | None
     """The request a record holds, from its object where it was too long for the line."""
     named = started.get("request_object")
     if named is not None:
-        try:
-            return FileObjectStore(project.root).get(str(named)).decode("utf-8", "replace")
-        except layout.PathError as error:
+        if not is_digest(str(named)):
             raise StoredDataError(
                 "RECORD_DAMAGED",
                 f"request_object: expected a SHA-256, found {str(named)[:80]!r}",
                 f"spec-kitty invocations verify {started.get('invocation_id')}",
-            ) from error
+            )
+        return FileObjectStore(project.root).get(str(named)).decode("utf-8", "replace")
     found = started.get("request_text")
     return None if found is None else str(found)
 
