@@ -43,6 +43,7 @@ _MARK_SECONDS = 15 * 60
 _MAX_MARKS = 64
 _MAX_TOLD = 32
 _NO_MARK = object()
+_HEX = frozenset("0123456789abcdef")
 
 
 class Orphan(Exception):
@@ -95,7 +96,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if root is None or not told.events:
             return
-        told = with_ending(told)
+        told = _keyed(with_ending(told), root, git_dir)
         elsewhere = _is_elsewhere(root, folder, home)
         told = told._replace(events=tuple(_placed(event, root, folder, elsewhere) for event in told.events))
         try:
@@ -163,6 +164,33 @@ def _placed(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEv
     if not whole.startswith(root + "/"):
         return event
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
+
+
+def _keyed(told: HookInput, root: str, git_dir: str | None) -> HookInput:
+    """Put what stands in for an id that a payload lacks under this clone's key.
+
+    A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
+    key is kept, the session's id takes its place.
+    """
+    first = told.events[0]
+    tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")
+    named = tool == str(first.payload.get("tool", ""))[:64] and not (told.subagent == bare and not tool)
+    if len(bare) != 16 or not _HEX.issuperset(bare) or not named:
+        return told
+    import hmac
+
+    from specify_cli.invocation.settings import digest_key
+
+    key = digest_key(root, git_dir)
+    secret = key.secret if key is not None else (told.session_id or "").encode("utf-8", "replace")
+    keyed = hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
+    events = []
+    for event in told.events:
+        payload = event.payload
+        if "call_id" in payload:
+            payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
+        events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
+    return told._replace(events=tuple(events))
 
 
 def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:

@@ -44,13 +44,13 @@ def digest_key(root: str, git_dir: str | None) -> DigestKey | None:
     """
     if git_dir is None:
         return None
-    # Needed by mode hash alone, which most hooks do not have.
-    from specify_cli.invocation.tracked import tracked_private
+    for folder in (f"{git_dir}/kittify", f"{root}/{layout.LOCAL}"):
+        if folder.startswith(f"{root}/{layout.LOCAL}"):
+            # Most clones keep it in the git directory: then git's index need not be read.
+            from specify_cli.invocation.tracked import tracked_private
 
-    folders = [f"{git_dir}/kittify"]
-    if not tracked_private(root):
-        folders.append(f"{root}/{layout.LOCAL}")
-    for folder in folders:
+            if tracked_private(root):
+                continue
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -1171,3 +1172,60 @@ def test_an_agent_is_no_person_because_its_harness_tells_no_session(
     started = json.loads(path.read_bytes().split(b"\n")[0])
     assert (started["actor"]["actor_type"], started["actor"]["tool"]) == ("llm", harness)
     assert (started.get("session") or {}).get("session_id") == env.get("COPILOT_AGENT_SESSION_ID")
+
+
+# --- what names a call whose harness gives it no id
+
+
+def shell_call(root: Path, event: str = "BeforeTool", at: str = "2026-11-22T10:00:00.000Z") -> dict[str, Any]:
+    args = {"command": "mysql -u root -pZk4821"}
+    more = {"tool_response": {"llmContent": "Output: x\nProcess Group PGID: 1"}} if event == "AfterTool" else {}
+    return {
+        "session_id": "g-1",
+        "cwd": str(root),
+        "hook_event_name": event,
+        "timestamp": at,
+        "tool_name": "run_shell_command",
+        "tool_input": args,
+        **more,
+    }
+
+
+def test_the_stand_in_for_an_id_tells_nothing_of_the_arguments(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    run = cli("do", "implement WP03", "--json", env={"GEMINI_SESSION_ID": "g-1"}).json()["invocation_id"]
+    for payload in (shell_call(chartered), shell_call(chartered), shell_call(chartered, "AfterTool")):
+        hook(payload, "gemini")
+
+    call, result = events(chartered, run)
+    assert call["call_id"] == result["call_id"]
+    bare = hashlib.sha256(repr(("run_shell_command", shell_call(chartered)["tool_input"])).encode()).hexdigest()[:16]
+    assert bare not in json.dumps([call, result])
+    assert re.fullmatch(r"run_shell_command:[0-9a-f]{16}", call["call_id"])
+    guessed = "\0".join(("gemini", "g-1", f"run_shell_command:{bare}@{shell_call(chartered)['timestamp']}"))
+    assert call["dedupe"] != hashlib.sha256(f"{guessed}\0pre\0tool_call".encode()).hexdigest()[:32]
+
+
+def test_the_stand_in_is_another_in_another_clone(hook: Callable[..., None], chartered: Path, tmp_path: Path) -> None:
+    def orphaned(root: Path) -> str:
+        hook(shell_call(root), "gemini", cwd=root)
+        (line,) = log(root, layout.ORPHANS)
+        return str(json.loads(line["events"][0]["payload"])["call_id"])
+
+    (chartered / layout.EVENTS).mkdir()
+    other = tmp_path / "other"
+    (other / layout.EVENTS).mkdir(parents=True)
+    git(other, "init", "-q")
+
+    assert orphaned(chartered) != orphaned(other)
+
+
+def test_where_no_key_can_be_kept_call_and_result_still_fit(tmp_path: Path, hook: Callable[..., None]) -> None:
+    bare = tmp_path / "outside-git"
+    (bare / layout.EVENTS).mkdir(parents=True)
+    hook(shell_call(bare), "gemini", cwd=bare)
+    hook(shell_call(bare, "AfterTool"), "gemini", cwd=bare)
+
+    one, two = (json.loads(line["events"][0]["payload"])["call_id"] for line in log(bare, layout.ORPHANS))
+    assert one == two
