@@ -27,7 +27,7 @@ PRIVATE = 0o600
 SHARED = 0o644
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _UNNAMED_MISSING = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EACCES}
 _LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
 
@@ -117,7 +117,7 @@ class folder:
 def open_regular(folder_fd: int, name: str, flags: int, shown: str) -> int:
     """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE."""
     try:
-        fd = os.open(name, flags | _REGULAR, dir_fd=folder_fd)
+        fd = os.open(name, flags | REGULAR, dir_fd=folder_fd)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
             raise _not_regular(shown) from error
@@ -168,7 +168,7 @@ def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
     with folder(root, head) as folder_fd:
         fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
         try:
-            return read_all(fd) if limit is None else os.pread(fd, limit + 1, 0)
+            return read_all(fd) if limit is None else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
         finally:
             os.close(fd)
 

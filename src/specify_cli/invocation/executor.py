@@ -288,7 +288,10 @@ class ProfileInvocationExecutor:
         if terms.trail:  # what keeps nothing takes no session over from what keeps it
             _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
-        return _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
+        payload = _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
+        if objects.replaced:
+            payload = payload._replace(warnings=(*payload.warnings, _planted(objects)))
+        return payload
 
     def record(
         self,
@@ -675,6 +678,14 @@ def _tool_name(name: str, rules: RuleSet) -> str:
 def _outside_text(text: str, rules: RuleSet) -> str:
     """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
     return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
+
+
+def _planted(objects: FileObjectStore) -> str:
+    first = f"{objects.folder}/{objects.replaced[0][:2]}/{objects.replaced[0][2:]}"
+    return (
+        f"OBJECT_REPLACED: {len(objects.replaced)} files stood under the name of an object and held other bytes, the "
+        f"first at {first}; each was planted or damaged before this record, and is the object now"
+    )
 
 
 def _trace_id(traceparent: str | None, invocation_id: str) -> str:

@@ -482,15 +482,19 @@ class FileObjectStore:
     In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
     an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
     and `publish` copies it over when the record is closed (docs/adr/0002).
+
+    What stands under an object's name and is not the object is replaced when the object is put: a branch can plant a
+    file under a name it knows. `replaced` says which those were.
     """
 
     def __init__(self, root: str, trail: str = "private") -> None:
         self.root = root
         self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
+        self.replaced: list[str] = []
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         try:
-            known = all(self._holds(data) for data in roots)
+            known = all(self._held(name, data) is not None for name, data in _named(roots))
             self._put_group(members, settle=not known)
             self._put_group(roots, settle=True)
         except OSError as error:
@@ -501,9 +505,15 @@ class FileObjectStore:
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
-        present = {name: tracked._present(name) for name in digests}
-        young = {name[:2] for name, state in present.items() if state is not None and _is_young(state)}
-        wanted = [self.get(name) for name, state in present.items() if state is None]
+        wanted: dict[str, bytes] = {}
+        young: set[str] = set()
+        for name in digests:
+            data = self.get(name)
+            state = tracked._held(name, data)
+            if state is None:
+                wanted[name] = data
+            elif _is_young(state):
+                young.add(name[:2])
         try:
             tracked._put_group(wanted, young, settle=False, mode=durable.SHARED)
         except OSError as error:
@@ -519,8 +529,8 @@ class FileObjectStore:
         absent: dict[str, bytes] = {}
         young = set(young)
         for name, data in _named(blobs):
-            state = self._present(name)
-            if state is None or state.st_size != len(data) or not stat.S_ISREG(state.st_mode):
+            state = self._held(name, data)
+            if state is None:
                 absent[name] = data
             elif settle and _is_young(state):
                 young.add(name[:2])
@@ -540,8 +550,9 @@ class FileObjectStore:
                     file.publish(name[2:])
                 except FileExistsError:
                     # Another writer was first, or what has the name is not the object: then it gives way.
-                    if not self._holds(absent[name]):
+                    if self._held(name, absent[name]) is None:
                         durable.replace(fd, name[2:], absent[name], mode)
+                        self.replaced.append(name)
             for fd in folders.values():
                 os.fsync(fd)
             _keep(self.root, [f"{self.folder}/{name[:2]}/{name[2:]}" for name in absent])
@@ -551,36 +562,38 @@ class FileObjectStore:
             for fd in folders.values():
                 os.close(fd)
 
-    def _holds(self, data: bytes) -> bool:
-        """Whether these bytes are in the folder under their name, read and compared."""
-        shard, rest = layout.object_parts(digest(data))
-        try:
-            return durable.read_below(self.root, f"{self.folder}/{shard}/{rest}") == data
-        except (FileNotFoundError, InvocationError):
-            return False
-
-    def _present(self, name: str) -> os.stat_result | None:
+    def _held(self, name: str, data: bytes) -> os.stat_result | None:
+        """The state of the file under an object's name if it holds the object; nobody's word is taken for its bytes."""
         shard, rest = layout.object_parts(name)
         try:
-            return os.stat(f"{self.root}/{self.folder}/{shard}/{rest}", follow_symlinks=False)
-        except (FileNotFoundError, NotADirectoryError):
+            fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
+        except OSError:
             return None
+        try:
+            state = os.fstat(fd)
+            same = stat.S_ISREG(state.st_mode) and state.st_size == len(data) and durable.read_all(fd) == data
+            return state if same else None
+        finally:
+            os.close(fd)
 
     def get(self, digest: str) -> bytes:
         if not is_digest(digest):
             raise _missing(digest)  # a record can name anything
         shard, rest = layout.object_parts(digest)
+        altered: StoredDataError | None = None
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             shown = f"{folder}/{shard}/{rest}"
             try:
-                return _checked(digest, durable.read_below(self.root, shown))
+                return _checked(digest, durable.read_below(self.root, shown, MAX_OBJECT))
             except FileNotFoundError:
                 continue
+            except StoredDataError as error:
+                altered = altered or error  # what a branch planted does not hide the object of this clone
             except OSError as error:
                 raise EnvironmentFault(
                     "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
                 ) from error
-        raise _missing(digest)
+        raise altered or _missing(digest)
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
         """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""

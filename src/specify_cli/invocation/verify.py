@@ -92,7 +92,11 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
         "nothing to do, or fetch the record from the clone that wrote it",
     ),
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
-    "OBJECT_ALTERED": (ERROR, "an object's bytes do not hash to its name", "restore it from another clone"),
+    "OBJECT_ALTERED": (
+        ERROR,
+        "an object's bytes do not hash to its name; of the record that says nothing",
+        "restore it from another clone; a `do` puts right what it needs itself",
+    ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
     "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 
 from specify_cli.invocation.record import chain, genesis_tip
 from specify_cli.invocation.seal import open_line
-from support import Cli, environment, git
+from support import Cli, accept, environment, git
 
 RECORDS = ".kittify/events/profile-invocations"
 OTHER = "01JD4Q3S0000000000000000A1"
@@ -425,3 +426,48 @@ def test_a_folder_that_is_gone_is_one_error(tmp_path: Path, home: Path) -> None:
 
     assert done.returncode == 1
     assert json.loads(done.stderr)["error_code"] == "ACCESS_FAILED"
+
+
+def _planted(cli: Cli, project: Path, trail: str) -> list[Path]:
+    """Objects every record will name, of the right size and with other bytes, where a branch can put them."""
+    (project / ".kittify").mkdir(exist_ok=True)
+    (project / ".kittify/config.yaml").write_text(f"trail: {trail}\n")
+    accept(project)
+    cli("do", "implement WP01")
+    cli(
+        "profile-invocation",
+        "complete",
+        "--invocation-id",
+        cli("invocations", "list", "--json").json()[0]["invocation_id"],
+    )
+    found = [path for path in (project / ".kittify/events/objects").rglob("*") if len(path.name) == 62]
+    for path in found:
+        path.chmod(0o644)
+        path.write_bytes(b"x" * path.stat().st_size)
+    return found
+
+
+@pytest.mark.parametrize("trail", ["private", "committed"])
+def test_planted_objects_are_put_right_when_they_are_first_needed(cli: Cli, project: Path, trail: str) -> None:
+    planted = _planted(cli, project, trail)
+    begun = cli("do", "implement WP02", "--json")
+    run = begun.json()["invocation_id"]
+    before = cli("invocations", "verify", run, "--json")
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    after = cli("invocations", "verify", run, "--json")
+
+    assert len(planted) > 3
+    assert (before.code, after.code) == (0, 0), after.out
+    assert cli("replay", run).code == 0
+    if trail == "private":
+        told = [text for text in begun.json()["warnings"] if text.startswith("OBJECT_REPLACED")]
+        assert len(told) == 1 and "was planted" in told[0]
+        assert not [text for text in cli("do", "implement WP03", "--json").json()["warnings"] if "OBJECT" in text]
+    for path in planted:
+        held = path.read_bytes()
+        assert hashlib.sha256(held).hexdigest() == path.parent.name + path.name or held == b"x" * len(held)
+    named = json.loads((project / begun.json()["record_path"]).read_bytes().split(b"\n")[0])["snapshot"]
+    snapshot = project / ".kittify/events/objects" / named[:2] / named[2:]
+    for digest in (named, json.loads(snapshot.read_bytes())["shipped"]):
+        tracked = project / ".kittify/events/objects" / digest[:2] / digest[2:]
+        assert hashlib.sha256(tracked.read_bytes()).hexdigest() == digest
