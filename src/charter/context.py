@@ -63,6 +63,7 @@ CHARTER_YAML = ".kittify/charter/charter.yaml"
 POLICY_PATH = ".kittify/charter/policy.yaml"
 CONFIG_PATH = ".kittify/config.yaml"
 DOCTRINE_FOLDER = ".kittify/doctrine"
+OVERLAYS = f"{DOCTRINE_FOLDER}/overlays/"
 GRAPH_PATHS = (".kittify/doctrine/graph.yaml", ".kittify/doctrine/graph.yml")
 CHARTER_BYTES = 1_048_576
 
@@ -248,8 +249,9 @@ def load_inputs(
     files, problems = read_folder(
         root, DOCTRINE_FOLDER, (".yaml", ".yml", ".md"), skip=(".agent.yaml", ".agent.yml", "README.md")
     )
-    sources += files
-    lost += problems
+    # An overlay of an older layout changes another artifact and is none itself; `charter lint` names it.
+    sources += [file for file in files if not file.path.startswith(OVERLAYS)]
+    lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
     if settings is None:
         settings, amiss = _read_config(root, cache)
     return _inputs(sources, lost, settings, shipped_bundle(), cache, amiss)

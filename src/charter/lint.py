@@ -18,6 +18,7 @@ from charter.context import (
     DOCTRINE_FOLDER,
     GOVERNANCE_KEYS,
     GRAPH_PATHS,
+    OVERLAYS,
     POLICY_PATH,
     ContextInputs,
     charter_room,
@@ -470,7 +471,8 @@ def _unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
             below = any(f"{relative}/".startswith(f"{inner}/") for inner in profile_folders)
             suffixes = SUFFIXES if below else () if folder == _CHARTER_FOLDER else (".yaml", ".yml", ".md")
             for name in names:
-                known = name.endswith(suffixes) or (relative == _CHARTER_FOLDER and name in _READ_HERE)
+                known = name.endswith(suffixes) and not f"{relative}/".startswith(OVERLAYS)
+                known = known or (relative == _CHARTER_FOLDER and name in _READ_HERE)
                 if not known and not name.startswith(".") and name not in _NOT_FOR_US:
                     found.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
     return tuple(sorted(found)[:_MAX_UNREAD])
@@ -484,6 +486,10 @@ def _unread_file(path: str) -> Finding:
         repair = (
             f"rename it to {near[0]}" if near else "move it away; a charter is charter.md, charter.yaml, policy.yaml"
         )
+    elif f"{folder}/".startswith(OVERLAYS):
+        repair = "overlays are not applied: write the changed artifact whole; it replaces the shipped one"
+    elif folder.startswith(f"{_CHARTER_FOLDER}/"):
+        repair = "move it away if nothing of yours reads it; a charter is charter.md, charter.yaml, policy.yaml"
     elif folder.startswith(DOCTRINE_FOLDER) and not folder.startswith(f"{DOCTRINE_FOLDER}/agent_profiles"):
         repair = f"rename it to {stem}.yaml or {stem}.md, or move it away"
     else:

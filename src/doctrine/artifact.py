@@ -121,7 +121,9 @@ def _kind(document: Mapping[str, object], path: str) -> str:
         folders = path.split("/")[:-1]
         name = path.rsplit("/", 1)[-1].split(".")
         named = [_singular(part) for part in (*name[1:-1], *reversed(folders)) if _singular(part) in KINDS]
-        kind = named[0] if named else ""
+        # A folder right below `doctrine/` names a kind of its own, such as `procedure`.
+        own = folders[folders.index("doctrine") + 1 :][:1] if "doctrine" in folders else []
+        kind = named[0] if named else "".join(_singular(part) for part in own if _KIND.match(part))
     if not kind:
         repair = "move the file to directives/, tactics/, styleguides/ or toolguides/, or write `kind:` in it"
         raise ArtifactError("kind", "neither the file nor its folder says which", repair)

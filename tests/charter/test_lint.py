@@ -362,3 +362,21 @@ def test_a_section_of_the_config_that_is_almost_one_is_named(tmp_path: Path, wro
     found = [item for item in lint(tmp_path, {**SOUND, CONFIG: config}) if item.code == "UNKNOWN_SETTING"]
 
     assert [(item.line, item.repair) for item in found] == [(2, f"did you mean {meant}?")]
+
+
+def test_the_layout_of_older_projects_is_advised_on_and_no_error(tmp_path: Path) -> None:
+    files = {
+        **SOUND,
+        ".kittify/doctrine/overlays/strict.yaml": "extends: tests-prove-behaviour\nset: {level: high}\n",
+        ".kittify/doctrine/procedure/release.md": "# How a release is made\nTag it, then say so.\n",
+        ".kittify/charter/interview/answers.yaml": "answers: []\n",
+    }
+    found = lint(tmp_path, files)
+
+    assert {item.severity for item in found} == {"advice"}
+    assert {(item.code, item.path.rpartition("/")[2]) for item in found} == {
+        ("UNREAD_FILE", "strict.yaml"),
+        ("UNREAD_FILE", "answers.yaml"),
+        ("UNKNOWN_KIND", "release.md"),
+    }
+    assert not [item for item in found if "agent.yaml" in item.repair]

@@ -212,8 +212,9 @@ def _hooks(project: Project) -> Iterator[Ailment]:
     failures, full = _told_lines(project, layout.HOOK_FAILURES)
     if failures or full:
         last = failures[-1] if failures else {}
-        what = f"{len(failures)} hooks failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
-        repair = f"mend that, then rm {layout.HOOK_FAILURES}"
+        calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
+        what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
+        repair = f"fix the cause, then rm {layout.HOOK_FAILURES}"
         yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what + full, repair)
     local = f"{project.root}/{layout.LOCAL}"
     in_use = any(name in ("bindings", "hooks.json") for name in _names(project.root, layout.LOCAL))

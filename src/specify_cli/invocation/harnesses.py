@@ -8,6 +8,7 @@ that does not say is left out (docs/hooks.md).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -299,6 +300,11 @@ class Wanted(NamedTuple):
     element: dict[str, object]
 
 
+# What this release and earlier ones wrote behind the command.
+_BEHIND = r"(?: >/dev/null(?: 2>&1)?)?(?: \|\| true)?(?:; ?(?:exit 0|true|echo (?:'\{\}'|\{\})))?"
+_MAX_HANDLERS = 200
+
+
 def wanted(harness: Harness) -> tuple[Wanted, ...]:
     """What an install puts into a settings file, in order."""
     found: list[Wanted] = []
@@ -312,10 +318,9 @@ def wanted(harness: Harness) -> tuple[Wanted, ...]:
 
 
 def is_ours(harness: Harness, handler: object) -> bool:
-    """Whether a handler runs our hook, whatever else it says."""
+    """Return whether a handler runs our hook and nothing else but what an install of ours wrote behind it."""
     command = handler.get("command") if isinstance(handler, dict) else None
-    base = f"spec-kitty hook {harness.name}"
-    return isinstance(command, str) and (command == base or command.startswith((f"{base} ", f"{base};")))
+    return isinstance(command, str) and re.fullmatch(rf"spec-kitty hook {harness.name}{_BEHIND}", command) is not None
 
 
 def with_hooks(text: str, harness: Harness) -> Insertion:
@@ -346,9 +351,10 @@ def without_hooks(text: str, harness: Harness) -> str:
     """The text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
     while not is_blank(text):
         root = _root(text, harness)
-        way = next(_handlers(text, root, harness), None)
-        if way is None:
+        ways = list(_handlers(text, root, harness))
+        if not ways:
             break
+        way = ways[0]
         if harness.form != "flat" and len(_at(root, way[:-1]).children) == 1:
             way = way[:-2]  # the group goes with its last handler
         while len(way) > 1 and len(_at(root, way[:-1]).children) == 1:
@@ -432,7 +438,17 @@ def _added(
 
 
 def _handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
-    """The way to every handler of ours: the places of children, from the root on. Raises JsonTextError."""
+    """Yield the way to every handler of ours: the places of children, from the root on. Raises JsonTextError.
+
+    Each is taken out of the text by itself, so a file with more of them than any install writes is refused.
+    """
+    for number, way in enumerate(_all_handlers(text, root, harness)):
+        if number == _MAX_HANDLERS:
+            raise JsonTextError(text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand")
+        yield way
+
+
+def _all_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
     if harness.form == "named":
         _member(text, root, _KEY, "object")  # another hook's group is another's
         tops = [place for place, child in enumerate(root.children) if child.node.kind == "object"]

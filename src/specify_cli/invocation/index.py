@@ -21,7 +21,7 @@ from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.record import PROFILE_ID_PATTERN, ULID_PATTERN
 from specify_cli.invocation.store import Place
-from specify_cli.invocation.ulid import millis_of, rfc3339
+from specify_cli.invocation.ulid import millis_of, new_ulid, rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 STAMP_VERSION = 1
 
 _BLOCK = 64 * 1024
+_DAY_MILLIS = 24 * 3600 * 1000
 _PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
 _LINE = re.compile(
     (
@@ -97,11 +98,15 @@ class Index:
         return durable.folder(self.root, layout.EVENTS, wait=wait)
 
     def newest(self) -> Iterator[Key]:
-        """Every record once, newest first."""
-        if self._agrees() or self._confirm():
-            yield from self._read_backwards()
-        else:
-            yield from reversed(self.reconcile())
+        """Yield every record once, newest first; those whose ids lie more than a day ahead of the clock come last."""
+        tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
+        ahead: list[Key] = []
+        for key in self._read_backwards() if self._agrees() or self._confirm() else reversed(self.reconcile()):
+            if key.invocation_id > tomorrow:
+                ahead.append(key)
+            else:
+                yield key
+        yield from ahead
 
     def rows_since(self, mark: str) -> tuple[Iterable[Key], str]:
         """The rows that came after `mark`, which an earlier call gave, and the mark for now; every row for another.

@@ -608,8 +608,8 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
         os.makedirs(folder, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.SHARED)
-            durable.replace(fd, REPORT_JSON, report_bytes(value), durable.SHARED)
+            durable.replace(fd, REPORT_PAGE, page_of(value).encode("utf-8"), durable.PRIVATE)
+            durable.replace(fd, REPORT_JSON, report_bytes(value), durable.PRIVATE)
         finally:
             os.close(fd)
     except OSError as error:

@@ -109,6 +109,7 @@ GAPS: tuple[Gap, ...] = (
     Gap(7, "data_tier 1 to 3 are not described", "as 1 ids, 2 metadata, 3 full"),
     Gap(8, "profile_version has no rule for profiles that have digests", "not at all"),
     Gap(9, "the producer registry has no CloudEvents type for this family", f"as {TYPES[STARTED]} and …completed.v1"),
+    Gap(10, "the producer envelope requires dataschema, schemaversion, lamportclock and nodeid", "not at all"),
 )
 
 # Members that may be null and are then left out: the contract's optional ones and the extension's.

@@ -14,7 +14,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.invocation.doctor import examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.project import load_project
-from support import Cli
+from support import Cli, git
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -215,7 +215,9 @@ def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:
     jsonschema.validate(by_file.json(), schemas()["brief"])
     assert (project / by_file.json()["path"]).read_text(encoding="utf-8") == "Build a l\u00f6gin page.\n"
     assert by_stdin.code == 0
-    assert len(list((project / ".kittify/intake").iterdir())) == 2
+    kept = list((project / ".kittify/intake").glob("*.md"))
+    assert [path.stat().st_mode & 0o777 for path in kept] == [0o600, 0o600]
+    assert git(project, "status", "--porcelain", "-uall", "--", ".kittify") == ""
     assert not (project / ".kittify/events").exists()
 
 

@@ -65,6 +65,15 @@ def test_records_are_listed_newest_first_without_an_index(tmp_path: Path) -> Non
     assert _newest(tmp_path)[0] == sorted(keys, reverse=True)
 
 
+def test_records_that_claim_to_come_from_the_future_stand_last(tmp_path: Path) -> None:
+    now = _record(tmp_path, 1)
+    planted = [Key(f"7ZZZZZZZZZ{n:016d}", "implementer") for n in (1, 2)]
+    for key in planted:
+        (tmp_path / layout.RECORDS / layout.record_name("implementer", key.invocation_id)).write_bytes(b"")
+
+    assert _newest(tmp_path)[0] == [now, planted[1], planted[0]]
+
+
 def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path) -> None:
     keys = [_record(tmp_path, number) for number in range(700)]
     _settle(tmp_path)

@@ -53,6 +53,17 @@ COMPLETED_LINE: dict[str, object] = {
 }
 
 
+def test_the_gaps_name_every_member_the_producer_envelope_requires_and_ours_lacks() -> None:
+    folder = Path(spec_kitty_events.__file__).parent / "producer_contract"
+    schema = json.loads((folder / "envelope.schema.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/sync-contract.md").read_text(encoding="utf-8").partition("10. **Four more")[2]
+
+    for event in both("full").values():
+        missing = set(schema["required"]) - event.keys()
+        assert missing == {"dataschema", "schemaversion", "lamportclock", "nodeid"}
+        assert all(f"`{name}`" in page for name in missing)
+
+
 def both(level: str) -> dict[str, dict[str, object]]:
     return {
         STARTED: compose(PROJECT, level, STARTED_LINE),

@@ -13,6 +13,7 @@ from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import redact
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.project import load_project, valid_request
+from specify_cli.invocation.store import FileRecordStore
 from specify_cli.invocation.ulid import new_ulid
 
 
@@ -26,8 +27,11 @@ def intake(values: Values) -> int:
     data = masked.text.encode("utf-8")
     name = f"{new_ulid(time.time_ns() // 1_000_000, os.urandom(10))}.md"
     try:
+        private = project.config.trail == "private"
+        if private:
+            FileRecordStore(project.root).shield_folder(layout.INTAKE, {".gitignore": b"*\n"})
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:
-            durable.create_exclusive(fd, name, data, durable.SHARED)
+            durable.create_exclusive(fd, name, data, durable.PRIVATE if private else durable.SHARED)
     except OSError as error:
         raise durable.write_failed(f"{layout.INTAKE}/{name}", error) from error
     value = {

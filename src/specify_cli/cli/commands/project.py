@@ -15,12 +15,15 @@ from specify_cli.invocation.root import find_root
 from specify_cli.invocation.store import FileRecordStore
 
 _CONFIG = """\
-# spec-kitty: this project's settings. Every value here may be left out; docs/format.md says what each means.
+# spec-kitty: this project's settings. Every value here may be left out.
+# What weakens a protection counts in a clone once a person ran `spec-kitty config accept` there.
 project:
   uuid: {uuid}
 # private: git ignores the trail. committed: finished records are tracked under .kittify/trail/.
 trail: {trail}
+# Where records are kept; files is the only store there is.
 memory_backend: files
+# What records keep of prompts, answers, arguments and outputs, after secrets are masked: off, hash, summary, full.
 audit:
   capture_llm_io: summary
   capture_tool_io: summary

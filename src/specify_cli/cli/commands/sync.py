@@ -217,7 +217,7 @@ def _token_of(path: str) -> str:
 
 
 def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
-    """The page a person decides by: where to, what, what the contract has no place for."""
+    """The page a person decides by: where to, what leaves, what stays."""
     withheld = [field.path for field in FIELDS if level not in field.levels]
     kept = sorted(set(withheld) - {field.path for field in FIELDS if level in field.levels})
     lines = [
@@ -231,8 +231,6 @@ def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: boo
     for event in events:
         lines += ["", *_event_lines(event)]
     lines += ["", f"what stays here at this level: {', '.join(kept) or 'nothing of the table'}"]
-    lines += ["", "open gaps of the public contract, and how each travels (docs/sync-contract.md):"]
-    lines += [f"  {gap.number}. {gap.what}: {gap.travels}" for gap in GAPS]
     return "\n".join(lines) + "\n"
 
 
