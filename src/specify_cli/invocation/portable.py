@@ -12,6 +12,7 @@ import io
 import json
 import os
 import re
+import signal
 import stat
 import tarfile
 import tempfile
@@ -28,7 +29,7 @@ from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredD
 from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
 from specify_cli.invocation.frozen import withheld_by_policy
 from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.invocations import annex_files, verify_place
+from specify_cli.invocation.invocations import annex_files, verify_file, verify_place
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
 from specify_cli.invocation.record import EVENTS, ULID_PATTERN, is_stand_in, split_lines
@@ -467,12 +468,33 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes with it."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    except ValueError:
+        pass  # not the main thread, which signals go to
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def unpacked(path: str) -> Iterator[Contents]:
     """An export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
 
     Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
     """
-    with tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         names: list[str] = []
         manifest = b""
         for name, data in _members(path):
@@ -629,6 +651,14 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
         held = _OBJECT.fullmatch(name)
         if held is not None and held[1] + held[2] not in led_to:
             raise _invalid(contents.path, f"no record in it leads to {name}")
+
+
+def check_manifest(contents: Contents, place: Place) -> None:
+    """Refuse a record that is not what the manifest says. Raises StoredDataError EXPORT_INVALID."""
+    data = FileRecordStore(contents.project.root).read(place)
+    report = verify_file(contents.project.root, place)
+    for wrong in _against_manifest(report, data, contents.records[place.name]):
+        raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
 
 
 def _against_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:

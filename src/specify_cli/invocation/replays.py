@@ -411,7 +411,7 @@ def load_rules(name: str) -> None:
     import importlib
 
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:  # a caller's module: whatever it raises is why it cannot be used

@@ -115,7 +115,7 @@ def load_program(name: str) -> Program:
 
     module_name, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
     try:
         if not module_name or not function:
             raise ValueError("expected module:function")

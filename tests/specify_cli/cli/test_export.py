@@ -6,7 +6,9 @@ import hashlib
 import io
 import json
 import os
+import signal
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -741,3 +743,42 @@ def test_a_note_that_a_branch_brings_excuses_no_evidence(cli: Cli, chartered: Pa
     assert [item["code"] for item in cli("invocations", "verify", run, "--json").json()["findings"]] == [
         "OBJECT_MISSING"
     ]
+
+
+@pytest.mark.parametrize("ended_by", ["SIGTERM", "SIGHUP"])
+def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
+    cli: Cli, chartered: Path, tmp_path: Path, run: str, ended_by: str
+) -> None:
+    cli("invocations", "export", run, "-o", "run.tar")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    program = (
+        "import os, signal, sys\n"
+        "from specify_cli.invocation.portable import unpacked\n"
+        "with unpacked(sys.argv[1]) as contents:\n"
+        "    assert os.listdir(contents.project.root)\n"
+        f"    os.kill(os.getpid(), signal.{ended_by})\n"
+    )
+    argv = [sys.executable, "-c", program, str(chartered / "run.tar")]
+    done = subprocess.run(argv, env={**os.environ, "TMPDIR": str(folder)}, capture_output=True, check=False)
+
+    assert done.returncode == 128 + getattr(signal, ended_by), done.stderr
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("member", ["lines", "tip"])
+def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
+    cli: Cli, chartered: Path, elsewhere: Path, run: str, member: str
+) -> None:
+    cli("invocations", "export", run, "-o", "run.tar")
+    files = members(chartered / "run.tar")
+    manifest = json.loads(files[portable.MANIFEST])
+    row = manifest["records"][0]
+    row[member] = row["lines"] + 1 if member == "lines" else "0" * 64
+    files[portable.MANIFEST] = portable._manifest_bytes(manifest)
+    (chartered / "said.tar").write_bytes(portable._archive(files))
+    argv = ("replay", run, "--from-file", str(chartered / "said.tar"), "--json")
+    refused = cli(*argv, cwd=elsewhere)
+
+    assert (refused.code, refused.error()["error_code"]) == (1, "EXPORT_INVALID")
+    assert f"says {member}" in refused.error()["message"]

@@ -152,3 +152,15 @@ def test_two_runs_are_compared_by_id_file_or_stdin(cli: Cli, agent: Path, home: 
     assert broken.error()["error_code"] == "PAYLOAD_INVALID"
     assert tampered.error()["error_code"] == "CHAIN_BREAK" and "HASH_MISMATCH" in tampered.error()["message"]
     assert cli("invocations", "compare", one).code == 2
+
+
+def test_a_module_beside_the_program_takes_the_place_of_no_installed_one(cli: Cli, agent: Path, home: Path) -> None:
+    run = begin(agent, home, "calm")
+    for name in ("orjson.py", "concurrent.py", "colorsys.py"):
+        (agent / name).write_text("raise SystemExit('the folder came first')\n")
+    (agent / "rules_here.py").write_text("import colorsys\n")
+    done = cli("reexecute", run, "--program", "agent:calm", "--json")
+    rules = cli("replay", run, "--rules", "rules_here", "--json")
+
+    assert done.code == 0, done.err
+    assert "the folder came first" not in done.err + rules.err

@@ -11,7 +11,8 @@ from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.invocation import replays
 from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.portable import unpacked
+from specify_cli.invocation.index import Index
+from specify_cli.invocation.portable import check_manifest, unpacked
 from specify_cli.invocation.project import Project
 from specify_cli.invocation.replay import DEFAULT_EPSILON
 from specify_cli.invocation.report import first_screen, report_value
@@ -38,6 +39,7 @@ def _exact(values: Values) -> int:
         if values["record"]:
             raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
         with unpacked(source) as contents:
+            check_manifest(contents, Index(contents.project.root).resolve(str(values["invocation_id"])))
             return _replay_in(contents.project, values)
     project, cache = shell.reading_project()
     code = _replay_in(project, values)
