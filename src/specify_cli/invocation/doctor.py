@@ -5,6 +5,7 @@ Records are walked once, one at a time; what is kept of them is the set of objec
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 STALE_OPEN_HOURS = 24
 _LITTLE = 16 * 1024
+_HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 # What verify mentions and nobody has to mend.
@@ -216,6 +218,10 @@ def _hooks(project: Project) -> Iterator[Ailment]:
         what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
         repair = f"fix the cause, then rm {layout.HOOK_FAILURES}"
         yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what + full, repair)
+    killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
+    if killed:
+        what = f"{len(killed)} hooks began with a large payload and never ended; the last: {killed[-1]}"
+        yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
     in_use = any(name in ("bindings", "hooks.json") for name in _names(project.root, layout.LOCAL))
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
@@ -224,6 +230,20 @@ def _hooks(project: Project) -> Iterator[Ailment]:
             if why is not None:
                 what = f"hooks can record nothing here, and cannot say so: {why}"
                 yield Ailment("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+
+
+def _killed(root: str, name: str) -> str | None:
+    """What the mark of a hook that is over says; None for one that still runs."""
+    pid = name.partition("-")[0]
+    try:
+        data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
+        written = os.stat(f"{root}/{layout.BEGUN}/{name}", follow_symlinks=False).st_mtime
+        if time.time() - written < _HOOK_SECONDS and os.path.isdir(f"/proc/{pid}"):
+            return None
+        mark = json.loads(data)
+        return " ".join(str(mark[key])[:64] for key in ("at", "harness", "event"))
+    except (OSError, InvocationError, ValueError, RecursionError, KeyError, TypeError):
+        return "an unreadable mark"
 
 
 def _told_lines(project: Project, path: str) -> tuple[list[Mapping[str, object]], str]:

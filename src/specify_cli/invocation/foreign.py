@@ -333,13 +333,14 @@ class _Writer:
     def _masked_names(self, value: dict[str, object]) -> dict[str, str]:
         """Redacted name to name; two that become one are told apart by a number."""
         names: dict[str, str] = {}
+        numbers: dict[str, int] = {}  # the next number to try, by mask
         for name in sorted(value, key=_in_utf16):
             masked = self._text(name)
-            number = 2
             shown = masked
             while shown in names or (shown != name and shown in value):
+                number = numbers.get(masked, 2)
                 shown = f"{masked}-{number}"
-                number += 1
+                numbers[masked] = number + 1
             names[shown] = name
         return names
 

@@ -22,12 +22,16 @@ from specify_cli.invocation.root import find_root
 from specify_cli.invocation.ulid import rfc3339
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeVar
 
     from specify_cli.invocation.capture import RuleSet
+    from specify_cli.invocation.payload import Composed
     from specify_cli.invocation.project import Project
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.invocation.store import Place
+
+    T = TypeVar("T")
 
 MAX_INPUT = 64 * 1024 * 1024
 MAX_ORPHANS = 1024 * 1024
@@ -35,6 +39,11 @@ MAX_ORPHAN = 8 * 1024
 MAX_FAILURES = 64 * 1024
 MAX_TRANSCRIPT = 256 * 1024
 LOCK_WAIT_SECONDS = 2.0
+# A harness waits 15 seconds; what is left is for everything but masking.
+REDACTION_SECONDS = 8.0
+# Smaller payloads are masked in a second at worst: they need neither a deadline nor a mark.
+LARGE = 64 * 1024
+_TEXTS = ("args", "output", "before", "after", "diff", "message")
 _SEARCHED = 50
 _MAX_SMALL = 4 * 1024
 _MAX_CONFIG = 256 * 1024
@@ -44,6 +53,10 @@ _MAX_MARKS = 64
 _MAX_TOLD = 32
 _NO_MARK = object()
 _HEX = frozenset("0123456789abcdef")
+
+
+class _TooSlow(BaseException):
+    """Masking a payload took longer than there is; no handler of errors on the way may take it for its own."""
 
 
 class Orphan(Exception):
@@ -99,10 +112,14 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         told = _keyed(with_ending(told), root, git_dir)
         elsewhere = _is_elsewhere(root, folder, home)
         told = told._replace(events=tuple(_placed(event, root, folder, elsewhere) for event in told.events))
+        mark: str | None = None
+        if len(data) > LARGE:
+            told = told._replace(deadline=time.monotonic() + REDACTION_SECONDS)
+            mark = _begin(root, harness, told)
         try:
             _record(root, git_dir, harness, told, home)
         except Recorded:
-            return
+            pass
         except Orphan as why:
             # The begin of a `do` is told again with its result, when there is a record to take it.
             if not (told.begins is not None and told.events[-1].event == "tool_call"):
@@ -113,6 +130,8 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
                 note_failure(root, harness, error)
             what = error.code if isinstance(error, InvocationError) else type(error).__name__
             _keep_orphan(root, harness, told, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
+        if mark is not None:
+            _unlink_below(root, layout.BEGUN, mark)
     except BaseException as error:
         if root is not None:
             note_failure(root, harness, error)
@@ -252,13 +271,64 @@ def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
 
 
 def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
-    items = []
-    keys: list[str | None] = []
-    for event in told.events:
-        items.append(recorder.compose(event.event, event.payload))
-        keys.append(dedupe_key(harness, told.session_id, event))
-    if items:
-        recorder.append(items, dedupe=keys, checkpoints=False)
+    keys = [dedupe_key(harness, told.session_id, event) for event in told.events]
+    if keys:
+        recorder.append(_composed(recorder, told), dedupe=keys, checkpoints=False)
+
+
+def _composed(recorder: Recorder, told: HookInput) -> list[Composed]:
+    """The bodies of a payload's events; without their texts, and saying so, where masking these took too long."""
+    try:
+        return _in_time(told, lambda: [recorder.compose(event.event, event.payload) for event in told.events])
+    except _TooSlow:
+        return [_without_texts(recorder, event) for event in told.events]
+
+
+def _without_texts(recorder: Recorder, event: HookEvent) -> Composed:
+    from specify_cli.invocation.payload import gap
+
+    payload, lost = _split_texts(event)
+    done = recorder.compose(event.event, payload)
+    said = f"masking took longer than {REDACTION_SECONDS:g} seconds"
+    return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=said) for name in lost),))
+
+
+def _split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
+    """An event's payload without the texts that may be long, and the names of those."""
+    lost = [name for name in _TEXTS if name in event.payload]
+    return {name: value for name, value in event.payload.items() if name not in lost}, lost
+
+
+def _in_time(told: HookInput, make: Callable[[], T]) -> T:
+    """What `make` gives, if it does so before the payload's deadline. Raises _TooSlow."""
+    if told.deadline is None:
+        return make()
+    import signal
+
+    def stop(*_: object) -> None:
+        raise _TooSlow
+
+    try:
+        before = signal.signal(signal.SIGALRM, stop)
+    except ValueError:
+        return make()  # a thread of a program that embeds this has no alarm
+    try:
+        signal.setitimer(signal.ITIMER_REAL, max(0.05, told.deadline - time.monotonic()))
+        return make()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _begin(root: str, harness: str, told: HookInput) -> str | None:
+    """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor finds by it."""
+    name = f"{os.getpid()}-{time.time_ns()}.json"
+    at = rfc3339(time.time_ns() // 1_000_000)
+    try:
+        _write_small(root, layout.BEGUN, name, {"at": at, "harness": harness[:64], "event": told.events[-1].event})
+    except (OSError, InvocationError):
+        return None
+    return name
 
 
 def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> bool:
@@ -268,7 +338,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     where the run stands.
     """
     session = told.session_id
-    if session is None or told.started_invocation is not None:
+    if session is None or told.started_invocation is not None or told.deadline is not None:
         return False
     if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in told.events):
         return False
@@ -468,9 +538,9 @@ def _contradicts(recorder: Recorder, harness: str, told: HookInput) -> bool:
     from specify_cli.invocation.store import FileRecordStore
 
     data = FileRecordStore(recorder.project.root).read(recorder.place)
-    for event in told.events:
+    for event, item in zip(told.events, _composed(recorder, told), strict=True):
         key = dedupe_key(harness, told.session_id, event)
-        if key is not None and conflict_gap(data, key, recorder.compose(event.event, event.payload).body) is not None:
+        if key is not None and conflict_gap(data, key, item.body) is not None:
             return True
     return False
 
@@ -848,7 +918,12 @@ def _keep_orphan(
 
     # A config that cannot be used names no rules: then the shipped ones.
     rules = load_project(root, home, lenient=True)[0].config.redaction
-    texts = [(event.event, foreign_text(event.payload, rules).text) for event in told.events[:_MAX_TOLD]]
+    shown = told.events[:_MAX_TOLD]
+    try:
+        texts = _in_time(told, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
+    except _TooSlow:
+        texts = [(event.event, foreign_text(_split_texts(event)[0], rules).text) for event in shown]
+        why = f"{why[:120]}; its texts took too long to mask"
     line: dict[str, object] = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": harness[:64],

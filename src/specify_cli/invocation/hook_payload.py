@@ -31,6 +31,7 @@ class HookInput(NamedTuple):
     printed (`started_invocation` where that is one), and `transcript` where to look for it where the payload of a call
     that is over holds no output. Such a call is told whole when it is over: nothing could take its begin before.
     `closes` says that it runs `complete`. `ending` is the transcript that alone says how the command ended.
+    `deadline` (of `time.monotonic`) is set by the hook for a payload so large that masking it may take too long.
     """
 
     session_id: str | None
@@ -44,6 +45,7 @@ class HookInput(NamedTuple):
     closes: bool = False
     printed: tuple[str, ...] = ()
     ending: str | None = None
+    deadline: float | None = None
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from specify_cli.invocation import hook as hook_module
 from specify_cli.invocation import layout
-from specify_cli.invocation.hook import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS
+from specify_cli.invocation.hook import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS, run_hook
 from support import Cli, accept, environment, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -1229,3 +1230,58 @@ def test_where_no_key_can_be_kept_call_and_result_still_fit(tmp_path: Path, hook
 
     one, two = (json.loads(line["events"][0]["payload"])["call_id"] for line in log(bare, layout.ORPHANS))
     assert one == two
+
+
+# --- payloads that take too long to mask
+
+SLOW = "\u0130password=" * 60_000
+
+
+def slow(root: Path) -> dict[str, Any]:
+    return post(root, "Bash", tool_response={"stdout": SLOW})
+
+
+def test_what_takes_too_long_to_mask_is_left_out_and_said(
+    chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_module, "REDACTION_SECONDS", 0.05)
+    run_hook("claude-code", json.dumps(slow(chartered)).encode(), str(chartered), str(home))
+
+    result, gap = events(chartered, run)
+    assert (result["status"], "output" in result, "output_hash" in result) == ("ok", False, False)
+    assert (gap["reason"], gap["what"]) == ("redaction_too_slow", "tool_result.output")
+    assert not list((chartered / layout.BEGUN).iterdir())
+
+
+def test_an_orphan_that_takes_too_long_to_mask_is_kept_without_its_texts(
+    chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hook_module, "REDACTION_SECONDS", 0.05)
+    data = json.dumps({**slow(chartered), "session_id": f"not-{run}"}).encode()
+    run_hook("claude-code", data, str(chartered), str(home))
+
+    (orphan,) = log(chartered, layout.ORPHANS)
+    assert "password" not in json.dumps(orphan) and "took too long" in orphan["why"]
+
+
+def test_a_hook_that_was_killed_is_shown_by_doctor(chartered: Path, run: str, home: Path, cli: Cli) -> None:
+    exe = str(Path(sys.executable).parent / "spec-kitty")
+    child = subprocess.Popen([exe, "hook", "claude-code"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE)
+    assert run and child.stdin is not None
+    child.stdin.write(json.dumps(slow(chartered)).encode())
+    child.stdin.close()
+    begun = chartered / layout.BEGUN
+    while not (begun.exists() and any(name.suffix == ".json" for name in begun.iterdir())):
+        assert child.poll() is None
+    child.kill()
+    child.wait()
+
+    (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_KILLED"]
+    assert (found["severity"], found["path"]) == ("warning", layout.BEGUN)
+    assert "claude-code tool_result" in found["message"]
+
+
+def test_a_small_payload_leaves_no_mark_on_its_way(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    hook(post(chartered))
+
+    assert run and not (chartered / layout.BEGUN).exists()

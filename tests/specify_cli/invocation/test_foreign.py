@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -265,3 +266,26 @@ def test_a_large_string_costs_little_more_than_its_redaction() -> None:
     print(f"redact {best[0] * 1000:.1f} ms, foreign_text {best[1] * 1000:.1f} ms per MB")
 
     assert best[1] < 1.5 * best[0] + 0.02
+
+
+def test_keys_that_become_the_same_mask_are_numbered_in_linear_time() -> None:
+    """Twice the keys take about twice the steps, not four times."""
+
+    def steps(count: int) -> int:
+        taken = 0
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            nonlocal taken
+            taken += event == "line"
+            return trace if frame.f_code.co_name == "_masked_names" else None
+
+        keys = {f"ghp_{random.Random(number).randbytes(18).hex()}": 1 for number in range(count)}
+        sys.settrace(trace)
+        try:
+            text = foreign_text(keys, shipped_rule_set()).text
+        finally:
+            sys.settrace(None)
+        assert text.count("\u27e6github-token\u27e7") == count and f"-{count}" in text
+        return taken
+
+    assert steps(200) < 3 * steps(100)
