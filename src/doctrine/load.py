@@ -27,6 +27,7 @@ COMPILED_NAME = "compiled.json"
 BUNDLE_FORMAT = 1
 GRAPH_FILE = "shipped/graph.yaml"
 MAX_FILES = 4_096
+MAX_TOTAL_BYTES = 16 * 1024 * 1024
 MAX_FOLDER_DEPTH = 8
 _SHIPPED_FOLDERS = ("agent_profiles/shipped", "shipped")
 _CACHE_BYTES = 64 * 1024 * 1024
@@ -187,6 +188,12 @@ def read_source(root: str, path: str, *, max_bytes: int = MAX_BYTES) -> SourceFi
         os.close(folder)
 
 
+class _Sources(list[SourceFile]):
+    """The files read so far, and how many bytes they hold."""
+
+    size = 0
+
+
 def read_folder(
     root: str,
     path: str,
@@ -196,7 +203,7 @@ def read_folder(
     max_bytes: int = MAX_BYTES,
 ) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
     """Every file below a relative folder whose name ends in one of the suffixes (and in none to skip)."""
-    files: list[SourceFile] = []
+    files = _Sources()
     problems: list[Problem] = []
     try:
         folder = _open_folder(root, path)
@@ -238,7 +245,7 @@ def _read_below(
     path: str,
     names: tuple[tuple[str, ...], tuple[str, ...]],
     max_bytes: int,
-    files: list[SourceFile],
+    files: _Sources,
     problems: list[Problem],
     level: int,
 ) -> None:
@@ -267,9 +274,14 @@ def _read_below(
                     reason = f"more than {MAX_FILES} files; this one and the rest are not read"
                     problems.append(Problem(_shown(inner_path), None, reason, "remove files that are not needed"))
                     return
+                if files.size >= MAX_TOTAL_BYTES:
+                    reason = f"more than {MAX_TOTAL_BYTES >> 20} MiB in all; this one and the rest are not read"
+                    problems.append(Problem(_shown(inner_path), None, reason, "remove files that are not needed"))
+                    return
                 source = _read_at(folder, name, inner_path, max_bytes)
                 if source is not None:
                     files.append(source)
+                    files.size += len(source.data)
         except SourceError as error:
             problems.append(error.problem)
         except OSError as error:

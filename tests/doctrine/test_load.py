@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from doctrine import load
 from doctrine.load import (
     COMPILED_NAME,
     ParseCache,
@@ -279,3 +280,14 @@ def test_a_package_without_its_compiled_bundle_compiles_it_in_memory(monkeypatch
     monkeypatch.setattr("doctrine.load.COMPILED_NAME", "absent.json")
 
     assert compile_shipped() == shipped_bundle().data
+
+
+def test_a_folder_is_read_up_to_a_sum_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "MAX_TOTAL_BYTES", 250)
+    (tmp_path / "d").mkdir()
+    for name in "abcde":
+        (tmp_path / "d" / f"{name}.yaml").write_bytes(b"x" * 100)
+    files, problems = load.read_folder(str(tmp_path), "d", (".yaml",))
+
+    assert [file.path for file in files] == ["d/a.yaml", "d/b.yaml", "d/c.yaml"]
+    assert [(problem.path, "in all" in problem.reason) for problem in problems] == [("d/d.yaml", True)]

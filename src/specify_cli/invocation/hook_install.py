@@ -36,6 +36,7 @@ from specify_cli.invocation.store import FileRecordStore
 
 MAX_SETTINGS = 4 * 1024 * 1024
 _MEMORY = layout.LOCAL_HOOKS.rpartition("/")[2]
+_MAX_MEMORY = 256 * 1024
 Spans = tuple[tuple[int, int], ...]
 
 
@@ -408,7 +409,7 @@ def _memories(place: Place) -> dict[str, object]:
         with _memory_folder(place, create=False) as folder_fd:
             fd = durable.open_regular(folder_fd, _MEMORY, os.O_RDONLY, layout.LOCAL_HOOKS)
             try:
-                value = json.loads(durable.read_all(fd))
+                value = json.loads(os.pread(fd, _MAX_MEMORY, 0))
             finally:
                 os.close(fd)
     except (OSError, ValueError, RecursionError, StoredDataError):

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 STAMP_VERSION = 1
 
 _BLOCK = 64 * 1024
+# What is read of a file that anybody may have put there: a stamp, and rows appended since it (some 60,000).
+_MAX_STAMP = 256 * 1024
+_APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
 _PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
 _LINE = re.compile(
@@ -229,12 +232,15 @@ class Index:
         listing and three digests instead of a row-by-row comparison.
         """
         stamp = self._read_stamp()
+        size, stamped = stamp.get("size"), stamp.get("index")
+        state = self._index_state()
+        if state is None or not isinstance(size, int) or not isinstance(stamped, list) or stamped[:1] != state[:1]:
+            return False  # another file than the one the stamp is about: nobody appended to that
         try:
-            data = self._read()
+            data = self._read(size + _APPENDED)
         except (OSError, InvocationError):
             return False
-        size = stamp.get("size")
-        if not isinstance(size, int) or _sha256(data[:size]) != stamp.get("sha256"):
+        if len(data) > size + _APPENDED or _sha256(data[:size]) != stamp.get("sha256"):
             return False
         last = _LINE.search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
         fresh = [_key(row) for row in _LINE.finditer(data, size)]
@@ -248,7 +254,7 @@ class Index:
             return False
         try:
             with self._held(2.0) as folder_fd:
-                if self._read() != data:
+                if self._read(len(data)) != data:
                     return False
                 self._stamp(folder_fd, listed, data)
         except (OSError, InvocationError) as error:
@@ -313,7 +319,7 @@ class Index:
     def _read_stamp(self) -> dict[str, object]:
         """The stamp, or nothing where there is none that can be used."""
         try:
-            stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP))
+            stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP, _MAX_STAMP))
         except (OSError, ValueError, RecursionError, InvocationError):
             return {"folders": ()}
         return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
@@ -333,13 +339,14 @@ class Index:
         text = json.dumps(stamp, sort_keys=True).encode()
         durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
-    def _read(self) -> bytes:
-        return durable.read_below(self.root, layout.INDEX)
+    def _read(self, limit: int) -> bytes:
+        """The bytes of the index; of a longer one only one more than the limit."""
+        return durable.read_below(self.root, layout.INDEX, limit)
 
     def _rewrite(self, folder_fd: int, data: bytes) -> None:
         """Replace the index unless it holds these bytes already; under the lock."""
         try:
-            if self._read() == data:
+            if self._read(len(data)) == data:
                 return
         except (FileNotFoundError, InvocationError):
             pass
@@ -357,7 +364,8 @@ class Index:
     def rows_recorded(self) -> int:
         """How many rows the index holds, whether or not they are right."""
         try:
-            return self._read().count(b"\n")
+            with self._open() as file:
+                return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
         except (OSError, InvocationError):
             return 0
 

@@ -145,7 +145,7 @@ def read_row(root: str, place: Place) -> Row | None:
             if size <= 2 * _HEAD:
                 return _row(_fold_ends(head, head) or fold(head), place)
             record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
-            return _row(record or fold(durable.read_all(fd)), place)
+            return _row(record or fold_entries(_ends_of(fd)), place)
         finally:
             os.close(fd)
 
@@ -165,6 +165,15 @@ def _read_whole(root: str, place: Place) -> bytes:
         if fields and fields.get("invocation_id") == place.invocation_id and fields.get("event") == "completed":
             return data.rstrip(b"\n") + b"\n" + raw + b"\n"
     return data
+
+
+def _ends_of(fd: int) -> Iterator[Entry]:
+    """The starting and closing lines of a record, one line in memory at a time."""
+    for raw in read_lines(fd):
+        if raw.endswith(b"\n") and (b'"started"' in raw or b'"completed"' in raw):
+            line = open_line(raw[:-1])
+            if line.fields is not None:
+                yield Entry(line.fields, line.seal, 0, line.problems)
 
 
 def _fold_ends(head: bytes, tail: bytes) -> Record | None:
@@ -348,7 +357,7 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
     for name in names:
         path = f"{folder}/{name}"
         try:
-            yield path, durable.read_below(root, path)
+            yield path, durable.read_below(root, path, MAX_LINE)
         except InvocationError as error:
             yield path, error
 

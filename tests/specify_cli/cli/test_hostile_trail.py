@@ -471,3 +471,41 @@ def test_planted_objects_are_put_right_when_they_are_first_needed(cli: Cli, proj
     for digest in (named, json.loads(snapshot.read_bytes())["shipped"]):
         tracked = project / ".kittify/events/objects" / digest[:2] / digest[2:]
         assert hashlib.sha256(tracked.read_bytes()).hexdigest() == digest
+
+
+HUGE = 3 << 30
+
+
+@pytest.mark.parametrize("where", ["object", "index", "stamp", "annex", "hooks.json", "record"])
+def test_a_file_of_any_size_is_not_read_whole(project: Path, home: Path, cli: Cli, where: str) -> None:
+    """A pack of a few kilobytes unpacks to gigabytes of zeros; each command here may use one."""
+    begun = cli("do", "implement WP03", "--json").json()
+    run = begun["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", run)
+    cli("invocations", "list")
+    events = project / ".kittify/events"
+    (path,) = {
+        "object": [sorted(path for path in (events / "objects").rglob("*") if len(path.name) == 62)[0]],
+        "index": [events / "invocation-index.jsonl"],
+        "stamp": [events / "invocation-index.stamp"],
+        "annex": [events / "annexes" / run / f"{OTHER}.jsonl"],
+        "hooks.json": [project / ".kittify/local/hooks.json"],
+        "record": [project / RECORDS / f"builder-bea-{OTHER}.jsonl"],
+    }[where]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        file.truncate(HUGE)
+    small = (
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    command = str(Path(sys.executable).parent / "spec-kitty")
+    commands = [("invocations", "list"), ("invocations", "show", run), ("hooks", "status"), ("do", "implement WP04")]
+    for argv in commands if where == "record" else [*commands, ("invocations", "verify", run), ("doctor",)]:
+        words = [sys.executable, "-c", small, command, *argv]
+        done = subprocess.run(words, cwd=project, env=environment(home), capture_output=True, text=True, check=False)
+
+        assert done.returncode in (0, 1, 3), (argv, done.stderr)
+        assert "MemoryError" not in done.stderr + done.stdout, argv
+    assert run in cli("invocations", "list").out
