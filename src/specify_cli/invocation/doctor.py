@@ -201,7 +201,7 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
 
 
 def _hooks(project: Project) -> Iterator[Ailment]:
-    orphans, full = _told_lines(project, layout.ORPHANS)
+    orphans, full = _told_lines(project.root, layout.ORPHANS)
     if orphans or full:
         why = orphans[-1].get("why") if orphans else None
         what = f"{len(orphans)} hook events belong to no invocation; the last: {why}{full}"
@@ -211,13 +211,13 @@ def _hooks(project: Project) -> Iterator[Ailment]:
         yield Ailment(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
-    failures, full = _told_lines(project, layout.HOOK_FAILURES)
-    if failures or full:
-        last = failures[-1] if failures else {}
-        calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
-        what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
-        repair = f"fix the cause, then rm {layout.HOOK_FAILURES}"
-        yield Ailment("HOOK_FAILED", WARNING, layout.HOOK_FAILURES, what + full, repair)
+    for top, path, shown in _failure_logs(project):
+        failures, full = _told_lines(top, path)
+        if failures or full:
+            last = failures[-1] if failures else {}
+            calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
+            what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
+            yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
     killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
     if killed:
         what = f"{len(killed)} hooks began with a large payload and never ended; the last: {killed[-1]}"
@@ -246,9 +246,16 @@ def _killed(root: str, name: str) -> str | None:
         return "an unreadable mark"
 
 
-def _told_lines(project: Project, path: str) -> tuple[list[Mapping[str, object]], str]:
+def _failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
+    """Where hooks note their own failures: folder, path below it, and the path as people name it."""
+    yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
+    if project.git_dir is not None:
+        yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
+
+
+def _told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     """The lines of a hook's log, and what to add where it is full."""
-    lines = logged(project.root, path)
+    lines = logged(top, path)
     told = [line for line in lines if line.get("full") is not True]
     return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
 

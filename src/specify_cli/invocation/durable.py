@@ -18,11 +18,13 @@ from doctrine.light import TYPE_CHECKING
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 LOCK_WAIT_SECONDS = 10.0
 _SEARCHED = 256 * 1024
+# The first millisecond that no time with four digits of a year holds.
+_YEAR_10000 = 253_402_300_800_000
 PRIVATE = 0o600
 SHARED = 0o644
 
@@ -143,6 +145,21 @@ def read_all(fd: int, offset: int = 0) -> bytes:
         out.append(chunk)
         offset += len(chunk)
     return out[0] if len(out) == 1 else b"".join(out)
+
+
+def read_clock(clock: Callable[[], int]) -> int:
+    """Return the milliseconds since 1970 of a clock in nanoseconds. Raises EnvironmentFault CLOCK_INVALID.
+
+    Before 1970 there is no ULID, past 9999 no RFC 3339 time.
+    """
+    millis = clock() // 1_000_000
+    if not 0 <= millis < _YEAR_10000:
+        raise EnvironmentFault(
+            "CLOCK_INVALID",
+            f"this machine's clock is {millis // 1000} seconds from 1970; expected a time from 1970 to 9999",
+            "set the clock (look at it with: date), then run the command again",
+        )
+    return millis
 
 
 def holds(fd: int, needle: bytes) -> bool:

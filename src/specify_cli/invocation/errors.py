@@ -88,6 +88,7 @@ CODES: Mapping[str, str] = {
     "OBJECT_MISSING": "The store does not hold an object a record names.",
     "LOCK_TIMEOUT": "Another process held the record longer than the bounded wait.",
     "WRITE_FAILED": "The file system refused a write; nothing was kept, unless the message says so.",
+    "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",
     "DURABILITY_UNSUPPORTED": "The file system offers no way to create a file atomically.",
     "ACCESS_FAILED": "A file, a folder or a standard stream cannot be read or written; the message names it.",
     "HARNESS_NOT_FOUND": "No harness is in use here, or it has no place for its settings; candidates list the names.",

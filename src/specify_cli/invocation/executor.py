@@ -20,6 +20,7 @@ from specify_cli import VERSION
 from specify_cli.invocation import durable, layout, snapshot, tiers
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.invocation.capture import MODES, Redacted, RuleSet, narrower, redact
+from specify_cli.invocation.durable import read_clock
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.facts import detect_facts
 from specify_cli.invocation.index import Index, Key
@@ -440,7 +441,7 @@ class ProfileInvocationExecutor:
         return _closed(project, records, objects, place, closed, already=not won)
 
     def _millis(self) -> int:
-        return self._clock() // 1_000_000
+        return read_clock(self._clock)
 
     def _ulid(self, millis: int) -> str:
         return new_ulid(millis, self._entropy(10))

@@ -92,6 +92,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
     `cwd` is the folder of the hook's process and `project` the one the harness was started in, where it says so.
     """
     root: str | None = None
+    git_dir: str | None = None
     try:
         # 1. What happened, and in which project: an agent may look around elsewhere.
         try:
@@ -127,14 +128,14 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         except Exception as error:
             busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
             if not busy:
-                note_failure(root, harness, error)
+                note_failure(root, git_dir, harness, error)
             what = error.code if isinstance(error, InvocationError) else type(error).__name__
             _keep_orphan(root, harness, told, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
         if mark is not None:
             _unlink_below(root, layout.BEGUN, mark)
     except BaseException as error:
         if root is not None:
-            note_failure(root, harness, error)
+            note_failure(root, git_dir, harness, error)
 
 
 def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> None:
@@ -363,7 +364,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     if started.problems or fields.get("tombstone"):
         return False
     settings = settings_of(fields, *_limits(root, git_dir, home), root, git_dir)
-    millis = time.time_ns() // 1_000_000
+    millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = []
     for event in told.events:
@@ -947,16 +948,19 @@ def _keep_orphan(
     _log(root, layout.ORPHANS, line, MAX_ORPHANS)
 
 
-def note_failure(root: str, harness: str, error: BaseException) -> None:
-    """Leave a hook's own failure where doctor shows it. What cannot even be noted is lost."""
+def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
+    """Leave a hook's own failure where doctor shows it: in the project, else in the git directory, else nowhere."""
     code = error.code if isinstance(error, InvocationError) and error.code in CODES else type(error).__name__
     line = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
     if isinstance(error, InvocationError):
         line["message"] = error.message[:500]
-    try:
-        _log(root, layout.HOOK_FAILURES, line, MAX_FAILURES)
-    except (OSError, InvocationError):
-        return
+    places = [(root, layout.HOOK_FAILURES), *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)])]
+    for top, path in places:
+        try:
+            _log(top, path, line, MAX_FAILURES)
+            return
+        except (OSError, InvocationError):
+            continue
 
 
 def _logged_line(value: Mapping[str, object]) -> bytes:

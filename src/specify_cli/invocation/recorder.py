@@ -14,6 +14,7 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation import links
 from specify_cli.invocation.capture import redact
+from specify_cli.invocation.durable import read_clock
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.payload import (
     COMPUTED_EVENTS,
@@ -332,7 +333,7 @@ class Recorder:
         gaps = [body for item in items for body in item.gaps]
         sync = any(item.durable for item in items)
         # 2. The lines, decided and written under the record's lock.
-        at = rfc3339(self._clock() // 1_000_000)
+        at = rfc3339(read_clock(self._clock))
         lines: list[Written] = []
         duplicates = 0
         late: Tip | None = None
@@ -476,7 +477,7 @@ class Recorder:
     def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:
         """Links to a closed record: one annex file each, chained to its last line, which is durable before them."""
         self._records.read_durably(self.place)
-        at = rfc3339(self._clock() // 1_000_000)
+        at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
         for item in items:
             line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
@@ -525,7 +526,7 @@ class Recorder:
         return line.fields
 
     def _new_id(self) -> str:
-        return new_ulid(self._clock() // 1_000_000, self._entropy(10))
+        return new_ulid(read_clock(self._clock), self._entropy(10))
 
 
 def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1285,3 +1285,20 @@ def test_a_small_payload_leaves_no_mark_on_its_way(hook: Callable[..., None], ch
     hook(post(chartered))
 
     assert run and not (chartered / layout.BEGUN).exists()
+
+
+# --- where nothing can be written, and at no time there is
+
+
+def test_what_a_hook_could_not_even_note_in_the_project_it_notes_in_the_git_directory(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    """So that the loss is still known when the folder can be written again."""
+    (chartered / layout.EVENTS).mkdir()
+    (chartered / layout.LOCAL).write_text("in the way")
+    hook(pre(chartered))
+    (chartered / layout.LOCAL).unlink()
+
+    (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_FAILED"]
+    assert found["path"] == str(chartered / ".git/kittify/hook-failures.jsonl")
+    assert "1 hook call failed" in found["message"]

@@ -587,3 +587,19 @@ def test_an_invocation_leaves_the_context_state_alone(chartered: Path) -> None:
     record = fold(_record(chartered).read_bytes())
     assert record is not None
     assert record.started["first_load"] is True
+
+
+@pytest.mark.parametrize("clock", [-1_000_000, 253_402_300_800_000 * 1_000_000])
+def test_a_clock_that_no_timestamp_can_hold_is_named(chartered: Path, clock: int) -> None:
+    """Before 1970 there is no ULID, past 9999 no RFC 3339."""
+    run = ProfileInvocationExecutor(str(chartered)).invoke("implement WP03").invocation_id
+    opened = ProfileInvocationExecutor(str(chartered), clock=lambda: clock)
+    for act in (
+        lambda: opened.invoke("implement WP03"),
+        lambda: opened.record(run, [("error", {"error_code": "E"})]),
+        lambda: opened.complete(run),
+    ):
+        with pytest.raises(InvocationError) as refused:
+            act()
+
+        assert refused.value.code == "CLOCK_INVALID" and "date" in refused.value.suggestion

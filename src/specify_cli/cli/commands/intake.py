@@ -11,6 +11,7 @@ from specify_cli.cli.output import write_json, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.capture import redact
+from specify_cli.invocation.durable import read_clock
 from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.project import load_project, valid_request
 from specify_cli.invocation.store import FileRecordStore
@@ -25,7 +26,7 @@ def intake(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     masked = redact(text, project.config.redaction)
     data = masked.text.encode("utf-8")
-    name = f"{new_ulid(time.time_ns() // 1_000_000, os.urandom(10))}.md"
+    name = f"{new_ulid(read_clock(time.time_ns), os.urandom(10))}.md"
     try:
         private = project.config.trail == "private"
         if private:
