@@ -979,6 +979,7 @@ class SyncStatus(_Shape):
     level: SyncLevel | None
     project_uuid: str | None
     consented_at: str | None
+    listener: str | None
     proposal: SyncProposal | None
     token: TokenState | None
     running: bool
@@ -1012,6 +1013,7 @@ class SyncEnabled(_Shape):
     level: SyncLevel
     project_uuid: str
     consented_at: str
+    listener: str
     token: TokenState
     records: int
     preview: list[dict[str, Any]]

@@ -484,6 +484,7 @@ COMMANDS: tuple[Command, ...] = (
                 choices=("ids", "metadata", "full"),
             ),
             Param("token_file", "option", "Keep the token from this file (- reads stdin) for deliveries.", metavar="F"),
+            Param("reuse_token", "flag", "Send a token that belongs to another endpoint to this one too."),
             Param("yes", "flag", "Agree without being asked; the endpoint must be given."),
             _JSON,
         ),

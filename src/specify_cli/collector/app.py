@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import anyio
+import anyio.to_thread
 from standardwebhooks import Webhook
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -35,10 +36,12 @@ from specify_cli.collector.reception import (
     read_wanted,
     results,
 )
-from specify_cli.collector.storage import Held, Row, Storage, StorageError
+from specify_cli.collector.storage import Conflict, Held, Row, Storage, StorageError
 
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
+# A body of 8 MiB can become some 200 MB of values, so memory is bounded by how many are read and parsed at once.
+_BODIES_AT_ONCE, _PARSED_AT_ONCE = 16, 2
 _LOG = logging.getLogger("specify_cli.collector")
 _REALM = 'realm="spec-kitty collector"'
 # Nothing may run, load or be embedded: a page is text, one stylesheet and a form to this origin.
@@ -53,11 +56,20 @@ _HEADERS = {
 }
 
 
+class Client(NamedTuple):
+    """Who may ask: a name, and whether its token reads only."""
+
+    name: str
+    reads_only: bool = False
+
+
 class _Setting(NamedTuple):
-    """What every request is answered with."""
+    """What every request is answered with; `clients` by the digest of their tokens."""
 
     storage: Storage
-    token: bytes
+    clients: Mapping[bytes, Client]
+    parsing: anyio.CapacityLimiter
+    bodies: anyio.CapacityLimiter
     signature: Webhook | None
     max_body: int
     body_seconds: float
@@ -66,16 +78,21 @@ class _Setting(NamedTuple):
 
 def build_app(
     storage: Storage,
-    token: str,
+    tokens: Mapping[str, Client],
     *,
     secret: str | None = None,
     max_body: int = MAX_BODY,
     body_seconds: float = BODY_SECONDS,
     clock: Callable[[], str],
 ) -> ASGIApp:
-    """The application over a storage. `secret` asks for Standard Webhooks signatures; `clock` gives received_at."""
+    """Return the application over a storage, for these clients by their tokens.
+
+    `secret` asks for Standard Webhooks signatures; `clock` gives received_at.
+    """
     signature = None if secret is None else Webhook(secret)
-    setting = _Setting(storage, _digest(token.encode("utf-8")), signature, max_body, body_seconds, clock)
+    clients = {_digest(token.encode("utf-8")): client for token, client in tokens.items()}
+    limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
+    setting = _Setting(storage, clients, *limits, signature, max_body, body_seconds, clock)
     app = Starlette(
         routes=[
             Route("/v1/events", _guarded(setting, _events, reads=False), methods=["POST"]),
@@ -104,7 +121,7 @@ def _guarded(
     async def answer(request: Request) -> Response:
         try:
             if guarded:
-                _authorize(setting, request, basic=reads)
+                request.state.client = _authorize(setting, request, basic=reads)
             return await endpoint(setting, request)
         except Refused as refused:
             return _refusal(request, refused.problem)
@@ -134,8 +151,8 @@ async def _unrouted(request: Request, error: Exception) -> Response:
     return answer
 
 
-def _authorize(setting: _Setting, request: Request, *, basic: bool) -> None:
-    """Raises Refused unless the token came as Bearer, or, for reading, as the password of HTTP Basic."""
+def _authorize(setting: _Setting, request: Request, *, basic: bool) -> Client:
+    """Return the client whose token came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
     offered: bytes | None = None
     if scheme.lower() == "bearer":
@@ -145,8 +162,15 @@ def _authorize(setting: _Setting, request: Request, *, basic: bool) -> None:
             offered = base64.b64decode(given.strip(), validate=True).partition(b":")[2]
         except (binascii.Error, ValueError):
             offered = None
-    if offered is None or not hmac.compare_digest(_digest(offered), setting.token):
-        raise Refused(Problem("unauthorized", "send the collector's token: Authorization: Bearer …"))
+    # Every token is compared, so that the time tells neither which one was near nor where it stands.
+    found = [
+        client for digest, client in setting.clients.items() if hmac.compare_digest(_digest(offered or b""), digest)
+    ]
+    if offered is None or not found:
+        raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
+    if found[0].reads_only and not basic:
+        raise Refused(Problem("forbidden", "this token reads only; send with a client's own"))
+    return found[0]
 
 
 def _digest(data: bytes) -> bytes:
@@ -186,18 +210,21 @@ async def _events(setting: _Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
-    body = await _body(setting, request)
+    async with setting.bodies:
+        body = await _body(setting, request)
     headers = dict(request.headers)
+    client: Client = request.state.client
 
     def take() -> Response:
         if setting.signature is not None:
             _verify(setting.signature, body, headers)
         received = read_events(body, headers.get("content-type", ""))
-        verdicts = setting.storage.accept([one.event for one in received if one.problem is None], setting.clock())
+        faultless = [one.event for one in received if one.problem is None]
+        verdicts = setting.storage.accept(faultless, setting.clock(), client.name)
         found = results(received, verdicts)
         for one, (_, problem) in zip(received, found, strict=True):
-            if problem is not None and problem.kind == "conflict":
-                _LOG.warning("conflict %s: other content came first and stays", one.id)
+            if problem is not None and problem.kind in ("conflict", "owned"):
+                _LOG.warning("%s %s from %s: %s", problem.kind, one.id, client.name, problem.title.lower())
         said = [value["status"] for value, _ in found]
         request.state.counts = " ".join(
             f"{status}={said.count(status)}" for status in ("stored", "duplicate", "refused")
@@ -206,7 +233,7 @@ async def _events(setting: _Setting, request: Request) -> Response:
             return _refusal(request, alone)
         return _json({"results": [value for value, _ in found]})
 
-    return await run_in_threadpool(take)
+    return await anyio.to_thread.run_sync(take, limiter=setting.parsing)
 
 
 async def _body(setting: _Setting, request: Request) -> bytes:
@@ -257,8 +284,14 @@ async def _invocation(setting: _Setting, request: Request) -> Response:
         {
             "project_uuid": project,
             "invocation_id": request.path_params["invocation_id"],
+            "conflicts": [one._asdict() for one in await _conflicts_of(setting, project, request)],
             "phases": {
-                one.phase: {"received_at": one.received_at, "level": pages.level_of(one), "event": one.event}
+                one.phase: {
+                    "received_at": one.received_at,
+                    "client": one.client,
+                    "level": pages.level_of(one),
+                    "event": one.event,
+                }
                 for one in held
             },
         }
@@ -316,7 +349,14 @@ async def _timeline(setting: _Setting, request: Request) -> Response:
 async def _detail(setting: _Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
     project, held = await _one(setting, request)
-    return Response(pages.detail(project, held), media_type="text/html")
+    conflicts = await _conflicts_of(setting, project, request)
+    return Response(pages.detail(project, held, conflicts), media_type="text/html")
+
+
+async def _conflicts_of(setting: _Setting, project: str, request: Request) -> list[Conflict]:
+    """Return what was refused for one invocation of a project."""
+    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.path_params["invocation_id"])
+    return [one for one in found if one.project_uuid == project]
 
 
 async def _style(setting: _Setting, request: Request) -> Response:

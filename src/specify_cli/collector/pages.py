@@ -5,7 +5,7 @@ No script, no inline style, nothing from elsewhere: the pages work where the pol
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from specify_cli.collector.reception import PARAMETERS, Problem
-from specify_cli.collector.storage import Held, Row, Totals
+from specify_cli.collector.storage import Conflict, Held, Row, Totals
 from specify_cli.sync.contract import EXTENSION, flat
 
 _HERE = Path(__file__).parent / "templates"
@@ -91,8 +91,8 @@ def timeline(
     )
 
 
-def detail(project: str, held: Sequence[Held]) -> str:
-    """One invocation: what both phases say, and each as it was received."""
+def detail(project: str, held: Sequence[Held], conflicts: Sequence[Conflict] = ()) -> str:
+    """One invocation: what both phases say, each as it was received, and what was refused for it."""
     phases = {one.phase: one for one in held}
     said = {one.phase: flat(one.event) for one in held}
     begun, ended = said.get("started", {}), said.get("completed", {})
@@ -111,6 +111,8 @@ def detail(project: str, held: Sequence[Held]) -> str:
         ("Closed by", ended.get(f"{extension}closed_by")),
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
+        ("Sent by", ", ".join(dict.fromkeys(one.client for one in held if one.client)) or None),
+        ("Origin", "merged: the sender received the record with git" if _is_merged(said) else None),
     ]
     return _PAGES.get_template("detail.html").render(
         invocation_id=str(held[0].event["subject"]),
@@ -120,11 +122,16 @@ def detail(project: str, held: Sequence[Held]) -> str:
         has_started="started" in phases,
         has_completed="completed" in phases,
         facts=[(name, value) for name, value in facts if value is not None],
+        conflicts=conflicts,
         phases=[
             (one, level_of(one), sorted(said[one.phase].items()), json.dumps(one.event, ensure_ascii=False, indent=2))
             for one in held
         ],
     )
+
+
+def _is_merged(said: Mapping[str, Mapping[str, object]]) -> bool:
+    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in said.values())
 
 
 def problem(found: Problem) -> str:

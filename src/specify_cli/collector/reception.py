@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, STORED, Filter, Place
+from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, OWNED, STORED, Filter, Place
 from specify_cli.invocation.ulid import new_ulid
 from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.sync.validation import Fault, faults
@@ -21,10 +21,12 @@ _TITLES = {
     "bad-parameter": (400, "A parameter is not as it should be"),
     "unauthorized": (401, "A token is needed"),
     "bad-signature": (401, "The signature does not fit the body"),
+    "forbidden": (403, "This token may not do that"),
     "not-found": (404, "There is no such thing here"),
     "method-not-allowed": (405, "This cannot be done here"),
     "too-slow": (408, "The body did not come in time"),
     "conflict": (409, "Another event with this key is held"),
+    "owned": (409, "Another client began this invocation"),
     "several-projects": (409, "Several projects hold this invocation"),
     "too-large": (413, "The body is too large"),
     "wrong-type": (415, "The content type is not one for events"),
@@ -147,6 +149,8 @@ def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple
         verdict = next(said) if problem is None else None
         if verdict == CONFLICT:
             problem = Problem("conflict", "an event with this key and other content came first, and stays")
+        elif verdict == OWNED:
+            problem = Problem("owned", "another client sent this invocation first, and it alone may add to it")
         if problem is None:
             found.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
         else:

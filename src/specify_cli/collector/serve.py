@@ -1,22 +1,26 @@
 """A collector as a process: one socket, one storage, until it is told to stop."""
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import FrameType
 from typing import NamedTuple
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from specify_cli.collector.app import build_app
+from specify_cli.collector.app import Client, build_app
 from specify_cli.collector.storage import Storage
 
 # A stopped collector lets requests that have begun end for so long.
 _GRACE_SECONDS = 10
 _CONNECTIONS = 256
+_HEAD_SECONDS = 10.0
 
 
 class Listening(NamedTuple):
@@ -28,6 +32,33 @@ class Listening(NamedTuple):
     @property
     def url(self) -> str:
         return f"http://[{self.host}]:{self.port}/" if ":" in self.host else f"http://{self.host}:{self.port}/"
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's HTTP/1.1, which closes a connection whose request head does not come whole in time."""
+
+    _head: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._await_head()
+        elif self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._head is not None:
+            self._head.cancel()
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head is None:
+            self._head = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
 
 
 class _Server(uvicorn.Server):
@@ -56,7 +87,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve(
     storage: Storage,
-    token: str,
+    tokens: Mapping[str, Client],
     bound: socket.socket,
     announce: Callable[[Listening], None],
     *,
@@ -65,11 +96,11 @@ def serve(
 ) -> None:
     """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken."""
     _log_to_stderr()
-    app = build_app(storage, token, secret=secret, max_body=max_body, clock=_now)
+    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_now)
     host, port = bound.getsockname()[:2]
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=_Protocol,
         loop="asyncio",
         ws="none",
         lifespan="off",

@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 
 from specify_cli.sync.contract import COMPLETED, EXTENSION, STARTED, canonical, key_of, same_content
 
-STORED, DUPLICATE, CONFLICT = "stored", "duplicate", "conflict"
+STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
 OPEN, CLOSED = "open", "closed"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
 _BUSY_MS = 10_000
 # An actor filter names at most so many actors one by one; with more the rows are walked newest first.
@@ -86,10 +86,15 @@ class Held(NamedTuple):
     phase: str
     received_at: str
     event: dict[str, object]
+    client: str = ""
 
 
 class Conflict(NamedTuple):
-    """A key that came again with other content; the same content again only moves `last_at`."""
+    """A key that came again with other content; the same content again only moves `last_at`.
+
+    `held_sha256` is empty where the phase is not held: another client than the invocation's own sent it. `client` sent
+    what was refused.
+    """
 
     project_uuid: str
     invocation_id: str
@@ -99,6 +104,7 @@ class Conflict(NamedTuple):
     first_at: str
     last_at: str
     times: int
+    client: str = ""
 
 
 class Totals(NamedTuple):
@@ -113,8 +119,11 @@ class Totals(NamedTuple):
 class Storage(Protocol):
     """Where a collector keeps events. Methods may be called from several threads at once."""
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
-        """Store a batch of faultless events in one step; STORED, DUPLICATE or CONFLICT for each, durably."""
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        """Store a batch of faultless events in one step; a verdict for each, durably.
+
+        The client that first sent a phase of an invocation owns it: what another one adds is OWNED, and not stored.
+        """
 
     def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
         """At most `limit` invocations, newest first, those after a place if one is given."""
@@ -122,8 +131,8 @@ class Storage(Protocol):
     def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
         """What is held of an invocation, Started first, by the project's uuid."""
 
-    def conflicts(self, limit: int) -> list[Conflict]:
-        """The conflicts seen last, newest first."""
+    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
+        """The conflicts seen last, newest first; of one invocation where it is named."""
 
     def totals(self) -> Totals:
         """How much there is."""
@@ -185,6 +194,18 @@ def _digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
+def judge(phases: Mapping[str, Held], phase: str, event: Mapping[str, object], client: str) -> str:
+    """Return the verdict on an event beside what is held of its invocation."""
+    if phase in phases:
+        return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
+    owner = min(phases.values(), key=lambda held: held.received_at).client if phases else client
+    return STORED if client == owner else OWNED
+
+
+def _digest_of(held: Held | None) -> str:
+    return "" if held is None else _digest(canonical(held.event))
+
+
 class MemoryStorage:
     """The Protocol without a disk: for tests, and the shortest reading of what an engine does."""
 
@@ -193,27 +214,26 @@ class MemoryStorage:
         self._held: dict[Place, dict[str, Held]] = {}
         self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         with self._lock:
-            return [self._accept(event, now) for event in events]
+            return [self._accept(event, now, client) for event in events]
 
-    def _accept(self, event: Mapping[str, object], now: str) -> str:
+    def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
         invocation_id, phase = key_of(event)
         place = Place(invocation_id, project_of(event))
-        phases = self._held.setdefault(place, {})
-        if phase not in phases:
-            phases[phase] = Held(phase, now, json.loads(canonical(event)))
-            return STORED
-        held = phases[phase].event
-        if same_content(held, event):
-            return DUPLICATE
-        digests = _digest(canonical(held)), _digest(canonical(event))
-        seen = self._conflicts.pop((place, phase, digests[1]), None)
+        phases = self._held.get(place, {})
+        verdict = judge(phases, phase, event, client)
+        if verdict == STORED:
+            self._held.setdefault(place, {})[phase] = Held(phase, now, json.loads(canonical(event)), client)
+        if verdict in (STORED, DUPLICATE):
+            return verdict
+        held, sent = _digest_of(phases.get(phase)), _digest(canonical(event))
+        seen = self._conflicts.pop((place, phase, sent), None)
         first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
-        self._conflicts[place, phase, digests[1]] = Conflict(
-            place.project_uuid, invocation_id, phase, *digests, first_at, now, times + 1
+        self._conflicts[place, phase, sent] = Conflict(
+            place.project_uuid, invocation_id, phase, held, sent, first_at, now, times + 1, client
         )
-        return CONFLICT
+        return verdict
 
     def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
         with self._lock:
@@ -233,9 +253,10 @@ class MemoryStorage:
                 if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
             }
 
-    def conflicts(self, limit: int) -> list[Conflict]:
+    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
         with self._lock:
-            return list(reversed(self._conflicts.values()))[:limit]
+            found = reversed(self._conflicts.values())
+            return [one for one in found if invocation_id in (None, one.invocation_id)][:limit]
 
     def totals(self) -> Totals:
         with self._lock:
@@ -268,17 +289,18 @@ _TABLES = """
 CREATE TABLE invocation (
   project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, status TEXT NOT NULL, profile_id TEXT, action TEXT,
   request TEXT, actor_id TEXT, actor_type TEXT, level TEXT NOT NULL, started_at TEXT, completed_at TEXT, outcome TEXT,
-  received_at TEXT NOT NULL,
+  received_at TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (invocation_id, project_uuid)
 ) WITHOUT ROWID;
 CREATE TABLE event (
   invocation_id TEXT NOT NULL, project_uuid TEXT NOT NULL, phase TEXT NOT NULL, received_at TEXT NOT NULL,
-  body TEXT NOT NULL, UNIQUE (invocation_id, project_uuid, phase)
+  body TEXT NOT NULL, client TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '',
+  UNIQUE (invocation_id, project_uuid, phase)
 );
 CREATE TABLE conflict (
   id INTEGER PRIMARY KEY, project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, phase TEXT NOT NULL,
   held_sha256 TEXT NOT NULL, sent_sha256 TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
-  times INTEGER NOT NULL, UNIQUE (invocation_id, project_uuid, phase, sent_sha256)
+  times INTEGER NOT NULL, client TEXT NOT NULL DEFAULT '', UNIQUE (invocation_id, project_uuid, phase, sent_sha256)
 );
 CREATE TABLE actor (actor_id TEXT PRIMARY KEY, folded TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE totals (invocations INTEGER NOT NULL, open INTEGER NOT NULL, events INTEGER NOT NULL,
@@ -290,6 +312,13 @@ CREATE INDEX by_action ON invocation (action, invocation_id, project_uuid);
 CREATE INDEX by_outcome ON invocation (outcome, invocation_id, project_uuid);
 CREATE INDEX by_actor ON invocation (actor_id, invocation_id, project_uuid);
 CREATE INDEX by_status ON invocation (status, invocation_id, project_uuid);
+"""
+# From schema version 1: who sent what, and digests by which a damaged page is noticed. Older rows have neither.
+_FROM_VERSION_1 = """
+ALTER TABLE invocation ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE event ADD COLUMN client TEXT NOT NULL DEFAULT '';
+ALTER TABLE event ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE conflict ADD COLUMN client TEXT NOT NULL DEFAULT '';
 """
 _COLUMNS = ", ".join(Row._fields)
 
@@ -332,35 +361,34 @@ class SqliteStorage:
                 raise StorageUnusable(f"{path} is a database of another program")
             if version > SCHEMA_VERSION:
                 raise StorageUnusable(f"{path} has schema version {version}, this collector knows {SCHEMA_VERSION}")
-            if empty:
-                for statement in _TABLES.split(";"):
+            if empty or version < SCHEMA_VERSION:
+                for statement in (_TABLES if empty else _FROM_VERSION_1).split(";"):
                     writer.execute(statement)
                 writer.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
                 writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         writer.execute("PRAGMA journal_mode = WAL")
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         if not events:
             return []
         with self._write_lock, _faults(), _transaction(self._writer):
-            return [self._accept(event, now) for event in events]
+            return [self._accept(event, now, client) for event in events]
 
-    def _accept(self, event: Mapping[str, object], now: str) -> str:
+    def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
         invocation_id, phase = key_of(event)
         key = (invocation_id, project_of(event))
         body = canonical(event)
         run = self._writer.execute
         held = {one.phase: one for one in self._phases(self._writer, *key).get(key[1], ())}
-        found = held.get(phase)
-        if found is None:
-            run("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (*key, phase, now, body))
+        verdict = judge(held, phase, event, client)
+        if verdict == STORED:
+            run("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, phase, now, body, client, _digest(body)))
             before = row_of(held.get(STARTED), held.get(COMPLETED)) if held else None
-            held[phase] = Held(phase, now, dict(event))
+            held[phase] = Held(phase, now, dict(event), client)
             self._show(row_of(held.get(STARTED), held.get(COMPLETED)), before)
-            return STORED
-        if same_content(found.event, event):
-            return DUPLICATE
-        kept, sent = _digest(canonical(found.event)), _digest(body)
+        if verdict in (STORED, DUPLICATE):
+            return verdict
+        kept, sent = _digest_of(held.get(phase)), _digest(body)
         seen = run(
             "DELETE FROM conflict WHERE invocation_id = ? AND project_uuid = ? AND phase = ? AND sent_sha256 = ?"
             " RETURNING first_at, times",
@@ -368,16 +396,17 @@ class SqliteStorage:
         ).fetchone()
         first_at, times = seen or (now, 0)
         run(
-            "INSERT INTO conflict VALUES ((SELECT coalesce(max(id), 0) + 1 FROM conflict), ?, ?, ?, ?, ?, ?, ?, ?)",
-            (key[1], invocation_id, phase, kept, sent, first_at, now, times + 1),
+            "INSERT INTO conflict VALUES ((SELECT coalesce(max(id), 0) + 1 FROM conflict), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (key[1], invocation_id, phase, kept, sent, first_at, now, times + 1, client),
         )
         run("UPDATE totals SET conflicts = conflicts + ?", (int(seen is None),))
-        return CONFLICT
+        return verdict
 
     def _show(self, row: Row, before: Row | None) -> None:
         """Bring the list up to date after a phase was stored."""
         run = self._writer.execute
-        run(f"INSERT OR REPLACE INTO invocation ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+        marks = ", ".join("?" * (len(row) + 1))
+        run(f"INSERT OR REPLACE INTO invocation ({_COLUMNS}, digest) VALUES ({marks})", (*row, _digest(repr(row))))
         if row.actor_id is not None:
             run("INSERT OR IGNORE INTO actor VALUES (?, ?)", (row.actor_id, row.actor_id.casefold()))
         run(
@@ -410,10 +439,14 @@ class SqliteStorage:
     def _page(self, where: Sequence[str], values: Sequence[str], limit: int) -> list[Row]:
         condition = f"WHERE {' AND '.join(where)}" if where else ""
         found = self._reader.execute(
-            f"SELECT {_COLUMNS} FROM invocation {condition} ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
+            f"SELECT {_COLUMNS}, digest FROM invocation {condition}"
+            " ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?",
             (*values, limit),
         )
-        return [Row(*item) for item in found]
+        rows = [(Row(*item[:-1]), str(item[-1])) for item in found]
+        for row, digest in rows:
+            _check(digest, repr(row), row.invocation_id)
+        return [row for row, _ in rows]
 
     def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
         with self._read_lock, _faults():
@@ -423,18 +456,20 @@ class SqliteStorage:
     def _phases(connection: sqlite3.Connection, invocation_id: str, project_uuid: str | None) -> dict[str, list[Held]]:
         one, values = ("", ()) if project_uuid is None else (" AND project_uuid = ?", (project_uuid,))
         found: dict[str, list[Held]] = {}
-        for project, phase, received_at, body in connection.execute(
-            f"SELECT project_uuid, phase, received_at, body FROM event WHERE invocation_id = ?{one}"
+        for project, phase, received_at, body, client, digest in connection.execute(
+            f"SELECT project_uuid, phase, received_at, body, client, digest FROM event WHERE invocation_id = ?{one}"
             " ORDER BY project_uuid, phase DESC",
             (invocation_id, *values),
         ):
-            found.setdefault(project, []).append(Held(phase, received_at, json.loads(body)))
+            _check(digest, body, invocation_id)
+            found.setdefault(project, []).append(Held(phase, received_at, json.loads(body), client))
         return found
 
-    def conflicts(self, limit: int) -> list[Conflict]:
+    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
+        where, values = ("", ()) if invocation_id is None else ("WHERE invocation_id = ?", (invocation_id,))
         with self._read_lock, _faults():
             found = self._reader.execute(
-                f"SELECT {', '.join(Conflict._fields)} FROM conflict ORDER BY id DESC LIMIT ?", (limit,)
+                f"SELECT {', '.join(Conflict._fields)} FROM conflict {where} ORDER BY id DESC LIMIT ?", (*values, limit)
             )
             return [Conflict(*item) for item in found]
 
@@ -446,6 +481,12 @@ class SqliteStorage:
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
+
+
+def _check(digest: str, text: str, invocation_id: str) -> None:
+    """Raise StorageError where a row is not as it was written; rows of schema version 1 have no digest."""
+    if digest and digest != _digest(text):
+        raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
 
 
 def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:

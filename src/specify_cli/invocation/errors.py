@@ -104,6 +104,8 @@ CODES: Mapping[str, str] = {
     "PROJECT_UNNAMED": "The project has no uuid of its own yet, by which a receiver tells projects apart.",
     "DELIVERY_FAILED": "The endpoint could not be reached or does not take what is sent; everything is kept.",
     "TOKEN_MISSING": "No token for the endpoint is set.",
+    "TOKEN_BOUND": "The token belongs to another endpoint; another one gets its own, or a person agrees.",
+    "LISTENER_FOREIGN": "Another user than agreed listens at a loopback endpoint; nothing was sent.",
     "TOKEN_INVALID": "The token or the signing secret has no usable form, or its file is open to others.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }

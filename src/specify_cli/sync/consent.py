@@ -6,6 +6,7 @@ agreed or name a token.
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import os
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from specify_cli.invocation import durable
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.project import Project
 from specify_cli.sync.contract import LEVELS, is_signing_secret
 from specify_cli.sync.trigger import CONSENT, PAUSE, sync_folder
@@ -25,6 +26,7 @@ from specify_cli.sync.trigger import CONSENT, PAUSE, sync_folder
 TOKEN_VARIABLE = "SPEC_KITTY_SYNC_TOKEN"
 SECRET_VARIABLE = "SPEC_KITTY_SYNC_SECRET"
 TOKEN, SECRET = "token", "secret"
+BINDINGS = "token-endpoints.json"
 ERRORS = "propagation-errors.jsonl"
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
@@ -32,12 +34,16 @@ _MAX = 64 * 1024
 
 
 class Consent(NamedTuple):
-    """Endpoint and level, agreed to for one project at one time."""
+    """Endpoint and level, agreed to for one project at one time.
+
+    `listener` is the user id that must own the listening socket of a loopback endpoint without TLS; empty for others.
+    """
 
     endpoint: str
     level: str
     project_uuid: str
     consented_at: str
+    listener: str = ""
 
 
 def folder_of(project: Project) -> str:
@@ -119,7 +125,7 @@ def read_consent(folder: str) -> Consent | None:
         return None
     try:
         value = json.loads(data)
-        consent = Consent(*(value[name] for name in Consent._fields))
+        consent = Consent(**{name: value[name] for name in Consent._fields if name != "listener" or name in value})
         if consent.level not in LEVELS or not all(isinstance(text, str) for text in consent):
             raise ValueError("a member has another type")
         checked_endpoint(consent.endpoint)
@@ -185,6 +191,77 @@ def read_token(folder: str, environment: Mapping[str, str]) -> str:
             "spec-kitty sync enable --token-file FILE keeps one, or set the variable",
         )
     return token
+
+
+def bound_endpoint(folder: str, token: str) -> str | None:
+    """Return the endpoint a token was first used for, as far as it is known here."""
+    return _bindings(folder).get(_digest(token))
+
+
+def bind_token(folder: str, token: str, endpoint: str) -> None:
+    """Remember that a token belongs to an endpoint; only digests of tokens are kept."""
+    kept = {**_bindings(folder), _digest(token): endpoint}
+    keep(folder, BINDINGS, json.dumps(kept, indent=2).encode() + b"\n")
+
+
+def check_binding(folder: str, token: str, endpoint: str) -> None:
+    """Raise CallerError TOKEN_BOUND if a token belongs to another endpoint; remember one that belongs to none yet."""
+    bound = bound_endpoint(folder, token)
+    if bound is None:
+        bind_token(folder, token, endpoint)
+    elif bound != endpoint:
+        raise CallerError(
+            "TOKEN_BOUND",
+            f"the token belongs to {bound}; it is not sent to {endpoint}",
+            f"give {endpoint} a token of its own (--token-file FILE), or agree: sync enable … --reuse-token",
+        )
+
+
+def _bindings(folder: str) -> dict[str, str]:
+    try:
+        value = json.loads(durable.read_own(folder, BINDINGS, _MAX) or b"{}")
+    except (OSError, InvocationError, ValueError, RecursionError):
+        return {}
+    return {str(digest): str(endpoint) for digest, endpoint in value.items()} if isinstance(value, dict) else {}
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(b"spec-kitty token\0" + token.encode()).hexdigest()
+
+
+def listener_of(endpoint: str) -> int | None:
+    """Return the user id that owns the listening socket of a loopback endpoint; None where nobody can tell.
+
+    Read from /proc/net/tcp and tcp6 (proc(5)): local address, state 0A (listening), uid.
+    """
+    parts = urlsplit(endpoint)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    owners: set[int] = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(path, encoding="ascii") as file:
+                rows = [line.split() for line in file][1:]
+        except OSError:
+            continue
+        owners.update(int(row[7]) for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port)
+    return owners.pop() if len(owners) == 1 else -1 if owners else None
+
+
+def check_listener(consent: Consent) -> None:
+    """Raise EnvironmentFault LISTENER_FOREIGN where another user listens than the one agreed to.
+
+    Plain HTTP to this machine has no certificate: whoever takes the port while the receiver is away would be handed
+    the token.
+    """
+    if not consent.listener:
+        return
+    found = listener_of(consent.endpoint)
+    if found is not None and str(found) != consent.listener:
+        raise EnvironmentFault(
+            "LISTENER_FOREIGN",
+            f"user {found} listens at {consent.endpoint}, not user {consent.listener} as agreed; nothing was sent",
+            "start the receiver, or agree to the other one: spec-kitty sync enable",
+        )
 
 
 def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:

@@ -85,6 +85,7 @@ FIELDS: tuple[Field, ...] = (
     Field(f"{EXTENSION}.phase", "phase"),
     Field(f"{EXTENSION}.level", "level"),
     Field(f"{EXTENSION}.seal", "seal of the line"),
+    Field(f"{EXTENSION}.origin", "merged, where the record came with git; else left out"),
     Field(f"{EXTENSION}.outcome", "outcome", _C),
     Field(f"{EXTENSION}.closed_by", "closed by", _C, _METADATA),
     Field(f"{EXTENSION}.evidence_ref", "evidence digest", _C, _METADATA),
@@ -122,9 +123,16 @@ def event_id(project_uuid: str, invocation_id: str, phase: str) -> str:
 
 
 def compose(
-    project_uuid: str, level: str, started: Mapping[str, object], completed: Mapping[str, object] | None = None
+    project_uuid: str,
+    level: str,
+    started: Mapping[str, object],
+    completed: Mapping[str, object] | None = None,
+    *,
+    origin: str | None = None,
 ) -> dict[str, object]:
     """One phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
+
+    `origin` is `merged` where the sender did not write the record but received it with git.
 
     `started` and `completed` are the fields of the record's lines with their seal as `~`. Texts are taken as
     they are: whoever calls for level full has redacted them. Raises ValueError for a project uuid that is none.
@@ -154,6 +162,7 @@ def compose(
         "time of the phase": line.get("started_at" if phase == STARTED else "completed_at"),
         "seq of the line": line.get("seq"),
         "seal of the line": line.get("~"),
+        "merged, where the record came with git; else left out": origin,
         "action": started.get("action"),
         "profile id": started.get("profile_id"),
         "actor id": actor.get("actor_id"),
@@ -213,9 +222,10 @@ def same_content(held: Mapping[str, object], sent: Mapping[str, object]) -> bool
     """Whether two events of one key say the same (docs/sync-contract.md §4).
 
     Everything counts between equals in level and extension version; else the members both carry, but for the
-    level itself, its number, the version, and an actor id that is a pseudonym on one side.
+    level itself, its number, the version, and an actor id that is a pseudonym on one side. How a sender came by the
+    record is no part of what it says.
     """
-    ours, theirs = flat(held), flat(sent)
+    ours, theirs = ({**flat(event), f"{EXTENSION}.origin": None} for event in (held, sent))
     if all(ours.get(f"{EXTENSION}.{name}") == theirs.get(f"{EXTENSION}.{name}") for name in ("level", "v")):
         return ours == theirs
     apart = {f"{EXTENSION}.level", f"{EXTENSION}.v", "data.data_tier", f"{_ACTOR}.actor_id"}

@@ -58,11 +58,15 @@ PRAGMA user_version = {CURSOR_VERSION};
 
 
 class Seen(NamedTuple):
-    """What a record's bytes say to sync: its two lines with their seals, or why it is never sent."""
+    """What a record's bytes say to sync: its two lines with their seals, or why it is never sent.
+
+    `origin` is `merged` for a record that this worktree did not write: it lies in the tracked trail alone.
+    """
 
     started: dict[str, object] | None
     completed: dict[str, object] | None
     excluded: str | None
+    origin: str | None = None
 
 
 class Due(NamedTuple):
@@ -119,7 +123,8 @@ def look_at(root: str, place: Place) -> Seen:
     def sealed(fields: dict[str, object]) -> dict[str, object]:
         return {**fields, "~": seals[id(fields)]}
 
-    return Seen(sealed(record.started), None if record.completed is None else sealed(record.completed), None)
+    completed = None if record.completed is None else sealed(record.completed)
+    return Seen(sealed(record.started), completed, None, None if place.folder == layout.RECORDS else "merged")
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
@@ -130,7 +135,7 @@ def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) ->
         rules = project.config.redaction
         text = _request_text(project, started)
         started = {**started, "request_text": _masked(text, rules), "match_reason": _masked(_text(started), rules)}
-    return compose(uuid, level, started, None if phase == STARTED else seen.completed)
+    return compose(uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin)
 
 
 def _text(started: Mapping[str, object]) -> str | None:

@@ -108,6 +108,7 @@ def push(
     folder, consent = agreed(project)
     token = consents.read_token(folder, environment)
     secret = consents.read_secret(folder, environment)
+    consents.check_binding(folder, token, consent.endpoint)
     wanted = wanted_path(folder, project.root)
     deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
     delivered = refused = 0
@@ -244,6 +245,10 @@ class _Push:
         def post() -> Verdict:
             if consents.read_consent(self._folder) != self._consent:
                 raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
+            try:
+                consents.check_listener(self._consent)
+            except EnvironmentFault as error:
+                raise _Halt("stopped", f"{error.code}: {error.message}") from error
             return endpoint.post(events)
 
         def pause(state: RetryCallState) -> float:

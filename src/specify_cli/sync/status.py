@@ -56,6 +56,7 @@ def status(project: Project, environment: Mapping[str, str]) -> dict[str, object
         "level": None,
         "project_uuid": project.config.project_uuid,
         "consented_at": None,
+        "listener": None,
         "proposal": dict(consents.proposal(project)) or None,
         "token": None,
         "running": False,

@@ -61,6 +61,7 @@ _FORMS: Mapping[str, _Form] = {
     "phase": _one_of(*PHASES),
     "level": _one_of(*LEVELS),
     "seal": _hex(64),
+    "origin": _one_of("merged"),
     "outcome": _one_of("done", "failed", "abandoned"),
     "closed_by": _one_of("agent", "person", "hook", "doctor"),
     "evidence_ref": _hex(64),

@@ -251,7 +251,7 @@ def test_the_push_behind_a_command_holds_nothing_its_caller_holds(enabled: Path,
     """Standard streams, a lock and a pipe under other numbers: all are free when the command is over."""
     with socket.create_server(("127.0.0.1", 0), backlog=1) as hole:
         url = f"http://127.0.0.1:{hole.getsockname()[1]}/v1/events"
-        assert cli("sync", "enable", "--endpoint", url, "--yes", "--json", env=WITH_TOKEN).code == 0
+        assert cli("sync", "enable", "--endpoint", url, "--yes", "--reuse-token", "--json", env=WITH_TOKEN).code == 0
         script = "exec 4>&1 9>lock; flock 9; spec-kitty do 'fix it' | cat; exec 9>&-; flock -w 5 lock true"
         env = {**environment(home), **WITH_TOKEN}
         began = time.monotonic()
@@ -372,7 +372,7 @@ def test_a_command_during_a_push_is_not_forgotten(cli: Cli, receiver: Receiver) 
 def test_a_black_hole_holds_nothing_up_and_leaves_no_crowd(enabled: Path, cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=1) as hole:
         url = f"http://127.0.0.1:{hole.getsockname()[1]}/v1/events"
-        assert cli("sync", "enable", "--endpoint", url, "--yes", "--json", env=WITH_TOKEN).code == 0
+        assert cli("sync", "enable", "--endpoint", url, "--yes", "--reuse-token", "--json", env=WITH_TOKEN).code == 0
         began = time.monotonic()
         for n in range(6):
             assert cli("do", f"fix test {n}", "--json", env=WITH_TOKEN).code == 0
@@ -634,3 +634,68 @@ def test_a_proxy_that_is_none_is_an_error_with_a_next_step(cli: Cli) -> None:
     )
     assert done.error()["error_code"] == "SYNC_UNAVAILABLE"
     assert "HTTPS_PROXY" in done.error()["suggestion"]
+
+
+def test_a_token_goes_to_the_endpoint_it_belongs_to_and_to_no_other_without_a_word(
+    enabled: Path, cli: Cli, receiver: Receiver, tmp_path: Path
+) -> None:
+    with Receiver().serving() as other:
+        refused = cli("sync", "enable", "--endpoint", other.url, "--yes", env=WITH_TOKEN)
+        own = tmp_path / "own"
+        own.touch(mode=0o600)
+        own.write_text("another-token-of-its-own")
+        with_own = cli("sync", "enable", "--endpoint", other.url, "--yes", "--token-file", str(own))
+        back = cli("sync", "enable", "--endpoint", receiver.url, "--yes", env=WITH_TOKEN)
+        agreed = cli("sync", "enable", "--endpoint", other.url, "--yes", "--reuse-token", env=WITH_TOKEN)
+
+    assert (refused.code, with_own.code, back.code, agreed.code) == (1, 0, 0, 0)
+    assert "TOKEN_BOUND" in refused.err
+    assert f"this token belongs to {receiver.url}" in refused.out
+    assert f"credential: the token of {own}" in with_own.out
+    assert "credential: the token in SPEC_KITTY_SYNC_TOKEN" in back.out
+    assert TOKEN not in "".join(path.read_text() for path in (enabled / ".git/kittify/sync/top").glob("*.json"))
+
+
+@pytest.mark.usefixtures("enabled")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a program of another user")
+def test_a_stranger_at_the_port_is_handed_no_token(cli: Cli, tmp_path: Path) -> None:
+    """The receiver is stopped, and another user listens on its port."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1/events"
+    assert cli("sync", "enable", "--endpoint", url, "--yes", "--reuse-token", env=WITH_TOKEN).code == 0
+    seen = tmp_path / "seen"
+    seen.touch()
+    seen.chmod(0o666)
+    tmp_path.chmod(0o755)
+    code = (
+        "import os, socket, sys\n"
+        "os.setuid(65534)\n"
+        f"server = socket.create_server(('127.0.0.1', {port}))\n"
+        "print('listening', flush=True)\n"
+        "peer, _ = server.accept()\n"
+        "print(peer.recv(65536).decode(), flush=True)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as stranger:
+        assert stranger.stdout is not None
+        stranger.stdout.readline()
+        pushed = cli("sync", "push", env=WITH_TOKEN)
+        stranger.kill()
+        heard = stranger.stdout.read()
+
+    assert pushed.code == 1
+    assert "LISTENER_FOREIGN" in pushed.out + pushed.err
+    assert heard == ""
+
+
+def test_a_record_that_came_with_git_is_delivered_as_merged(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+    cli("init", "--trail", "committed")
+    one = cli("do", "implement it", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    (record,) = (enabled / ".kittify/events/profile-invocations").glob(f"*{one}.jsonl")
+    record.unlink()
+    two = cli("do", "implement more", "--json").json()["invocation_id"]
+    cli("sync", "push", env=WITH_TOKEN)
+    origins = {event["subject"]: flat(event).get(f"{EXTENSION}.origin") for event in receiver.events}
+
+    assert (origins[one], origins[two]) == ("merged", None)

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from collecting import PROJECT, TOKEN, completed, id_of, started
-from specify_cli.collector.app import build_app
+from specify_cli.collector.app import Client, build_app
 from specify_cli.collector.pages import shown
 from specify_cli.collector.reception import cursor_of, read_wanted
 from specify_cli.collector.storage import MemoryStorage, Place, StorageError
@@ -22,7 +22,7 @@ NOW = "2026-11-21T12:00:00.000Z"
 
 
 def app_over(storage: MemoryStorage, **options: Any) -> ASGIApp:
-    return build_app(storage, TOKEN, clock=lambda: NOW, **options)
+    return build_app(storage, {TOKEN: Client("ada")}, clock=lambda: NOW, **options)
 
 
 def ask(app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, **headers: str) -> tuple[int, bytes]:
@@ -84,8 +84,8 @@ class Broken(MemoryStorage):
 
     error: type[Exception] = RuntimeError
 
-    def accept(self, events: Sequence[Mapping[str, object]], now: str) -> list[str]:
-        raise self.error(f"could not store {events} at {now}")
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        raise self.error(f"could not store {events} of {client} at {now}")
 
 
 @pytest.mark.parametrize(("error", "status"), [(RuntimeError, 500), (StorageError, 503), (KeyError, 500)])

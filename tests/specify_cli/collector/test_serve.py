@@ -12,6 +12,7 @@ import signal
 import socket
 import sqlite3
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -27,6 +28,7 @@ from collecting import (
     OTHER_PROJECT,
     PROJECT,
     TOKEN,
+    Answer,
     Collector,
     completed,
     id_of,
@@ -516,6 +518,76 @@ def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path)
     assert "conflict" not in answer.body.decode()
 
 
+def test_each_client_has_its_token_and_owns_what_it_sent_first(tmp_path: Path) -> None:
+    clients = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor")}
+    lines = [f"{name} {token}{' read' if name == 'auditor' else ''}" for name, token in clients.items()]
+    options = ("--token-file", str(token_file(tmp_path, "# who\n" + "\n".join(lines), "clients")))
+
+    def send(collector: Collector, name: str, event: dict[str, Any]) -> Answer:
+        body = json.dumps([event]).encode()
+        return collector.ask("POST", "/v1/events", body, {"Content-Type": CONTENT_TYPE}, token=clients[name])
+
+    with serving(tmp_path, *options) as collector:
+        begun = send(collector, "ada", started(1))
+        forged = send(collector, "mallory", completed(1, outcome="done"))
+        ended = send(collector, "ada", completed(1, outcome="failed"))
+        reading = send(collector, "auditor", started(2))
+        page = collector.ask("GET", f"/invocations/{id_of(1)}", token=clients["auditor"]).body.decode()
+        shown_value = collector.ask("GET", f"/v1/invocations/{id_of(1)}", token=clients["auditor"]).json()
+
+    assert (statuses(begun), statuses(ended)) == (["stored"], ["stored"])
+    assert (forged.status, forged.json()["type"]) == (409, "urn:spec-kitty:problem:owned")
+    assert (reading.status, reading.json()["type"]) == (403, "urn:spec-kitty:problem:forbidden")
+    assert "Refused for this invocation" in page and "mallory" in page
+    assert [(one["phase"], one["client"]) for one in shown_value["conflicts"]] == [("completed", "mallory")]
+    assert shown_value["phases"]["completed"]["client"] == "ada"
+
+
+def test_connections_that_send_no_whole_head_are_closed_and_others_answered(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from specify_cli.collector import serve\n"
+        "serve._HEAD_SECONDS = 0.5\n"
+        "from specify_cli.cli.main import script\n"
+        "script()\n"
+    )
+    argv = [sys.executable, "-c", code, *serve_command(tmp_path)[1:]]
+    with subprocess.Popen(argv, cwd=tmp_path, env=environment(tmp_path), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        said = json.loads(process.stdout.readline())
+        collector = Collector(process, said["host"], said["port"])
+        slow = [socket.create_connection((said["host"], said["port"])) for _ in range(300)]
+        for number, one in enumerate(slow):
+            one.sendall(b"" if number % 2 else b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow:")
+        for one in slow:
+            one.settimeout(20)
+            assert b"200" not in one.recv(4096)  # it ends, with or without a word
+            one.close()
+        answered = collector.ask("GET", "/healthz", token=None).status
+        process.terminate()
+
+    assert answered == 200
+
+
+def test_memory_is_bounded_by_what_is_parsed_at_once(tmp_path: Path) -> None:
+    """A body of empty arrays becomes some twenty times its size."""
+    body = b"[[" + b"[]," * 1_300_000 + b"[]]]"
+
+    def peak(senders: int) -> int:
+        folder = tmp_path / str(senders)
+        folder.mkdir()
+        with serving(folder) as collector:
+            threads = [threading.Thread(target=collector.post, args=(body,)) for _ in range(senders)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            status = Path(f"/proc/{collector.process.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0])
+
+    assert peak(12) < 2 * peak(2)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as collector:
@@ -608,8 +680,11 @@ def test_the_token_file_is_its_owners_alone_and_long_enough(cli: Cli, tmp_path: 
     short = refused(token_file(tmp_path, "too-short-secret"[:15], "short"))
     assert "at least 16" in short
     assert "too-short" not in short
-    assert "one word" in refused(token_file(tmp_path, "two words that are long enough", "words"))
-    assert "one word" in refused(token_file(tmp_path, "ein geheimes Wört, lang genug", "umlaut"))
+    assert "line 1" in refused(token_file(tmp_path, "three words that are not one", "words"))
+    assert "printable ASCII" in refused(token_file(tmp_path, "ein geheimes Wört, lang genug", "umlaut"))
+    twice = f"ada {TOKEN}\nbob {TOKEN}"
+    assert "line 2" in refused(token_file(tmp_path, twice, "twice"))
+    assert "holds no token" in refused(token_file(tmp_path, "# nobody", "empty"))
 
 
 def test_a_secret_that_cannot_sign_is_refused(cli: Cli, tmp_path: Path) -> None:

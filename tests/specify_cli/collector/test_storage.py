@@ -23,6 +23,7 @@ from specify_cli.collector.storage import (
     CONFLICT,
     DUPLICATE,
     OPEN,
+    OWNED,
     STORED,
     Filter,
     MemoryStorage,
@@ -65,7 +66,27 @@ def test_events_are_kept_as_received_with_the_time_they_came(storage: Storage) -
 
     (held,) = storage.phases(id_of(1)).values()
 
-    assert [("started", NOW, started(1)), ("completed", LATER, completed(1))] == [tuple(one) for one in held]
+    assert [("started", NOW, started(1)), ("completed", LATER, completed(1))] == [tuple(one)[:3] for one in held]
+
+
+def test_the_client_that_sent_an_invocation_first_owns_it(storage: Storage) -> None:
+    storage.accept([started(1)], NOW, "ada")
+
+    assert storage.accept([completed(1, outcome="done")], LATER, "mallory") == [OWNED]
+    assert storage.accept([started(1)], LATER, "mallory") == [DUPLICATE]
+    assert storage.accept([completed(1, outcome="failed")], LATER, "ada") == [STORED]
+    assert [(one.phase, one.client, one.held_sha256) for one in storage.conflicts(9, id_of(1))] == [
+        ("completed", "mallory", "")
+    ]
+    assert [held.client for held in storage.phases(id_of(1))[PROJECT]] == ["ada", "ada"]
+    assert storage.conflicts(9, id_of(2)) == []
+
+
+def test_of_two_clients_that_disagree_the_first_stays_and_the_other_is_named(storage: Storage) -> None:
+    storage.accept([started(1)], NOW, "ada")
+
+    assert storage.accept([started(1, action="review")], LATER, "bob") == [CONFLICT]
+    assert [one.client for one in storage.conflicts(9)] == ["bob"]
 
 
 def test_the_same_key_with_other_content_is_a_conflict_and_what_came_first_stays(storage: Storage) -> None:
@@ -269,7 +290,7 @@ def test_a_batch_that_fails_in_the_middle_stores_nothing(tmp_path: Path) -> None
 def _newer(path: Path) -> None:
     SqliteStorage(str(path)).close()
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 2")
+        database.execute("PRAGMA user_version = 3")
     database.close()
 
 
@@ -282,7 +303,7 @@ def _anothers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_newer, "schema version 2"),
+        (_newer, "schema version 3"),
         (_anothers, "another program"),
         (lambda path: path.write_text("not a database, but long enough to be read as one\n" * 50), "not a database"),
         (lambda path: path.mkdir(), "directory"),
@@ -344,3 +365,40 @@ def test_two_processes_on_one_file_store_each_key_once(tmp_path: Path) -> None:
         thread.join()
 
     assert 100 == sum(map(int, outputs))
+
+
+def test_a_database_of_schema_version_1_is_taken_over(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    SqliteStorage(str(path)).close()
+    with sqlite3.connect(path) as database:
+        for table, column in (
+            ("invocation", "digest"),
+            ("event", "client"),
+            ("event", "digest"),
+            ("conflict", "client"),
+        ):
+            database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        database.execute("PRAGMA user_version = 1")
+    database.close()
+    storage = SqliteStorage(str(path))
+
+    assert storage.accept([started(1)], NOW, "ada") == [STORED]
+    assert [row.invocation_id for row in storage.rows(Filter(), 9)] == [id_of(1)]
+    storage.close()
+
+
+@pytest.mark.parametrize("table", ["event", "invocation"])
+def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "events.db"
+    storage = SqliteStorage(str(path))
+    storage.accept([started(1)], NOW)
+    storage.close()
+    column = {"event": "body", "invocation": "profile_id"}[table]
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE {table} SET {column} = replace({column}, 'e', 'f')")
+    database.close()
+    storage = SqliteStorage(str(path))
+
+    with pytest.raises(StorageError, match="damaged"):
+        storage.phases(id_of(1)) if table == "event" else storage.rows(Filter(), 9)
+    storage.close()

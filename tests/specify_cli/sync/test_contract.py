@@ -104,7 +104,17 @@ def test_failed_goes_out_as_completed_with_its_outcome() -> None:
 def test_what_leaves_at_a_level_is_what_the_table_says(level: str, phase: str) -> None:
     allowed = {field.path for field in FIELDS if level in field.levels and phase in field.phases}
     allowed |= {"data.payload"} if phase == COMPLETED else set()
-    assert flat(both(level)[phase]).keys() == allowed
+    line = None if phase == STARTED else COMPLETED_LINE
+    merged = compose(PROJECT, level, STARTED_LINE, line, origin="merged")
+
+    assert flat(merged).keys() == allowed
+    assert flat(both(level)[phase]).keys() == allowed - {f"{EXTENSION}.origin"}
+    assert faults(merged) == []
+
+
+def test_how_a_sender_came_by_a_record_is_no_part_of_what_it_says() -> None:
+    for level in LEVELS:
+        assert same_content(both(level)[STARTED], compose(PROJECT, "full", STARTED_LINE, origin="merged"))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import write_json_lines, write_text
@@ -13,8 +14,12 @@ from specify_cli.cli.table import Values
 from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.sync.contract import is_signing_secret
 
+if TYPE_CHECKING:
+    from specify_cli.collector.app import Client
+
 _SHORTEST = 16
 _LARGEST_SECRET_FILE = 4096
+_LARGEST_TOKEN_FILE = 1024 * 1024
 
 
 def serve(values: Values) -> int:
@@ -25,7 +30,7 @@ def serve(values: Values) -> int:
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    token = _kept_secret(str(values["token_file"]), "--token-file")
+    tokens = _clients(str(values["token_file"]), collector.Client)
     secret = None if values["secret_file"] is None else _kept_secret(str(values["secret_file"]), "--secret-file")
     if secret is not None:
         _check_signing_secret(secret)
@@ -55,7 +60,7 @@ def serve(values: Values) -> int:
                 f"--listen {values['listen']}: {'another program listens there' if taken else error.strerror}",
                 "give another port; with port 0 a free one is taken",
             ) from error
-        collector.serve(storage, token, bound, announce, secret=secret, max_body=max_body)
+        collector.serve(storage, tokens, bound, announce, secret=secret, max_body=max_body)
     finally:
         storage.close()
     return 0
@@ -84,8 +89,45 @@ def _address(text: str, *, anywhere: bool) -> tuple[str, int]:
     return str(found), int(port)
 
 
+def _clients(path: str, client: type[Client]) -> dict[str, Client]:
+    """Return the clients of a token file by their tokens: `NAME TOKEN` a line, or `NAME TOKEN read`; or one token."""
+    text = _private_text(path, "--token-file", _LARGEST_TOKEN_FILE)
+    found: dict[str, Client] = {}
+    names: set[str] = set()
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        name, token, *right = words if len(words) > 1 else ("default", *words)
+        fits = right in ([], ["read"]) and _SHORTEST <= len(token) and name not in names and token not in found
+        if not fits:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--token-file {path}: line {number}: expected NAME TOKEN or NAME TOKEN read, each once, "
+                f"a token of at least {_SHORTEST} printable ASCII characters",
+                f'(umask 077; echo "ada $(openssl rand -hex 32)" >> {path})',
+            )
+        names.add(name)
+        found[token] = client(name, bool(right))
+    if not found:
+        raise CallerError("INVALID_VALUE", f"--token-file {path}: it holds no token", f"openssl rand -hex 32 > {path}")
+    return found
+
+
 def _kept_secret(path: str, option: str) -> str:
-    """The text of a file that its owner alone can read. What is wrong is said without the text."""
+    """Return the one word in a file that its owner alone can read. What is wrong is said without the text."""
+    text = _private_text(path, option, _LARGEST_SECRET_FILE).strip()
+    if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or " " in text or "\n" in text:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            f"(umask 077; openssl rand -hex 32 > {path})",
+        )
+    return text
+
+
+def _private_text(path: str, option: str, limit: int) -> str:
+    """Return the printable ASCII text of a file that its owner alone can read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -102,17 +144,14 @@ def _kept_secret(path: str, option: str) -> str:
                 f"{option} {path}: expected a file only its owner can read, found mode {stat.S_IMODE(found.st_mode):o}",
                 f"chmod 600 {path}",
             )
-        data = os.read(descriptor, _LARGEST_SECRET_FILE + 1)
+        data = os.read(descriptor, limit + 1)
     finally:
         os.close(descriptor)
-    try:
-        text = data.decode("ascii").strip()
-    except UnicodeDecodeError:
-        text = ""
-    if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or not text.isprintable() or " " in text:
+    text = data.decode("ascii", "replace")
+    if len(data) > limit or not text.isascii() or not text.replace("\n", "").replace("\r", "").isprintable():
         raise CallerError(
             "INVALID_VALUE",
-            f"{option} {path}: expected one word of at least {_SHORTEST} printable ASCII characters",
+            f"{option} {path}: expected words of at least {_SHORTEST} printable ASCII characters",
             f"(umask 077; openssl rand -hex 32 > {path})",
         )
     return text

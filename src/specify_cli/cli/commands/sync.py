@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, load_project
 from specify_cli.invocation.root import find_root
@@ -57,12 +57,18 @@ def enable(values: Values) -> int:
     checked = consents.checked_endpoint(str(endpoint))
     _extra()
     token_file = values["token_file"]
-    if token_file is not None:
-        token = _token_of(str(token_file))
+    token = _token_of(str(token_file)) if token_file is not None else _known_token(folder)
+    bound = None if token is None else consents.bound_endpoint(folder, token)
+    foreign = None if bound == checked else bound
+    listener = _listener(checked)
     events, real = preview(project, uuid, level)
     records = sum(1 for _ in Index(project.root).newest())
     if not values["json"]:
-        write_text(_offer(checked, level, events, real, records))
+        where = "stdin" if token_file == "-" else str(token_file or "")
+        write_text(_offer(checked, level, events, real, records) + _credential(folder, token, where, foreign, listener))
+    if foreign is not None and agreed and not values["reuse_token"]:
+        assert token is not None
+        consents.check_binding(folder, token, checked)
     question = f"Send this to {checked} from now on?"
     if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
         raise CallerError(
@@ -70,9 +76,11 @@ def enable(values: Values) -> int:
             "nobody agreed, so nothing is sent and nothing was changed",
             f"spec-kitty sync enable --endpoint {checked} --level {level} --yes",
         )
-    if token_file is not None:
-        consents.keep(folder, consents.TOKEN, token.encode() + b"\n")
-    consent = Consent(checked, level, uuid, rfc3339(time.time_ns() // 1_000_000))
+    if token is not None:
+        consents.bind_token(folder, token, checked)
+        if token_file is not None:
+            consents.keep(folder, consents.TOKEN, token.encode() + b"\n")
+    consent = Consent(checked, level, uuid, rfc3339(time.time_ns() // 1_000_000), listener)
     consents.write_consent(folder, consent)
     unpause(folder)
     state = token_state(folder, os.environ)
@@ -214,6 +222,36 @@ def _token_of(path: str) -> str:
         with open(path, "rb") as file:
             data = file.read(64 * 1024)
     return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
+
+
+def _known_token(folder: str) -> str | None:
+    try:
+        return consents.read_token(folder, os.environ)
+    except InvocationError:
+        return None
+
+
+def _listener(endpoint: str) -> str:
+    """Return who must listen at a loopback endpoint without TLS: who does now, else this user."""
+    if not endpoint.startswith("http:"):
+        return ""
+    found = consents.listener_of(endpoint)
+    return str(os.geteuid() if found in (None, -1) else found)
+
+
+def _credential(folder: str, token: str | None, where: str, foreign: str | None, listener: str) -> str:
+    """The end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
+    if token is None:
+        lines = ["credential: none is set yet"]
+    elif where or consents.TOKEN_VARIABLE not in os.environ:
+        lines = [f"credential: the token of {where or f'{folder}/{consents.TOKEN}'}"]
+    else:
+        lines = [f"credential: the token in {consents.TOKEN_VARIABLE}"]
+    if foreign is not None:
+        lines.append(f"  this token belongs to {foreign}; a yes sends it to the endpoint above as well")
+    if listener and listener != str(os.geteuid()):
+        lines.append(f"receiver: the program of user {listener} that listens there now, and nobody else's")
+    return "\n".join(lines) + "\n"
 
 
 def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
