@@ -19,6 +19,7 @@ import pytest
 
 from charter.context import build_charter_context
 from specify_cli.invocation import layout
+from specify_cli.invocation.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.invocations import Filters, list_invocations, verify_all
 from specify_cli.invocation.project import load_project
@@ -116,8 +117,16 @@ def test_of_racing_completes_exactly_one_wins(chartered: Path) -> None:
         one = opened.invoke("implement WP03").invocation_id
 
         def work(pipe: int, one: str = one) -> None:
-            done = opened.complete(one, outcome=random.choice(["done", "failed", "abandoned"]))
-            os.write(pipe, f"{done.already_completed} {done.outcome}\n".encode())
+            outcome = random.choice(["done", "failed", "abandoned"])
+            try:
+                done = opened.complete(one, outcome=outcome)
+                os.write(pipe, f"{done.already_completed} {done.outcome}\n".encode())
+            except CallerError as refused:
+                # Who came second with another outcome is told which one counts.
+                assert refused.code == "OUTCOME_DIFFERS"
+                counts = refused.message.partition(" as ")[2].partition(",")[0]
+                assert counts != outcome
+                os.write(pipe, f"True {counts}\n".encode())
 
         children = [_fork(work) for _ in range(racers)]
         answers = [line.split() for _, reading in children for line in _drain(reading)]

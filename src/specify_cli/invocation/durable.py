@@ -162,10 +162,9 @@ def read_clock(clock: Callable[[], int]) -> int:
     return millis
 
 
-def holds(fd: int, needle: bytes) -> bool:
-    """Whether a file holds these bytes; read through one small buffer, whatever its size."""
+def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
+    """Whether a file holds these bytes from an offset on; read through one small buffer, whatever its size."""
     buffer = bytearray(_SEARCHED)
-    offset = 0
     while (count := os.preadv(fd, [buffer], offset)) > 0:
         if buffer.find(needle, 0, count) >= 0:
             return True

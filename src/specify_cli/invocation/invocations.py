@@ -14,7 +14,15 @@ from specify_cli.invocation.errors import CallerError, InvocationError, StoredDa
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import Entry, Record, fold, fold_entries, is_invocation_id, is_stand_in, split_lines
+from specify_cli.invocation.record import (
+    Entry,
+    Record,
+    fold,
+    fold_entries,
+    is_invocation_id,
+    is_stand_in,
+    lines_in_force,
+)
 from specify_cli.invocation.seal import MAX_LINE, open_line
 from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place, places
 from specify_cli.invocation.ulid import millis_of
@@ -285,9 +293,9 @@ def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[
     data = FileRecordStore(project.root).read(place)
     end = data.rfind(b"\n") + 1
     events: list[dict[str, object]] = []
-    for raw in data[offset:end].split(b"\n")[:-1]:
+    for at, raw in lines_in_force(data):
         line = open_line(raw)
-        if line.fields is not None:
+        if at >= offset and line.fields is not None:
             events.append({**line.fields, **({} if line.seal is None else {"~": line.seal})})
     return events, max(end, offset)
 
@@ -515,7 +523,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     # Of a withheld line that is not one of the first it cannot be told whether it was a step.
     lines: list[dict[str, object]] = []
     cut: int | None = None
-    for _, raw in split_lines(data):
+    for _, raw in lines_in_force(data):
         fields = open_line(raw).fields
         seq = None if fields is None else fields.get("seq")
         if fields is None or (is_stand_in(fields) and seq in hidden and seq in range(_FIRST_STEP)):

@@ -16,7 +16,7 @@ from specify_cli.invocation.capture import (
     redact,
 )
 from specify_cli.invocation.foreign import ForeignError, foreign_text
-from specify_cli.invocation.record import dedupe_bytes
+from specify_cli.invocation.record import dedupe_bytes, is_durable
 from specify_cli.invocation.seal import MAX_INTEGER, digest_of, is_digest, open_line
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Composed(NamedTuple):
     @property
     def durable(self) -> bool:
         """Whether the line is on stable storage before the program goes on (docs/format.md §6)."""
-        return self.event in DURABLE or (self.event == "tool_call" and self.body["side_effect"] == "external")
+        return is_durable(self.body)
 
 
 _STEP = {"step": Field("name"), "ordinal": Field("positive"), "agent": Field("name")}
@@ -193,19 +193,6 @@ COMPUTED_EVENTS: Mapping[str, str] = {
 STEP_EVENTS = ("step_started", "step_completed", "step_failed")
 LINKS = ("artifact_link", "commit_link")
 RECORDABLE = (*FIELDS, *LINKS)
-DURABLE = frozenset(
-    {
-        "started",
-        "stage_transition",
-        "gate_decision",
-        "step_completed",
-        "step_failed",
-        "policy_violation",
-        "checkpoint",
-        "resumed",
-        "completed",
-    }
-)
 _COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event", "invocation_id", "dedupe"}
 # What the recorder adds, and ids that are made anew where a payload names none.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}

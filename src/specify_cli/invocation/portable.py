@@ -32,7 +32,7 @@ from specify_cli.invocation.index import Index, Key
 from specify_cli.invocation.invocations import annex_files, verify_file, verify_place
 from specify_cli.invocation.project import Project, parse_config
 from specify_cli.invocation.reach import Reach
-from specify_cli.invocation.record import EVENTS, ULID_PATTERN, is_stand_in, split_lines
+from specify_cli.invocation.record import EVENTS, ULID_PATTERN, is_stand_in, lines_in_force, split_lines
 from specify_cli.invocation.redaction import OVERRUN
 from specify_cli.invocation.seal import Line, open_line
 from specify_cli.invocation.store import (
@@ -269,7 +269,11 @@ def _safe_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, obje
     out: list[bytes] = []
     withheld: list[dict[str, object]] = []
     passed_over = False
-    for _, raw in split_lines(data):
+    in_force = {offset for offset, _ in lines_in_force(data)}
+    for offset, raw in split_lines(data):
+        if offset not in in_force:
+            passed_over = True
+            continue
         line = open_line(raw)
         fields = line.fields or {}
         if line.fields is not None and is_stand_in(line.fields):

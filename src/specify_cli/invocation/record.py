@@ -42,6 +42,20 @@ EVENTS = (
     "exported",
     "replayed",
 )
+# What is on stable storage before the program goes on (docs/format.md §6), beside an external tool call.
+DURABLE = frozenset(
+    {
+        "started",
+        "gate_decision",
+        "step_completed",
+        "step_failed",
+        "stage_transition",
+        "policy_violation",
+        "checkpoint",
+        "resumed",
+        "completed",
+    }
+)
 # What may still be said of a closed record, each as one sealed line in a file of its own.
 ANNEX_EVENTS = frozenset({"artifact_link", "commit_link", "exported", "replayed"})
 ANNEX_ONLY = frozenset({"exported", "replayed"})
@@ -126,15 +140,42 @@ def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
         start = end + 1
 
 
+def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """As `split_lines` over a record's file from its start, without the bytes that a `recovered` line passes over.
+
+    What a power cut left may hold whole lines behind a hole; nobody was answered for them.
+    """
+    passed: list[tuple[int, int]] = []
+    if b'"event":"recovered"' in data:
+        for offset, raw in split_lines(data):
+            fields = _recovery(raw)
+            size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
+            if fields is None or size is None or not 0 <= (start := offset - 1 - size):
+                continue
+            if sha256(data[start : offset - 1]).hexdigest() == fields.get("skipped_sha256"):
+                passed.append((start, offset))
+    for offset, raw in split_lines(data):
+        if not any(start <= offset < end for start, end in passed):
+            yield offset, raw
+
+
+def _recovery(raw: bytes) -> dict[str, object] | None:
+    """The fields of a whole `recovered` line; None for any other."""
+    if b'"event":"recovered"' not in raw:
+        return None
+    line = open_line(raw)
+    return line.fields if not line.problems and line.fields and line.fields.get("event") == "recovered" else None
+
+
 def fold(data: bytes) -> Record | None:
     """The record in these bytes, or None when not even its first line can be read.
 
-    An unterminated tail is not part of the record: it was never answered for. Bytes that cannot be read
-    are passed over here and reported by verify.
+    An unterminated tail is not part of the record: it was never answered for; nor is what a `recovered` line passes
+    over. Bytes that cannot be read are passed over here and reported by verify.
     """
     return fold_entries(
         Entry(line.fields, line.seal, offset, line.problems)
-        for offset, raw in split_lines(data)
+        for offset, raw in lines_in_force(data)
         if (line := open_line(raw)).fields is not None
     )
 
@@ -178,6 +219,12 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
     if event in ANNEX_ONLY:
         return Refusal("RECORD_DAMAGED", f"{event} stands in an annex, never in the record")
     return None
+
+
+def is_durable(fields: Mapping[str, object]) -> bool:
+    """Whether a line with these fields is on stable storage before the program goes on."""
+    event = fields.get("event")
+    return event in DURABLE or (event == "tool_call" and fields.get("side_effect") == "external")
 
 
 def is_stand_in(fields: Mapping[str, object]) -> bool:
@@ -245,6 +292,34 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
     if not tail:
         return Refusal("RECORD_DAMAGED", "its last line does not match its seal")
     return _plan_through_debris(data, previous, invocation_id, at)
+
+
+def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
+    """How to continue a whole file in which blocks that were written last never reached the disk; None if all did.
+
+    Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of them too, which
+    continue a line that is gone. They were written without a sync, or in the very write that the power cut met. Where
+    one of them was answered for as durable, bytes before it are missing for another reason, and that is damage.
+    """
+    tip, end = genesis_tip(), 0
+    for offset, raw in lines_in_force(data):
+        line = open_line(raw)
+        found = tip_of(line)
+        if found is None or line.fields is None or not _continues(line.fields, tip, invocation_id):
+            break
+        tip, end = found, offset + len(raw) + 1
+    debris = data[end:]
+    if tip.seq < 0 or b"\0" not in debris:
+        return None
+    whole = [line.fields for _, raw in split_lines(debris) if tip_of(line := open_line(raw)) and line.fields]
+    last = _moment(whole[-1]) if whole else None
+    if any(is_durable(fields) and _moment(fields) != last for fields in whole):
+        return Refusal("RECORD_DAMAGED", "lines are missing before one that was durable")
+    return _recover(tip, debris, invocation_id, at)
+
+
+def _moment(fields: Mapping[str, object]) -> object:
+    return fields.get("completed_at", fields.get("at"))
 
 
 def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:

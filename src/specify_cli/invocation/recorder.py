@@ -32,7 +32,7 @@ from specify_cli.invocation.payload import (
     without_objects,
 )
 from specify_cli.invocation.project import Project
-from specify_cli.invocation.record import Tip, chain, dedupe_bytes, refusal_after, split_lines
+from specify_cli.invocation.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
 from specify_cli.invocation.seal import open_line
 from specify_cli.invocation.settings import settings_of
 from specify_cli.invocation.state import StateFold
@@ -507,7 +507,7 @@ class Recorder:
         if self._fold is None:
             self._fold, self._known = StateFold(), 0
         data = read(self._known)
-        for _, raw in split_lines(data):
+        for _, raw in lines_in_force(data):
             line = open_line(raw)
             if line.fields is not None and not line.problems:
                 self._fold.apply(line.fields)

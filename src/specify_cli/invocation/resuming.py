@@ -23,7 +23,7 @@ from specify_cli.invocation.history import History, RecordedCall, changed_member
 from specify_cli.invocation.index import Index
 from specify_cli.invocation.invocations import read_record_lines, verify_file, verify_place
 from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.record import Record, fold
+from specify_cli.invocation.record import Record, fold, lines_in_force
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.registry import ProfileRegistry
 from specify_cli.invocation.runtime import Past, Run
@@ -160,6 +160,11 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
                 break
     if suspect:
         _sound(place, verify_file(project.root, place))
+        folded = StateFold()
+        for _, raw in lines_in_force(FileRecordStore(project.root).read(place)):
+            fields = open_line(raw, codec).fields
+            if fields is not None and (at is None or folded.seq < at):
+                folded.apply(fields)
     if at is not None and folded.seq != at:
         raise CallerError(
             "INVALID_VALUE",

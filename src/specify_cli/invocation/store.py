@@ -14,7 +14,7 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli.invocation import durable, layout
 from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_append
+from specify_cli.invocation.record import AppendPlan, Refusal, Tip, chain, plan_after_power_cut, plan_append
 from specify_cli.invocation.seal import MAX_LINE, is_digest, open_line
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ SETTLED_SECONDS = 60.0
 # How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
+# How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
+_UNSYNCED = 1024 * 1024
 _WHY_BYTES = 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
 _IGNORE_ALL = b"*\n"
@@ -158,7 +160,7 @@ class MemoryRecordStore:
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         data = self.read(place)
-        plan = plan_append(data, place.invocation_id, at)
+        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(data, place.invocation_id, at)
         if isinstance(plan, Refusal):
             raise _refused(place, plan)
         added, tip = _compose(place, plan, compose, lambda offset: data[offset:], data.__contains__)
@@ -449,6 +451,12 @@ class RecordWriter:
         # A record that ends where this writer's last line ended still ends with that line.
         if self._tip is not None and size == self.size:
             return AppendPlan(b"", self._tip, 0)
+        if durable.holds(fd, b"\0", max(0, size - _UNSYNCED)):
+            cut = plan_after_power_cut(durable.read_all(fd), place.invocation_id, at)
+            if isinstance(cut, Refusal):
+                raise _refused(place, cut)
+            if cut is not None:
+                return cut
         refusal = Refusal("RECORD_DAMAGED", "no complete line")
         for reach in (_LINE_WINDOW, _WINDOW, size):
             start = max(0, size - reach)

@@ -24,6 +24,8 @@ _ENVELOPE = frozenset(_ENVELOPE_KEYS)
 _A_TIME = "1970-01-01T00:00:00.000Z"
 _SEALED_KEYS = {"prev", "seq", "v"}
 _EMPTY = hashlib.sha256(b"").hexdigest()
+# Beginnings of what one `recovered` line may describe that are followed at a time.
+_MAX_GAPS = 8
 _KNOWN = frozenset(EVENTS)
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # Where a line names objects: event → fields that hold a digest.
@@ -233,7 +235,32 @@ def verify_record(
     walk = _Walk(file, name_ids, anchors, withheld)
     for raw in lines:
         walk.take(raw)
+        if walk.gaps:
+            walk.follow(raw)
     return walk.report()
+
+
+class _Gap:
+    """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line may describe it.
+
+    Behind a block that never reached the disk whole lines may stand, so it is not known at the next good line that
+    the bad one was damage.
+    """
+
+    def __init__(self, walk: _Walk) -> None:
+        self.tip, self.closed_at, self.version = walk.tip, walk.closed_at, walk.version
+        self.findings, self.objects = len(walk.findings), len(walk.objects)
+        self.open_calls = set(walk.open_calls)
+        self.length = -1
+        self.hash = hashlib.sha256()
+        self.zeros = False
+
+    def take(self, raw: bytes) -> None:
+        if self.length >= 0:
+            self.hash.update(b"\n")
+        self.hash.update(raw[:-1])
+        self.length += len(raw)
+        self.zeros = self.zeros or b"\0" in raw
 
 
 class _Walk:
@@ -262,6 +289,12 @@ class _Walk:
         self.suspects: list[Finding] = []
         self.inside_overlong = False
         self.open_calls: set[object] = set()
+        self.gaps: list[_Gap] = []
+
+    def follow(self, raw: bytes) -> None:
+        """Add a line that was taken to what a `recovered` line to come may describe."""
+        for gap in self.gaps:
+            gap.take(raw)
 
     def take(self, raw: bytes) -> None:
         offset, self.offset = self.offset, self.offset + len(raw)
@@ -286,7 +319,10 @@ class _Walk:
         ):
             self._note("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
             self._clear()
+            self.gaps = []
             self.tip = tip_of(line) or self.tip
+            return
+        if self.gaps and self._pass(line, offset):
             return
         if self.sealed is None:
             self.sealed = not self._is_older(line)
@@ -328,8 +364,23 @@ class _Walk:
     def _clear(self) -> None:
         self.suspects, self.debris, self.debris_hash = [], -1, hashlib.sha256()
 
+    def _pass(self, line: Line, offset: int) -> bool:
+        """Go back to before the gap that a `recovered` line describes; whether there is one."""
+        for gap in self.gaps:
+            if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
+                self._clear()
+                self.gaps = []
+                del self.findings[gap.findings :], self.objects[gap.objects :]
+                self.closed_at, self.version, self.open_calls = gap.closed_at, gap.version, gap.open_calls
+                self._note("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
+                self.tip = tip_of(line) or gap.tip
+                return True
+        return False
+
     def _suspect(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
         self.suspects.append(finding(code, self.file, seq, offset))
+        if self.debris < 0 and len(self.gaps) < _MAX_GAPS:
+            self.gaps.append(_Gap(self))
         if self.debris >= 0:
             self.debris_hash.update(b"\n")
         self.debris_hash.update(raw[:-1])

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specify_cli.invocation import durable, layout, store
-from specify_cli.invocation.errors import EnvironmentFault
+from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.record import Tip, chain, fold, genesis_tip, recovered_line
+from specify_cli.invocation.verify import verify_record
 from support import accept, git
 
 
@@ -228,3 +232,106 @@ def test_a_line_that_cannot_be_taken_back_is_said_to_be_perhaps_there(
 
     assert refused.value.code == again.value.code == "WRITE_FAILED"
     assert "may be there" in refused.value.message
+
+
+# --- what is left of the writes that were not synced
+
+AT = "2024-11-20T09:00:00.000Z"
+LATER = "2024-11-20T09:00:01.000Z"
+ID = "01JD4Q3S0000000000000000A1"
+PLACE = store.Place(layout.RECORDS, f"implementer-{ID}.jsonl", ID, "implementer")
+
+
+def _link(number: int, size: int = 10, at: str = AT) -> store.Body:
+    return {"event": "artifact_link", "at": at, "ref": "a" * size, "digest": f"{number:064x}"}
+
+
+def _synced(last: store.Body) -> tuple[bytes, Tip]:
+    started: store.Body = {"event": "started", "started_at": AT, "profile_id": "implementer"}
+    return chain(genesis_tip(), ID, [started, last])
+
+
+def _left_of(written: bytes, offset: int, seed: int) -> Iterator[bytes]:
+    """Every beginning of what was written, and what is there of it where any of its blocks is missing."""
+    dice = random.Random(seed)
+    yield from (written[:size] for size in range(0, len(written) + 1, 7))
+    for block in (64, 512):
+        for _ in range(60):
+            found = bytearray(len(written))
+            for start in range(-(offset % block), len(written), block):
+                if dice.random() < 0.6:
+                    found[max(0, start) : start + block] = written[max(0, start) : start + block]
+            yield bytes(found)
+            yield bytes(found[: dice.randint(1, len(written))])
+
+
+WRITES: list[list[list[store.Body]]] = [
+    [[_link(1)]],
+    [[_link(1, 900)]],
+    [[_link(1, 900), _link(2)]],
+    [[_link(1, 300)], [_link(2, 700)], [_link(3, 900)]],
+    [[_link(1, 300)], [_link(2, 700, LATER), {**CLOSING, "completed_at": LATER}]],
+]
+
+
+@pytest.mark.parametrize("writes", WRITES)
+@pytest.mark.parametrize("engine", ["memory", "files"])
+def test_what_a_power_cut_left_of_the_last_writes_is_adopted_or_described(
+    tmp_path: Path, writes: list[list[store.Body]], engine: str
+) -> None:
+    durable_part, tip = _synced(_link(0, 100))
+    written, _ = chain(tip, ID, [body for bodies in writes for body in bodies])
+    files = store.FileRecordStore(str(tmp_path))
+    files.create(PLACE.name, durable_part)
+    for left in _left_of(written, len(durable_part), 20261122):
+        kept: store.RecordStore = files
+        if engine == "memory":
+            kept = store.MemoryRecordStore()
+            kept.create(PLACE.name, durable_part + left)
+        else:
+            (tmp_path / PLACE.path).write_bytes(durable_part + left)
+        for _ in range(2):
+            last = kept.append(PLACE, lambda held: [] if held.tip.event == "completed" else [_link(8)], LATER)
+        data = kept.read(PLACE)
+        report = verify_record(data.splitlines(keepends=True), file="f", name_ids=("implementer", ID))
+        record = fold(data)
+
+        assert {item.code for item in report.findings} <= {"RECOVERED"}, left
+        assert record is not None and data.startswith(durable_part)
+        assert [entry.fields["seq"] for entry in record.entries] == list(range(last.seq + 1))
+        assert (last.event == "completed") == (record.completed is not None) == (report.status == "closed")
+
+
+def test_a_hole_before_a_line_that_was_durable_is_damage() -> None:
+    durable_part, tip = _synced(_link(0))
+    gate: store.Body = {"event": "gate_decision", "at": AT, "gate": "g"}
+    written, _ = chain(tip, ID, [_link(1, 400), gate, _link(2, 400, LATER)])
+    harmed = durable_part + bytes(300) + written[300:]
+    kept = store.MemoryRecordStore()
+    kept.create(PLACE.name, harmed)
+
+    with pytest.raises(InvocationError) as refused:
+        kept.append(PLACE, lambda _: [_link(3)], LATER)
+    assert refused.value.code == "RECORD_DAMAGED"
+
+
+def test_a_changed_line_is_damage_wherever_it_stands() -> None:
+    data, _ = chain(genesis_tip(), ID, [{"event": "started", "started_at": AT}, _link(1), _link(2)])
+    kept = store.MemoryRecordStore()
+    kept.create(PLACE.name, data.replace(b"aaaaaaaaaa", b"aaaaabaaaa", 1))
+    kept.append(PLACE, lambda _: [_link(3)], LATER)
+    report = verify_record(kept.read(PLACE).splitlines(keepends=True), file="f", name_ids=None)
+
+    assert [item.code for item in report.findings] == ["HASH_MISMATCH"]
+
+
+def test_a_described_hole_hides_nothing_else() -> None:
+    """A line that says it passes over whole lines is believed only where a block of zeros stands among them."""
+    data, tip = _synced(_link(0))
+    skipped, _ = chain(tip, ID, [_link(1), _link(2)])
+    skipped = b"x\n" + skipped[:-1]
+    forged = data + skipped + b"\n" + recovered_line(ID, tip, skipped, AT)
+    report = verify_record(forged.splitlines(keepends=True), file="f", name_ids=None)
+
+    assert "RECOVERED" not in [item.code for item in report.findings]
+    assert report.verdict == "not_intact"
