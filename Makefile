@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser stress bench lint coverage mutants docs clean
+.PHONY: demo test browser stress bench lint coverage mutants docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -43,12 +43,19 @@ docs: $(READY)
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json
 
-$(READY): pyproject.toml hatch_build.py $(shell find src/doctrine -name '*.yaml')
+# After a change of dependencies; needs uv, and reaches the package registry for every digest.
+constraints:
+	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --python-version 3.11 --no-header \
+	  --no-emit-index-url --upgrade -o constraints.txt
+
+$(READY): pyproject.toml hatch_build.py constraints.txt $(shell find src/doctrine -name '*.yaml')
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "spec-kitty needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || echo absent). Try: make $(MAKECMDGOALS) PYTHON=python3.11" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "could not make a virtual environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' || \
-	  { echo "could not install the dependencies named in pyproject.toml; is the package registry within reach?" >&2; exit 1; }
+	@echo "installing what constraints.txt names into $(VENV) (a minute or two, once)"
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --requirement constraints.txt && \
+	  $(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable . || \
+	  { echo "could not install what constraints.txt names; is the package registry within reach?" >&2; exit 1; }
 	@$(BIN)/python -m compileall -q src
 	@touch $@

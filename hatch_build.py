@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,12 +13,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles the shipped doctrine, so that no shipped YAML is parsed, and names the build by its sources.
+    """Compiles the shipped doctrine, names the build by its sources, and lists what the wheel depends on.
+
+    The list is a CycloneDX SBOM in `*.dist-info/sboms/` (PEP 770), made from constraints.txt.
 
     An editable install runs sources that go on changing, so it has no build digest.
     """
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write both files before the files of the package are collected."""
         source = Path(self.root) / "src"
         sys.path.insert(0, str(source))
@@ -30,6 +34,52 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         digest.unlink(missing_ok=True)
         if version == "standard":
             digest.write_text(_digest_of(source) + "\n", encoding="ascii")
+            sbom = Path(self.root) / "build" / "spec-kitty-runtime.cdx.json"
+            sbom.parent.mkdir(exist_ok=True)
+            constraints = (Path(self.root) / "constraints.txt").read_text(encoding="ascii")
+            core = self.metadata.core
+            extras = {extra: names for extra, names in core.optional_dependencies.items() if extra != "dev"}
+            wanted = [*core.dependencies, *(name for names in extras.values() for name in names)]
+            listed = _sbom(constraints, self.metadata.version, wanted)
+            sbom.write_text(json.dumps(listed, indent=1) + "\n", encoding="ascii")
+            build_data["sbom_files"].append("build/spec-kitty-runtime.cdx.json")
+
+
+def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
+    """Return a CycloneDX 1.6 document of the tested versions of these requirements and of what they need in turn."""
+    parts = re.split(r"^(?=[a-z0-9])", constraints, flags=re.M)[1:]
+    packages: dict[str, tuple[str, list[str], set[str]]] = {}
+    for part in parts:
+        head = re.match(r"([a-z0-9.-]+)==([^ \\\n]+)", part)
+        if head is not None:
+            needed_by = set(re.findall(r"^ +# +(?:via )?([a-z0-9.-]+)", part, flags=re.M)) - {"via"}
+            packages[head[1]] = (head[2], re.findall(r"sha256:([0-9a-f]{64})", part), needed_by)
+    taken = {re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower() for name in wanted} & packages.keys()
+    while more := {name for name, (_, _, by) in packages.items() if by & taken} - taken:
+        taken |= more
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "name": "spec-kitty-runtime",
+                "version": version,
+                "purl": f"pkg:pypi/spec-kitty-runtime@{version}",
+            }
+        },
+        "components": [
+            {
+                "type": "library",
+                "name": name,
+                "version": packages[name][0],
+                "purl": f"pkg:pypi/{name}@{packages[name][0]}",
+                "hashes": [{"alg": "SHA-256", "content": digest} for digest in packages[name][1]],
+            }
+            for name in sorted(taken)
+        ],
+    }
 
 
 def _digest_of(source: Path) -> str:

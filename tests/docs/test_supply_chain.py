@@ -1,0 +1,70 @@
+"""What is installed is named with its digests, what ships says under which licence and on what it depends."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="ascii")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    folder = tmp_path_factory.mktemp("built")
+    copied = ("src", "LICENSE", "README.md", "constraints.txt", "hatch_build.py", "pyproject.toml")
+    for name in copied:
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / name)
+    argv = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "out"]
+    subprocess.run(argv, cwd=folder, check=True, capture_output=True)
+    (path,) = (folder / "out").glob("*.whl")
+    return zipfile.ZipFile(path)
+
+
+def test_the_wheel_lists_what_it_needs_and_nothing_of_its_tests(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if "/sboms/" in name)
+    listed = json.loads(wheel.read(name))
+    packages = {item["name"]: item for item in listed["components"]}
+
+    assert listed["bomFormat"] == "CycloneDX"
+    assert {"typer", "pydantic", "pydantic-core", "ruamel-yaml", "starlette", "h11"} <= packages.keys()
+    assert not {"pytest", "hypothesis", "ruff", "mypy"} & packages.keys()
+    assert all(item["hashes"] and item["purl"] for item in packages.values())
+
+
+def test_the_wheel_carries_its_licence(wheel: zipfile.ZipFile) -> None:
+    assert [name for name in wheel.namelist() if name.endswith("licenses/LICENSE")]
+
+
+def test_every_pinned_version_has_a_digest_and_the_file_names_no_server() -> None:
+    parts = re.split(r"^(?=[a-z0-9])", CONSTRAINTS, flags=re.M)[1:]
+
+    assert len(parts) > 40
+    assert [part.split()[0] for part in parts if "--hash=sha256:" not in part] == []
+    assert "://" not in CONSTRAINTS
+
+
+def test_what_could_break_is_bounded_from_above() -> None:
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["sync"], *extras["collector"]]
+
+    assert [name for name in wanted if "<" not in name] == []
+
+
+def test_every_dependency_that_is_named_is_pinned() -> None:
+    names = [*PROJECT["dependencies"], *(name for extra in PROJECT["optional-dependencies"].values() for name in extra)]
+    wanted = {re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower().replace(".", "-") for name in names}
+    pinned = {name.replace(".", "-") for name in re.findall(r"^([a-z0-9.-]+)==", CONSTRAINTS, flags=re.M)}
+
+    assert wanted - pinned == {"spec-kitty-runtime"}
