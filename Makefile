@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser stress bench lint coverage mutants docs constraints clean
+.PHONY: demo test browser stress bench lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -36,6 +36,9 @@ coverage: $(READY)
 
 mutants: $(READY)
 	$(BIN)/python tests/mutants.py
+
+golden: $(READY)
+	SPEC_KITTY_GOLDEN=write $(BIN)/python -m pytest tests/golden
 
 docs: $(READY)
 	$(BIN)/python -m specify_cli.cli.shapes docs/schemas

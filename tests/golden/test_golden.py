@@ -1,0 +1,208 @@
+"""What scripts and readers see stays as it is: `--json` of every command on a fixed project, help pages, reports.
+
+`make golden` writes the copies anew; a commit that changes one says why.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specify_cli.cli.main import main
+from specify_cli.cli.table import COMMANDS
+from specify_cli.invocation.runtime import Run, open_invocation
+from support import environment, git
+
+HERE = Path(__file__).parent
+WRITE = os.environ.get("SPEC_KITTY_GOLDEN") == "write"
+RULE = "{id: no-bisect, match: {uri: doctrine://tactic/bisect-the-history}, action: deny, reason: shallow}"
+POLICY = f"rules:\n- {RULE}\n"
+CHAIN = {"content": {"step_type": "step:a", "decision": "PASS", "output_hash": "0" * 64}}
+HOOK = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {"file_path": "a"}}
+STDIN = {"compare": {"original_chain": [CHAIN], "replay_chain": [CHAIN]}, "hooks-test": {**HOOK, "tool_use_id": "t1"}}
+# Name → command line; ONE and TWO are closed records, OPEN is under way.
+LINES = {
+    "init": "init",
+    "config-accept": "config accept --yes",
+    "route": "route 'review the SQL migration' --explain",
+    "route-refused": "route 'banana'",
+    "profiles-list": "profiles list",
+    "profiles-show": "profiles show critic-cato",
+    "charter-context": "charter context --action review --request 'the login'",
+    "charter-artifact": "charter context --uri charter://section/policy-summary",
+    "charter-synthesize": "charter synthesize --defaults --dry-run",
+    "charter-lint": "charter lint",
+    "do": "do 'implement WP07'",
+    "ask": "ask critic-cato 'look at the change'",
+    "advise": "advise 'should we split it?'",
+    "record": "profile-invocation record --invocation-id OPEN --event error --json-payload "
+    """'{"error_code": "E", "message": "m", "severity": "error"}'""",
+    "commit": "profile-invocation commit --invocation-id OPEN --label here",
+    "state": "invocations state OPEN",
+    "resume": "resume OPEN",
+    "complete": "profile-invocation complete --invocation-id OPEN --outcome failed --evidence notes.md",
+    "complete-again": "profile-invocation complete --invocation-id OPEN --outcome done",
+    "list": "invocations list",
+    "list-filtered": "invocations list --status closed --limit 1",
+    "show": "invocations show ONE",
+    "show-missing": "invocations show 01JD4Q3S0000000000000000A1",
+    "tail": "invocations tail ONE",
+    "verify": "invocations verify ONE",
+    "verify-all": "invocations verify --all",
+    "compare": "invocations compare -",
+    "compare-runs": "invocations compare ONE TWO",
+    "export": "invocations export ONE -o out.tar",
+    "export-safe": "invocations export TWO --safe -o safe.tar",
+    "import": "invocations import out.tar",
+    "reindex": "invocations reindex",
+    "replay": "replay ONE --report report",
+    "replay-current": "replay ONE --against current",
+    "hooks-install": "hooks install --harness claude-code --dry-run",
+    "hooks-status": "hooks status",
+    "hooks-test": "hooks test --harness claude-code --payload -",
+    "skills-install": "skills install --dry-run",
+    "sync-status": "sync status",
+    "sync-push": "sync push",
+    "sync-enable": "sync enable --endpoint https://collector.example.org/v1/events --yes",
+    "sync-disable": "sync disable",
+    "intake": "intake notes.md",
+    "doctor": "doctor",
+    "schema": "schema error",
+    "usage": "invocations list --limit many",
+}
+
+
+def _play(run: Run) -> None:
+    run.stage("work")
+    run.step("look", lambda: "seen", step_type="read")
+    run.gate("tests", "all-true", {"passed": True})
+    with run.tool("grep", {"q": "login"}, side_effect="none") as call:
+        call.result = {"lines": 3}
+    run.model_call("m", "ask", "answer")
+    run.patch("a.py", "modify", before="x\n", diff="--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n")
+
+
+@pytest.fixture(scope="module")
+def fixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A git repository with a charter and a policy, two closed records and an open one."""
+    root = tmp_path_factory.mktemp("fixed") / "project"
+    (root / ".kittify/charter").mkdir(parents=True)
+    git(root, "init", "-q", "-b", "main")
+    (root / ".kittify/charter/charter.md").write_text("# Charter\n\n## Policy Summary\n- Every change has a test.\n")
+    (root / ".kittify/charter/policy.yaml").write_text(POLICY)
+    (root / ".kittify/config.yaml").write_text("project: {uuid: 7f1f3c0e-8a86-4d2c-9a3c-0d5b7f4d2a10}\n")
+    (root / "notes.md").write_text("what was done\n")
+    ids = {}
+    for name, request in (("ONE", "fix the failing login test"), ("TWO", "review the release"), ("OPEN", "plan it")):
+        run = open_invocation(root, request)
+        with run if name != "OPEN" else _left_open(run) as opened:
+            _play(opened)
+            ids[name] = opened.invocation_id
+    return root, ids
+
+
+class _left_open:
+    """A run that is entered and never closed."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> Run:
+        return self._run.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _settled(text: str, root: Path, home: Path) -> str:
+    """The text with everything that differs between two runs replaced by what it is, numbered as it appears."""
+    for path, stand_in in ((root, "ROOT"), (home, "HOME"), (Path(sys.executable).parent, "BIN")):
+        text = text.replace(str(path), stand_in)
+    kinds: tuple[tuple[str, str, Callable[[str], str]], ...] = (
+        (r"\b\d{4}-\d\d-\d\dT\d\d\\?:\d\d\\?:\d\d(?:\.\d+)?(?:Z|\+00:00)", "TIME", lambda _: "TIME"),
+        (r"\b0[0-9A-HJKMNP-TV-Z]{25}\b", "ID", lambda found: found),
+        (r"\b[0-9a-f]{64}\b", "SHA256", lambda found: found),
+        (r"\b[0-9a-f]{32}\b", "HEX32", lambda found: found),
+        (r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UUID", lambda found: found),
+        (r'"(?:duration_ms|size|bytes)": \d+', "NUMBER", lambda _: "NUMBER"),
+        (r"\b3\.\d+\.\d+\b", "VERSION", lambda _: "VERSION"),
+    )
+    for pattern, name, key in kinds:
+        seen: dict[str, str] = {}
+
+        def number(match: re.Match[str], seen: dict[str, str] = seen, name: str = name, key: object = key) -> str:
+            assert callable(key)
+            found = key(match.group())
+            return name if found == name else seen.setdefault(found, f"{name}-{len(seen) + 1}")
+
+        text = re.sub(pattern, number, text)
+    return text
+
+
+def _held(name: str, found: str) -> None:
+    path = HERE / name
+    if WRITE:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(found, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == found
+
+
+def test_the_json_of_every_command_is_as_it_was(
+    fixed: tuple[Path, dict[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    root, ids = fixed
+    monkeypatch.chdir(root)
+    agents = ("CLAUDE", "CODEX", "SPEC_KITTY", "COPILOT", "OPENCODE", "GEMINI", "CURSOR", "AGENT")
+    for name in [name for name in os.environ if name.startswith(agents)]:
+        monkeypatch.delenv(name)
+    for name, value in environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    shown: list[str] = []
+    for name, line in LINES.items():
+        import shlex
+
+        words = [ids.get(word, word) for word in shlex.split(line)]
+        read, write = os.pipe()
+        os.write(write, json.dumps(STDIN.get(name, "")).encode())
+        os.close(write)
+        with os.fdopen(read) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            code = main([*words, "--json"])
+        said = capfd.readouterr()
+        shown.append(f"=== {name}: spec-kitty {line} --json → {code}\n{said.out}{said.err}")
+    # One copy, so that an id is the same ID in every answer.
+    text = _settled("\n".join(shown), root, tmp_path)
+    for part in re.split(r"^(?==== )", text, flags=re.M)[1:]:
+        _held(f"json/{part.split()[1].rstrip(':')}.txt", part)
+    report = (root / "report/replay_report.md").read_text(encoding="utf-8")
+    _held("replay_report.md", _settled(report, root, tmp_path))
+
+
+def test_every_command_stands_in_the_golden_copy() -> None:
+    held = {tuple(line.split()[: len(command.path)]) for line in LINES.values() for command in COMMANDS}
+    missing = [command.path for command in COMMANDS if command.path not in held]
+
+    # A program of one's own is re-executed, a collector serves until it is stopped; both have tests of their own.
+    assert missing == [("reexecute",), ("hooks", "uninstall"), ("sync", "retry"), ("collector", "serve")]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(command.path))
+def test_a_help_page_is_as_it_was(
+    command: object, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TERM", "dumb")
+    path = command.path  # type: ignore[attr-defined]
+    main([*path, "--help"])
+
+    lines = [line.rstrip() for line in capfd.readouterr().out.split("\n")]
+    _held(f"help/{'-'.join(path)}.txt", "\n".join(lines))
