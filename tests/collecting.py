@@ -11,7 +11,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specify_cli.invocation.ulid import new_ulid, rfc3339
+from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.sync.contract import CONTENT_TYPE, compose
 from support import environment
 

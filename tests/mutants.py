@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-CORE = ROOT / "src/specify_cli/invocation"
+CORE = ROOT / "src/specify_cli"
 TESTS = {
-    "seal": ["tests/specify_cli/invocation/test_seal.py", "tests/vectors"],
-    "record": ["tests/specify_cli/invocation/test_record.py", "tests/specify_cli/invocation/test_store.py"],
-    "router": ["tests/specify_cli/invocation/test_router.py", "tests/specify_cli/invocation/test_router_profiles.py"],
-    "reading": ["tests/specify_cli/invocation/test_router.py", "tests/specify_cli/invocation/test_router_profiles.py"],
+    "record/seal": ["tests/specify_cli/record/test_seal.py", "tests/vectors"],
+    "record/record": ["tests/specify_cli/record/test_record.py", "tests/specify_cli/storage/test_store.py"],
+    "routing/router": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
+    "routing/parser": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
 }
 TIMEOUT = 60
 
@@ -76,7 +76,7 @@ def _run(module: str, number: int) -> tuple[str, int, int, bool]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         shutil.copytree(ROOT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (copy / "specify_cli/invocation" / path.name).write_text(ast.unparse(tree), encoding="utf-8")
+        (copy / "specify_cli" / f"{module}.py").write_text(ast.unparse(tree), encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-o", f"pythonpath={copy} tests", *TESTS[module]]
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": f"{folder}/hypothesis"}
         try:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.record import chain, genesis_tip
-from specify_cli.invocation.runtime import Run, open_invocation
-from specify_cli.invocation.seal import canonical
-from specify_cli.invocation.store import FileObjectStore, digest
+from specify_cli.invocation.run import Run, open_invocation
+from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.seal import canonical
+from specify_cli.storage.store import FileObjectStore, digest
 
 POLICY = """rules:
   - id: no-bisect

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from specify_cli.invocation.record import chain, genesis_tip
+from specify_cli.record.record import chain, genesis_tip
 
 WRONG: tuple[Any, ...] = (None, [], {}, 7, -1, True, "", "x", ["x"], {"object": 5}, [{"a": 1}], [5], "9" * 5000)
 _ENVELOPE = ("v", "seq", "event", "invocation_id", "prev", "~")

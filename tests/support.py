@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from doctrine.git import git_directory
-from specify_cli.invocation.project import stated_protections
-from specify_cli.invocation.protection import write_accepted
+from specify_cli.project.config import stated_protections
+from specify_cli.project.protection import write_accepted
 
 CHARTER = """# Charter
 

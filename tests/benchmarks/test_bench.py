@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.record import chain, genesis_tip, split_lines
-from specify_cli.invocation.runtime import open_invocation
-from specify_cli.invocation.seal import bulk_codec, open_line
-from specify_cli.invocation.state import StateFold
-from specify_cli.invocation.store import Body, FileRecordStore, Place
-from specify_cli.invocation.ulid import new_ulid
-from specify_cli.invocation.verify import verify_record
+from specify_cli.invocation.run import open_invocation
+from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid
+from specify_cli.record.record import chain, genesis_tip, split_lines
+from specify_cli.record.seal import bulk_codec, open_line
+from specify_cli.record.state import StateFold
+from specify_cli.record.verify import verify_record
+from specify_cli.storage.store import Body, FileRecordStore, Place
 from support import cpu_of, environment, paired
 
 ID = "01JD4Q3S0000000000000000A1"

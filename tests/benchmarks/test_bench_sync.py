@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from specify_cli.invocation.project import load_project
+from specify_cli.project.config import load_project
 from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.trigger import PAUSE, sync_folder
 from support import cpu_of, environment, paired

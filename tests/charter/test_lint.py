@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charter.lint import ADVICE, CODES, ERROR, Finding, lint_project
-from specify_cli.invocation.project import Project, parse_config
+from specify_cli.project.config import Project, parse_config
 
 CHARTER = ".kittify/charter/charter.md"
 CHARTER_YAML = ".kittify/charter/charter.yaml"

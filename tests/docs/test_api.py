@@ -10,11 +10,11 @@ import pytest
 
 from histories.programs import API, example
 from specify_cli.invocation import gates
-from specify_cli.invocation.compare import chain_of, verify_replay
-from specify_cli.invocation.invocations import show_invocation, verify_all
 from specify_cli.invocation.payload import FIELDS, LINKS
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import Record, fold
+from specify_cli.project.config import load_project
+from specify_cli.record.compare import chain_of, verify_replay
+from specify_cli.record.record import Record, fold
+from specify_cli.storage.queries import show_invocation, verify_all
 
 HISTORY = Path(__file__).parents[1] / "histories/agent-loop"
 

@@ -6,8 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from specify_cli.invocation.seal import MAX_LINE, open_line
-from specify_cli.invocation.store import SETTLED_SECONDS
+from specify_cli.record.seal import MAX_LINE, open_line
+from specify_cli.storage.store import SETTLED_SECONDS
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "format.md").read_text(encoding="utf-8")
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import pytest
 
 from specify_cli.cli.table import COMMANDS
-from specify_cli.invocation.resuming import program_digest
-from specify_cli.invocation.runtime import open_invocation
+from specify_cli.invocation.run import open_invocation
+from specify_cli.replay.resume import program_digest
 from support import Cli, environment
 
 AGENT = """
@@ -76,8 +76,8 @@ def prepared(chartered: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iter
             ids.append(run.invocation_id)
     code = (
         "import os, agent\n"
-        "from specify_cli.invocation.runtime import open_invocation\n"
-        "from specify_cli.invocation.resuming import program_digest\n"
+        "from specify_cli.invocation.run import open_invocation\n"
+        "from specify_cli.replay.resume import program_digest\n"
         "run = open_invocation('.', 'implement WP04', program=program_digest(agent.main)).__enter__()\n"
         "run.stage('ready'); run.step('look', lambda: 'seen')\n"
         "print(run.invocation_id, flush=True)\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import jsonschema
 
 from specify_cli.cli.shapes import schemas
-from specify_cli.invocation.errors import CODES
-from specify_cli.invocation.replay import FINDINGS
+from specify_cli.errors import CODES
+from specify_cli.replay.checks import FINDINGS
 from support import environment
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.errors import InvocationError
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
 
 PAGE = (Path(__file__).parents[2] / "docs/replay.md").read_text(encoding="utf-8")
 

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.registry import ProfileRegistry
+from specify_cli.project.config import load_project
+from specify_cli.routing.registry import ProfileRegistry
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,7 +16,7 @@ import pytest
 
 from specify_cli.cli.main import main
 from specify_cli.cli.table import COMMANDS
-from specify_cli.invocation.runtime import Run, open_invocation
+from specify_cli.invocation.run import Run, open_invocation
 from support import environment, git
 
 HERE = Path(__file__).parent

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from histories.programs import PROGRAMS
-from specify_cli.invocation import layout
-from specify_cli.invocation.event import parse_event
-from specify_cli.invocation.invocations import verify_all
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import split_lines
-from specify_cli.invocation.state import StateFold
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.events import parse_event
+from specify_cli.record.record import split_lines
+from specify_cli.record.state import StateFold
+from specify_cli.storage.queries import verify_all
 from support import environment, git
 
 HERE = Path(__file__).parent

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from charter.context import build_charter_context
-from specify_cli.invocation import layout
-from specify_cli.invocation.errors import CallerError
+from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.invocations import Filters, list_invocations, verify_all
-from specify_cli.invocation.project import load_project
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.storage.queries import Filters, list_invocations, verify_all
 from support import environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.invocations import verify_all
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import split_lines
-from specify_cli.invocation.runtime import Run, open_invocation
+from specify_cli.invocation.run import Run, open_invocation
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.record import split_lines
+from specify_cli.storage.queries import verify_all
 from support import environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"

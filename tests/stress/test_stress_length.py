@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.record import chain, genesis_tip
-from specify_cli.invocation.store import Body
+from specify_cli.record import layout
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.storage.store import Body
 from support import environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
@@ -21,10 +21,10 @@ AT = "2024-11-20T09:00:00.000Z"
 REPORT: list[str] = []
 MEASURED = """
 import json, resource, sys, time
-from specify_cli.invocation.invocations import verify_file
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.resuming import state_of
-from specify_cli.invocation.index import Index
+from specify_cli.storage.queries import verify_file
+from specify_cli.project.config import load_project
+from specify_cli.replay.resume import state_of
+from specify_cli.storage.index import Index
 project, _ = load_project(".")
 place = Index(project.root).resolve(sys.argv[1])
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -23,7 +23,7 @@ import pytest
 from collecting import TOKEN, serve_command
 from receiving import Server, running
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
-from specify_cli.invocation.project import load_project
+from specify_cli.project.config import load_project
 from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.trigger import sync_folder

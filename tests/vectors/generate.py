@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from specify_cli.invocation.record import chain, genesis_tip, recovered_line, tip_of
-from specify_cli.invocation.seal import open_line, seal_line
+from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
+from specify_cli.record.seal import open_line, seal_line
 
 HERE = Path(__file__).parent
 ID = "01JD4Q3S0000000000000000A1"

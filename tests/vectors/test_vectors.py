@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.verify import verify_record
+from specify_cli.record import layout
+from specify_cli.record.verify import verify_record
 
 HERE = Path(__file__).parent
 NAMES = sorted(path.name.removesuffix(".jsonl") for path in HERE.glob("*.jsonl"))

@@ -12,10 +12,10 @@ import typer
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
-from specify_cli.cli.main import run
 from specify_cli.cli.output import write_error, write_text
+from specify_cli.cli.run import run
 from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param
-from specify_cli.invocation.errors import CallerError
+from specify_cli.errors import CallerError
 
 
 def build_app() -> typer.Typer:

@@ -14,8 +14,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from specify_cli.cli.table import Command, Values
-    from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 
 _COMPLETION = "_SPEC_KITTY_COMPLETE"
 
@@ -59,6 +57,8 @@ def main(argv: list[str] | None = None) -> int:
 
     plain = None if _COMPLETION in os.environ else parse_plain(words)
     if plain is not None:
+        from specify_cli.cli.run import run
+
         return run(*plain)
     from specify_cli.cli.app import run_typer
 
@@ -76,8 +76,8 @@ def _hook(harness: str) -> int:
             from specify_cli.cli.commands.hooks import refuse_person
 
             return refuse_person(harness)
-        from specify_cli.invocation import durable
-        from specify_cli.invocation.hook import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
+        from specify_cli import durable
+        from specify_cli.hooks.handler import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
 
         durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
@@ -91,58 +91,3 @@ def _hook(harness: str) -> int:
     except (OSError, ImportError, KeyboardInterrupt):
         pass  # nowhere to say so: the agent goes on undisturbed
     return 0
-
-
-def run(command: Command, values: Values) -> int:
-    """Call a command's function; every error becomes a message and an exit code here."""
-    from specify_cli.cli.output import write_error
-    from specify_cli.invocation.errors import EnvironmentFault, InvocationError
-
-    as_json = bool(values.get("json"))
-
-    def fail(error: InvocationError, code: int) -> int:
-        try:
-            write_error(error, as_json)
-        except (BrokenPipeError, EnvironmentFault):
-            pass  # stderr is gone too: the exit code is all that is left
-        return code
-
-    try:
-        module_name, _, function = command.run.partition(":")
-        __import__(module_name)
-        return int(getattr(sys.modules[module_name], function)(values))
-    except InvocationError as error:
-        return fail(error, 2 if error.code == "USAGE" else 1)
-    except KeyboardInterrupt:
-        return fail(EnvironmentFault("INTERRUPTED", "interrupted", "run the command again"), 130)
-    except BrokenPipeError:
-        # The reader took what it wanted. What was promised is on disk.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-    except Exception as error:
-        if os.environ.get("SPEC_KITTY_DEBUG"):
-            raise
-        if isinstance(error, OSError):
-            return fail(_access_failed(error), 1)
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f"{where.tb_frame.f_code.co_name}:{where.tb_lineno}" if where is not None else "unknown"
-        fault = EnvironmentFault(
-            "INTERNAL",
-            f"{type(error).__name__} in {place}: {error}",
-            "run it again with SPEC_KITTY_DEBUG=1 and report what it prints",
-        )
-        return fail(fault, 1)
-
-
-def _access_failed(error: OSError) -> EnvironmentFault:
-    """The error for what the file system refuses on the reading side, naming what it refused."""
-    from specify_cli.invocation.errors import EnvironmentFault
-
-    what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
-    return EnvironmentFault(
-        "ACCESS_FAILED",
-        f"cannot read or write {what}: {error.strerror or error}",
-        "check that it is there and that you may read and write it (`ls -ld`), then run the command again",
-    )

@@ -11,7 +11,7 @@ import re
 
 from doctrine.light import TYPE_CHECKING
 from doctrine.text import INVISIBLE
-from specify_cli.invocation.errors import EnvironmentFault, InvocationError
+from specify_cli.errors import EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

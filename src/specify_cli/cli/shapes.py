@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from specify_cli.invocation.event import FilterApplied, Hit, event_schema
+from specify_cli.record.events import FilterApplied, Hit, event_schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Outcome = Literal["done", "failed", "abandoned"]

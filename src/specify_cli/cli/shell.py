@@ -8,10 +8,10 @@ import sys
 from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
+from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.caller import Actor, Caller
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.root import find_root
+from specify_cli.project.config import Project, load_project
+from specify_cli.project.root import find_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,7 +117,7 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     """The caller with the subagent it is where its harness's hooks tell, and the invocation that one works for."""
     if caller.session is None:
         return caller, None
-    from specify_cli.invocation.hook import nesting
+    from specify_cli.invocation.bindings import nesting
 
     found = nesting(find_root(start, home)[0], caller.session["harness"], caller.session["session_id"])
     if found.agent_id is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, OWNED, STORED, Filter, Place
-from specify_cli.invocation.ulid import new_ulid
+from specify_cli.record.ids import new_ulid
 from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.sync.validation import Fault, faults
 

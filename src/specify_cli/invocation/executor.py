@@ -16,21 +16,24 @@ from collections.abc import Callable, Mapping, Sequence
 from charter.context import build_charter_context
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
-from specify_cli import VERSION
-from specify_cli.invocation import durable, layout, snapshot, tiers
+from specify_cli import VERSION, durable
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
-from specify_cli.invocation.capture import MODES, Redacted, RuleSet, narrower, redact
-from specify_cli.invocation.durable import read_clock
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.facts import detect_facts
-from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.project import Project, load_project, valid_request
-from specify_cli.invocation.protection import CAPTURE_SIDES
-from specify_cli.invocation.record import OUTCOMES, Record, chain, fold, genesis_tip
-from specify_cli.invocation.registry import ProfileRegistry, shipped_table
-from specify_cli.invocation.router import RouterAmbiguityError, RouterDecision, RouterTable, route
-from specify_cli.invocation.seal import digest_of
-from specify_cli.invocation.store import (
+from specify_cli.project.config import Project, load_project, valid_request
+from specify_cli.project.languages import detect_facts
+from specify_cli.project.protection import CAPTURE_SIDES
+from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.record import layout, snapshot, tiers
+from specify_cli.record.ids import new_ulid, number_of, rfc3339
+from specify_cli.record.record import OUTCOMES, Record, chain, fold, genesis_tip
+from specify_cli.record.seal import digest_of
+from specify_cli.redaction.capture import MODES, Redacted, RuleSet, narrower, redact
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, RouterTable, route
+from specify_cli.storage.index import Index, Key
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.store import (
     Body,
     FileObjectStore,
     FileRecordStore,
@@ -38,15 +41,13 @@ from specify_cli.invocation.store import (
     Place,
     digest,
 )
-from specify_cli.invocation.tracked import refuse_tracked_private
-from specify_cli.invocation.ulid import new_ulid, number_of, rfc3339
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult, ContextInputs
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
     from specify_cli.invocation.recorder import Batch
-    from specify_cli.invocation.router import ProjectFacts
+    from specify_cli.routing.router import ProjectFacts
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
 INLINE_REQUEST = 1024 * 1024 + 256 * 1024
@@ -262,7 +263,7 @@ class ProfileInvocationExecutor:
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
-        records.prepare()
+        prepare(records)
         roots = (taken.manifest, context_object(context), _oversize(routed.request.text))
         if terms.trail:
             objects.put(taken.members, [data for data in roots if data is not None])
@@ -452,7 +453,7 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
     session = caller.session or {}
     if "harness" not in session or "session_id" not in session:
         return
-    from specify_cli.invocation.hook import bind
+    from specify_cli.invocation.bindings import bind
 
     try:
         agent = session.get("agent_id")
@@ -812,9 +813,9 @@ def make_projections(
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
             from doctrine.load import ParseCache
-            from specify_cli.invocation.invocations import verify_place
-            from specify_cli.invocation.reach import Reach, policy_withholds
-            from specify_cli.invocation.verify import OF_THE_LINES
+            from specify_cli.record.verify import OF_THE_LINES
+            from specify_cli.storage.queries import verify_place
+            from specify_cli.storage.reachability import Reach, policy_withholds
 
             report = verify_place(project, place)
             damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from doctrine.light import NamedTuple
-from specify_cli.invocation.errors import CallerError
+from specify_cli.errors import CallerError
 
 OUTCOMES = ("pass", "fail", "warn", "skip")
 

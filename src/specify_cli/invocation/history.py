@@ -11,9 +11,9 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from doctrine.light import NamedTuple
-from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.invocation.foreign import ForeignError, foreign_text, parse_foreign
-from specify_cli.invocation.redaction import NO_RULES
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
+from specify_cli.redaction.redact import NO_RULES
 
 Fields = Mapping[str, object]
 Place = tuple[str, int]

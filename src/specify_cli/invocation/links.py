@@ -11,10 +11,10 @@ import stat
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.light import sha256
-from specify_cli.invocation import durable
-from specify_cli.invocation.capture import Redacted, RuleSet, redact
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.store import MAX_OBJECT
+from specify_cli import durable
+from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.redaction.capture import Redacted, RuleSet, redact
+from specify_cli.storage.store import MAX_OBJECT
 
 # An id or a ref: nothing that makes git read the index or a reflog.
 _COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6}){0,8}")

@@ -8,16 +8,16 @@ Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
-from specify_cli.invocation.capture import (
+from specify_cli.record.record import dedupe_bytes, is_durable
+from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
+from specify_cli.redaction.capture import (
     DigestKey,
     RedactionError,
     RuleSet,
     keep,
     redact,
 )
-from specify_cli.invocation.foreign import ForeignError, foreign_text
-from specify_cli.invocation.record import dedupe_bytes, is_durable
-from specify_cli.invocation.seal import MAX_INTEGER, digest_of, is_digest, open_line
+from specify_cli.redaction.json_values import ForeignError, foreign_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,10 +12,9 @@ import re
 import time
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import links
-from specify_cli.invocation.capture import redact
-from specify_cli.invocation.durable import read_clock
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.payload import (
     COMPUTED_EVENTS,
     FIELDS,
@@ -31,13 +30,14 @@ from specify_cli.invocation.payload import (
     other_writer,
     without_objects,
 )
-from specify_cli.invocation.project import Project
-from specify_cli.invocation.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
-from specify_cli.invocation.seal import open_line
 from specify_cli.invocation.settings import settings_of
-from specify_cli.invocation.state import StateFold
-from specify_cli.invocation.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
-from specify_cli.invocation.ulid import new_ulid, rfc3339
+from specify_cli.project.config import Project
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
+from specify_cli.record.seal import open_line
+from specify_cli.record.state import StateFold
+from specify_cli.redaction.capture import redact
+from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -226,7 +226,7 @@ class Recorder:
     def retrieve(self, query: str, k: int | None, *, request_id: str) -> Retrieved:
         """Search charter and doctrine as they are now, and record question, answer and what was searched."""
         from charter.context import assemble_context
-        from specify_cli.invocation.seal import digest_of
+        from specify_cli.record.seal import digest_of
 
         if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
             raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
@@ -266,7 +266,7 @@ class Recorder:
     def retrieved(self, request: Mapping[str, object], response: Mapping[str, object]) -> Retrieved:
         """A search that was made before: its hits as recorded, its texts from the corpus it saw."""
         from charter.context import assemble_context
-        from specify_cli.invocation.frozen import inputs_of_corpus
+        from specify_cli.storage.frozen import inputs_of_corpus
 
         config = request.get("config")
         recorded = response.get("hits")
@@ -284,7 +284,7 @@ class Recorder:
 
     def _profile(self) -> AgentProfile | None:
         """Who does the work, as the snapshot holds the profile: a replay has no other."""
-        from specify_cli.invocation.frozen import frozen_profile
+        from specify_cli.storage.frozen import frozen_profile
 
         named = self.started.get("snapshot")
         return None if named is None else frozen_profile(self._objects, str(named), str(self.started.get("profile_id")))
@@ -464,7 +464,7 @@ class Recorder:
     def _grounds(self) -> Grounds:
         """Read the charter as it is now and store what a replay as of this point needs."""
         from charter.context import load_inputs
-        from specify_cli.invocation.snapshot import corpus_object, policy_digests
+        from specify_cli.record.snapshot import corpus_object, policy_digests
 
         inputs = load_inputs(self.project.root, self._cache, settings=self.project.config.document)
         corpus = corpus_object(

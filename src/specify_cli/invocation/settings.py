@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 
 from doctrine.light import TYPE_CHECKING, sha256
-from specify_cli.invocation import durable, layout
-from specify_cli.invocation.capture import DigestKey, narrower
-from specify_cli.invocation.errors import InvocationError
-from specify_cli.invocation.protection import SIDES
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.project.protection import SIDES
+from specify_cli.record import layout
+from specify_cli.redaction.capture import DigestKey, narrower
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from specify_cli.invocation.capture import RuleSet
     from specify_cli.invocation.payload import Settings
+    from specify_cli.redaction.capture import RuleSet
 
 
 def settings_of(
@@ -47,7 +48,7 @@ def digest_key(root: str, git_dir: str | None) -> DigestKey | None:
     for folder in (f"{git_dir}/kittify", f"{root}/{layout.LOCAL}"):
         if folder.startswith(f"{root}/{layout.LOCAL}"):
             # Most clones keep it in the git directory: then git's index need not be read.
-            from specify_cli.invocation.tracked import tracked_private
+            from specify_cli.project.tracked import tracked_private
 
             if tracked_private(root):
                 continue

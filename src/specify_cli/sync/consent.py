@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from specify_cli.invocation import durable
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.project import Project
+from specify_cli import durable
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.project.config import Project
 from specify_cli.sync.contract import LEVELS, is_signing_secret
 from specify_cli.sync.trigger import CONSENT, PAUSE, sync_folder
 

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.errors import EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.index import Index, Key
-from specify_cli.invocation.invocations import differing_copies
-from specify_cli.invocation.project import Project
-from specify_cli.invocation.record import fold, split_lines
-from specify_cli.invocation.redaction import RuleSet, redact
-from specify_cli.invocation.seal import FORMAT_VERSION, is_digest
-from specify_cli.invocation.store import FileObjectStore, FileRecordStore, Place
-from specify_cli.invocation.ulid import millis_of, rfc3339
-from specify_cli.invocation.verify import ERROR, OF_THE_LINES, verify_record
+from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import fold, split_lines
+from specify_cli.record.seal import FORMAT_VERSION, is_digest
+from specify_cli.record.verify import ERROR, OF_THE_LINES, verify_record
+from specify_cli.redaction.redact import RuleSet, redact
+from specify_cli.storage.index import Index, Key
+from specify_cli.storage.queries import differing_copies
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.sync.consent import unavailable
 from specify_cli.sync.contract import COMPLETED, PHASES, STARTED, compose
 from specify_cli.sync.trigger import name_of

@@ -16,10 +16,10 @@ from standardwebhooks.webhooks import Webhook
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.redaction import RedactionError
-from specify_cli.invocation.ulid import rfc3339
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.ids import rfc3339
+from specify_cli.redaction.redact import RedactionError
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of

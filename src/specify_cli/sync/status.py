@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from specify_cli.invocation.doctor import Ailment
-from specify_cli.invocation.errors import InvocationError
-from specify_cli.invocation.index import Index
-from specify_cli.invocation.project import Project
-from specify_cli.invocation.redaction import RedactionError
-from specify_cli.invocation.ulid import rfc3339
-from specify_cli.invocation.verify import ERROR, INFO, WARNING
+from specify_cli.doctor import Ailment
+from specify_cli.errors import InvocationError
+from specify_cli.project.config import Project
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.verify import ERROR, INFO, WARNING
+from specify_cli.redaction.redact import RedactionError
+from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
 from specify_cli.sync.contract import PHASES, compose
 from specify_cli.sync.outbox import Outbox, envelope, look_at

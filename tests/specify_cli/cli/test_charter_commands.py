@@ -19,12 +19,12 @@ import jsonschema
 import pytest
 
 from charter.lint import CODES
+from specify_cli import durable
 from specify_cli.cli.main import main
 from specify_cli.cli.shapes import schemas
-from specify_cli.invocation import durable
-from specify_cli.invocation.facts import detect_facts
-from specify_cli.invocation.registry import ProfileRegistry, shipped_table
-from specify_cli.invocation.router import RouterDecision, route
+from specify_cli.project.languages import detect_facts
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.router import RouterDecision, route
 from support import Cli, Ran, environment, git
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -17,8 +17,8 @@ import pytest
 
 from specify_cli.cli.shapes import schemas, write_schemas
 from specify_cli.cli.table import COMMANDS
-from specify_cli.invocation.errors import CODES
-from specify_cli.invocation.verify import FINDINGS
+from specify_cli.errors import CODES
+from specify_cli.record.verify import FINDINGS
 from support import Cli, environment, git
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -270,8 +270,8 @@ def test_a_harmed_object_is_found(cli: Cli, chartered: Path, harm: str, code: st
 def test_a_snapshot_that_is_none_is_found(cli: Cli, chartered: Path) -> None:
     import hashlib
 
-    from specify_cli.invocation.record import chain, genesis_tip
-    from specify_cli.invocation.seal import open_line
+    from specify_cli.record.record import chain, genesis_tip
+    from specify_cli.record.seal import open_line
 
     cli("do", "implement WP03")
     (path,) = (chartered / ".kittify/events/profile-invocations").glob("*.jsonl")

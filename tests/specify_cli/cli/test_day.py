@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from specify_cli.invocation import layout
+from specify_cli.record import layout
 from support import Cli, environment, git
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from specify_cli.cli.shapes import schemas
-from specify_cli.invocation.doctor import examine
+from specify_cli.doctor import examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.project import load_project
+from specify_cli.project.config import load_project
 from support import Cli, git
 
 RECORDS = ".kittify/events/profile-invocations"

@@ -19,9 +19,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specify_cli.invocation import layout, portable
-from specify_cli.invocation.errors import StoredDataError
-from specify_cli.invocation.runtime import open_invocation
+from specify_cli.errors import StoredDataError
+from specify_cli.invocation.run import open_invocation
+from specify_cli.record import layout
+from specify_cli.storage import archive as portable
 from support import CHARTER, Cli, accept, git
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -754,7 +755,7 @@ def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
     folder.mkdir()
     program = (
         "import os, signal, sys\n"
-        "from specify_cli.invocation.portable import unpacked\n"
+        "from specify_cli.storage.archive import unpacked\n"
         "with unpacked(sys.argv[1]) as contents:\n"
         "    assert os.listdir(contents.project.root)\n"
         f"    os.kill(os.getpid(), signal.{ended_by})\n"

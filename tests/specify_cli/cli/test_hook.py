@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import hook as hook_module
-from specify_cli.invocation import layout
-from specify_cli.invocation.hook import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS, run_hook
+from specify_cli.hooks import handler as hook_module
+from specify_cli.hooks.handler import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS, run_hook
+from specify_cli.record import layout
 from support import Cli, accept, environment, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
@@ -327,21 +327,22 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
 
     assert [event["call_id"] for event in events(chartered, run)] == ["toolu_1"]
     assert not loaded & {"typing", "contextlib", "hashlib", "_hashlib", "dataclasses", "collections.abc", "inspect"}
-    assert {name.rpartition(".")[2] for name in loaded if name.startswith("specify_cli.")} == {
-        *("cli", "main", "invocation", "hook", "hook_payload", "durable", "errors", "layout", "record", "seal"),
+    assert {name.removeprefix("specify_cli.") for name in loaded if name.startswith("specify_cli.")} == {
         *(
-            "ulid",
-            "root",
-            "protection",
-            "payload",
-            "capture",
-            "redaction",
-            "rules",
-            "telling",
-            "foreign",
-            "settings",
-            "store",
+            "cli",
+            "cli.main",
+            "errors",
+            "durable",
+            "hooks",
+            "hooks.handler",
+            "hooks.payload",
+            "invocation",
+            "invocation.bindings",
         ),
+        *("invocation.payload", "invocation.settings", "project", "project.protection", "project.root", "record"),
+        *("record.ids", "record.layout", "record.record", "record.seal", "redaction", "redaction.capture"),
+        *("redaction.heuristics", "redaction.json_values", "redaction.redact", "redaction.rules"),
+        *("storage", "storage.store"),
     }
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from specify_cli.cli.shapes import schemas
 from specify_cli.cli.table import find_command, parse_plain
-from specify_cli.invocation.harnesses import HARNESSES
-from specify_cli.invocation.skills import FILES, shipped
+from specify_cli.hooks.harnesses import HARNESSES
+from specify_cli.hooks.skills import FILES, shipped
 from support import Cli, environment
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"

@@ -12,10 +12,10 @@ import pytest
 
 from resealing import hostile_records, resealed
 from specify_cli.cli.main import main
-from specify_cli.invocation import layout
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.record import chain, genesis_tip
-from specify_cli.invocation.runtime import open_invocation
+from specify_cli.invocation.run import open_invocation
+from specify_cli.record import layout
+from specify_cli.record.record import chain, genesis_tip
 
 EVENTS: list[tuple[str, dict[str, Any]]] = [
     ("tool_call", {"call_id": "c1", "tool": "grep", "args": {"a": 1}, "side_effect": "none"}),

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.invocation.record import chain, genesis_tip
-from specify_cli.invocation.seal import open_line
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.seal import open_line
 from support import Cli, accept, environment, git
 
 RECORDS = ".kittify/events/profile-invocations"
@@ -184,7 +184,7 @@ def test_a_snapshot_nested_too_deep_is_a_finding(cli: Cli, chartered: Path) -> N
 def test_verify_is_linear_in_unreadable_lines(cli: Cli, project: Path) -> None:
     from time import process_time
 
-    from specify_cli.invocation.verify import verify_record
+    from specify_cli.record.verify import verify_record
 
     _, path = _begun(cli)
     head = (project / path).read_bytes()

@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from specify_cli.cli import main
 from specify_cli.cli.output import escape, one_line
+from specify_cli.cli.run import run
 from specify_cli.cli.table import Command, Values
-from specify_cli.invocation.errors import CODES, CallerError
+from specify_cli.errors import CODES, CallerError
 
 
 def _command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Command:
@@ -39,16 +39,16 @@ def test_an_error_is_a_message_and_an_exit_code(
 ) -> None:
     command = _command(monkeypatch, error)
 
-    assert main.run(command, {"json": True}) == exit_code
+    assert run(command, {"json": True}) == exit_code
     assert json.loads(capfd.readouterr().err)["error_code"] == code
-    assert main.run(command, {"json": False}) == exit_code
+    assert run(command, {"json": False}) == exit_code
     assert capfd.readouterr().err.startswith(f"{code}: ")
 
 
 def test_a_defect_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPEC_KITTY_DEBUG", "1")
     with pytest.raises(ValueError, match="a defect"):
-        main.run(_command(monkeypatch, ValueError("a defect")), {})
+        run(_command(monkeypatch, ValueError("a defect")), {})
 
 
 def test_an_error_carries_its_candidates() -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from replaying import invoked, lines_of, note, object_path, policy, ran, record_path, reseal, write
 from specify_cli.cli.shapes import schemas
-from specify_cli.invocation import layout
-from specify_cli.invocation.runtime import Run
-from specify_cli.invocation.store import digest
+from specify_cli.invocation.run import Run
+from specify_cli.record import layout
+from specify_cli.storage.store import digest
 from support import Cli, accept, environment
 
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")

@@ -13,8 +13,8 @@ from support import Cli, environment
 
 AGENT = """
 import os
-from specify_cli.invocation.runtime import open_invocation
-from specify_cli.invocation.resuming import program_digest
+from specify_cli.invocation.run import open_invocation
+from specify_cli.replay.resume import program_digest
 
 def main(run):
     run.stage("work")

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.harnesses import HARNESSES
-from specify_cli.invocation.hook import run_hook
+from specify_cli.hooks.handler import run_hook
+from specify_cli.hooks.harnesses import HARNESSES
+from specify_cli.record import layout
 from support import Cli
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"

@@ -17,7 +17,7 @@ import pytest
 
 import collecting
 from receiving import Answer, Receiver, Request, stored
-from specify_cli.invocation.record import chain, fold, genesis_tip
+from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.sync.contract import EXTENSION, GAPS, flat
 from specify_cli.sync.validation import faults
 from support import Cli, environment, git

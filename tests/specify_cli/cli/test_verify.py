@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from specify_cli.invocation import compare, layout
-from specify_cli.invocation.invocations import verify_all
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import chain, genesis_tip
-from specify_cli.invocation.ulid import new_ulid, rfc3339
+from specify_cli.project.config import load_project
+from specify_cli.record import compare, layout
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.storage.queries import verify_all
 from support import Cli
 
 START = 1_700_000_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.invocation import layout
+from specify_cli.record import layout
 from support import Cli, accept, git
 
 KEPT = ".git/kittify/worktrees"

@@ -12,15 +12,17 @@ from typing import Any
 import pytest
 import rfc8785
 
-from specify_cli.invocation import durable, executor, layout, links
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.invocation import executor, links
 from specify_cli.invocation.caller import Actor, Caller
-from specify_cli.invocation.errors import CallerError, InvocationError
-from specify_cli.invocation.event import parse_event
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.invocations import show_invocation, verify_all
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import fold
-from specify_cli.invocation.store import FileObjectStore
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.events import parse_event
+from specify_cli.record.record import fold
+from specify_cli.storage.queries import show_invocation, verify_all
+from specify_cli.storage.store import FileObjectStore
 from support import accept
 
 EMPTY = hashlib.sha256(b"").hexdigest()

@@ -11,9 +11,6 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.invocation import event as events
-from specify_cli.invocation.capture import MODES, DigestKey, rule_set, shipped_rule_set
-from specify_cli.invocation.event import parse_event
 from specify_cli.invocation.payload import (
     COMPUTED_EVENTS,
     FIELDS,
@@ -23,7 +20,10 @@ from specify_cli.invocation.payload import (
     compose_event,
     without_objects,
 )
-from specify_cli.invocation.record import EVENTS, chain, genesis_tip, split_lines
+from specify_cli.record import events
+from specify_cli.record.events import parse_event
+from specify_cli.record.record import EVENTS, chain, genesis_tip, split_lines
+from specify_cli.redaction.capture import MODES, DigestKey, rule_set, shipped_rule_set
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation import durable, layout
-from specify_cli.invocation.errors import InvocationError
-from specify_cli.invocation.event import parse_event
+from specify_cli import durable
+from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
-from specify_cli.invocation.index import Index
-from specify_cli.invocation.invocations import show_invocation, verify_all
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import split_lines
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.invocation.state import rehydrate
-from specify_cli.invocation.store import FileObjectStore
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.events import parse_event
+from specify_cli.record.record import split_lines
+from specify_cli.record.state import rehydrate
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import show_invocation, verify_all
+from specify_cli.storage.store import FileObjectStore
 
 POLICY = "rules:\n- id: no-sql\n  match: {tag: sql}\n  action: deny\n"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.invocation.errors import InvocationError
-from specify_cli.invocation.project import load_project
+from specify_cli.errors import InvocationError
+from specify_cli.project.config import load_project
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent, checked_endpoint
 from specify_cli.sync.trigger import sync_folder

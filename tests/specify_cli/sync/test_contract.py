@@ -16,7 +16,7 @@ from spec_kitty_events.conformance.validators import _EVENT_TYPE_TO_MODEL
 from spec_kitty_events.models import Event
 from spec_kitty_events.profile_invocation import PROFILE_INVOCATION_EVENT_TYPES, PROFILE_INVOCATION_RESERVED_TYPES
 
-from specify_cli.invocation.store import Place
+from specify_cli.storage.store import Place
 from specify_cli.sync import contract
 from specify_cli.sync.contract import COMPLETED, EXTENSION, FIELDS, LEVELS, PHASES, STARTED, compose, flat, same_content
 from specify_cli.sync.outbox import Seen, look_at

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from specify_cli.invocation import layout
-from specify_cli.invocation.against import replay_against
+from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.executor import PLAIN_TERMS, ProfileInvocationExecutor
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.record import chain, fold, genesis_tip
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.record import chain, fold, genesis_tip
+from specify_cli.replay.current import replay_against
 from specify_cli.sync import outbox as outboxes
 from specify_cli.sync.contract import COMPLETED, STARTED
 from specify_cli.sync.outbox import Due, Outbox

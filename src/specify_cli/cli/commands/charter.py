@@ -25,23 +25,24 @@ from doctrine.artifact import KINDS
 from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
+from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation import durable, layout
-from specify_cli.invocation.capture import NO_RULES, redact
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.registry import ProfileRegistry, shipped_table
-from specify_cli.invocation.root import find_root
-from specify_cli.invocation.router import ACTIONS
-from specify_cli.invocation.store import FileRecordStore
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.project.config import load_project
+from specify_cli.project.root import find_root
+from specify_cli.record import layout
+from specify_cli.redaction.capture import NO_RULES, redact
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.router import ACTIONS
+from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from charter.synthesize import Answers, PlannedFile
-    from specify_cli.invocation.router import ProjectFacts
+    from specify_cli.routing.router import ProjectFacts
 
 _CHARTERS = (".kittify/charter/charter.md", ".kittify/charter/charter.yaml")
 # What must have one answer before and after a project gets a profile of its own.
@@ -201,7 +202,7 @@ def synthesize(values: Values) -> int:
     from charter.survey import survey
     from charter.synthesize import proposals
     from charter.synthesize import synthesize as plan
-    from specify_cli.invocation.facts import detect_facts
+    from specify_cli.project.languages import detect_facts
 
     # 1. What the repository says, and what its people answer.
     root, _ = find_root(shell.here(), shell.home())
@@ -339,7 +340,7 @@ def _routable(
     from charter.synthesize import PROFILE, PROFILE_ID
     from doctrine.agent_profiles.profile import parse_profile
     from doctrine.yaml_reader import read_yaml
-    from specify_cli.invocation.router import RouterDecision, route
+    from specify_cli.routing.router import RouterDecision, route
 
     mine = next((file for file in files if file.path == PROFILE), None)
     if mine is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import write_json_lines, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.sync.contract import is_signing_secret
 
 if TYPE_CHECKING:

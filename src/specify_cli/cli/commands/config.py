@@ -8,10 +8,10 @@ from doctrine.git import find_worktree
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.project import stated_protections
-from specify_cli.invocation.protection import DEFAULTS, read_accepted, strengthen, write_accepted
-from specify_cli.invocation.root import locate
+from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.project.config import stated_protections
+from specify_cli.project.protection import DEFAULTS, read_accepted, strengthen, write_accepted
+from specify_cli.project.root import locate
 
 
 def accept(values: Values) -> int:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.invocation.doctor import Ailment, examine
-from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.verify import ERROR
+from specify_cli.doctor import Ailment, examine
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.verify import ERROR
 from specify_cli.sync.trigger import CONSENT, sync_folder
 
 _LISTED = 20

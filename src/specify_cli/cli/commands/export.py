@@ -5,8 +5,8 @@ from __future__ import annotations
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.invocation import portable
-from specify_cli.invocation.project import load_project
+from specify_cli.project.config import load_project
+from specify_cli.storage import archive as portable
 
 
 def export(values: Values) -> int:

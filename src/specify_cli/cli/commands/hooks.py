@@ -12,19 +12,19 @@ from doctrine.light import NamedTuple
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.capture import redact
-from specify_cli.invocation.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.invocation.foreign import ForeignError
-from specify_cli.invocation.harnesses import HARNESSES, SCOPES, Harness
-from specify_cli.invocation.hook import MAX_INPUT, parsed, with_ending
-from specify_cli.invocation.hook_install import Change, Place, standing
-from specify_cli.invocation.hook_install import install as put_in
-from specify_cli.invocation.hook_install import uninstall as take_out
-from specify_cli.invocation.hook_payload import sender, translate
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.hooks.handler import MAX_INPUT, parsed, with_ending
+from specify_cli.hooks.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.hooks.install import Change, Place, standing
+from specify_cli.hooks.install import install as put_in
+from specify_cli.hooks.install import uninstall as take_out
+from specify_cli.hooks.payload import sender, translate
+from specify_cli.hooks.skills import install_skills
 from specify_cli.invocation.payload import PayloadError, Settings, compose_event
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.root import find_root
-from specify_cli.invocation.skills import install_skills
+from specify_cli.project.config import load_project
+from specify_cli.project.root import find_root
+from specify_cli.redaction.capture import redact
+from specify_cli.redaction.json_values import ForeignError
 
 _DETECTED = "all-detected"
 _USAGE = "Usage: spec-kitty hook HARNESS"

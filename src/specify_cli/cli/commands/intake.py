@@ -6,16 +6,17 @@ import hashlib
 import os
 import time
 
+from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import write_json, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation import durable, layout
-from specify_cli.invocation.capture import redact
-from specify_cli.invocation.durable import read_clock
-from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.project import load_project, valid_request
-from specify_cli.invocation.store import FileRecordStore
-from specify_cli.invocation.ulid import new_ulid
+from specify_cli.durable import read_clock
+from specify_cli.errors import CallerError
+from specify_cli.project.config import load_project, valid_request
+from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid
+from specify_cli.redaction.capture import redact
+from specify_cli.storage.store import FileRecordStore
 
 
 def intake(values: Values) -> int:

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation import invocations, layout
-from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.index import Index
-from specify_cli.invocation.keeping import find_left_behind, keep_all, take_in
-from specify_cli.invocation.project import Project
-from specify_cli.invocation.store import Place
-from specify_cli.invocation.verify import ERROR, INFO, SEALS_AND_CHAIN, VERDICTS, WARNING, Finding, RecordReport
+from specify_cli.errors import CallerError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.verify import ERROR, INFO, SEALS_AND_CHAIN, VERDICTS, WARNING, Finding, RecordReport
+from specify_cli.storage import queries as invocations
+from specify_cli.storage.adoption import take_in
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import Place
+from specify_cli.storage.worktrees import find_left_behind, keep_all
 
 if TYPE_CHECKING:
-    from specify_cli.invocation.compare import Chain
+    from specify_cli.record.compare import Chain
 
 _FOLLOW_PAUSE = 0.2
 
@@ -117,7 +119,7 @@ def verify(values: Values) -> int:
     anchors = _anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
-    from specify_cli.invocation.portable import is_export
+    from specify_cli.storage.archive import is_export
 
     reports: Iterable[RecordReport]
     if target is None:
@@ -197,7 +199,7 @@ def _counted(number: int, noun: str) -> str:
 
 def compare(values: Values) -> int:
     """Compare two runs; 1 where they differ."""
-    from specify_cli.invocation.compare import verify_replay
+    from specify_cli.record.compare import verify_replay
 
     given = values["targets"]
     targets = [str(item) for item in given] if isinstance(given, list) else [str(given)]
@@ -230,8 +232,8 @@ def compare(values: Values) -> int:
 
 
 def _chains(data: bytes) -> tuple[Chain, Chain]:
-    from specify_cli.invocation.compare import chain_of
-    from specify_cli.invocation.foreign import ForeignError, parse_foreign
+    from specify_cli.record.compare import chain_of
+    from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
     try:
         value = parse_foreign(data)
@@ -278,7 +280,7 @@ def _proven(records: int, sound: int) -> str:
 
 def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
     """Every record of an export, with its objects and against its manifest, looked at outside the project."""
-    from specify_cli.invocation.portable import unpacked, verify_contents
+    from specify_cli.storage.archive import unpacked, verify_contents
 
     with unpacked(path) as contents:
         if anchors and len(contents.records) != 1:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.registry import ProfileRegistry
+from specify_cli.routing.registry import ProfileRegistry
 
 if TYPE_CHECKING:
     from doctrine.agent_profiles.profile import AgentProfile

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import uuid
 
+from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import write_json, write_lines, write_note
 from specify_cli.cli.table import Values
-from specify_cli.invocation import durable, layout
-from specify_cli.invocation.project import load_project
-from specify_cli.invocation.protection import DEFAULTS, read_accepted, write_accepted
-from specify_cli.invocation.root import find_root
-from specify_cli.invocation.store import FileRecordStore
+from specify_cli.project.config import load_project
+from specify_cli.project.protection import DEFAULTS, read_accepted, write_accepted
+from specify_cli.project.root import find_root
+from specify_cli.record import layout
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.store import FileRecordStore
 
 _CONFIG = """\
 # spec-kitty: this project's settings. Every value here may be left out.
@@ -59,7 +61,7 @@ def init(values: Values) -> int:
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
         write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
         project, _ = load_project(root, shell.home())
-    FileRecordStore(root, project.config.trail).prepare()
+    prepare(FileRecordStore(root, project.config.trail))
     value = {
         "root": root,
         "created": created,

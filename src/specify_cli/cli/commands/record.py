@@ -7,10 +7,10 @@ import json
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError
+from specify_cli.errors import CallerError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.foreign import ForeignError, parse_foreign
 from specify_cli.invocation.recorder import Batch
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 
 def record(values: Values) -> int:

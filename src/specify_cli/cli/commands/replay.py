@@ -9,13 +9,13 @@ from typing import Any
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
-from specify_cli.invocation import replays
-from specify_cli.invocation.errors import CallerError
-from specify_cli.invocation.index import Index
-from specify_cli.invocation.portable import check_manifest, unpacked
-from specify_cli.invocation.project import Project
-from specify_cli.invocation.replay import DEFAULT_EPSILON
-from specify_cli.invocation.report import first_screen, report_value
+from specify_cli.errors import CallerError
+from specify_cli.project.config import Project
+from specify_cli.replay import replay as replays
+from specify_cli.replay.checks import DEFAULT_EPSILON
+from specify_cli.replay.report import first_screen, report_value
+from specify_cli.storage.archive import check_manifest, unpacked
+from specify_cli.storage.index import Index
 
 _EXACT_ONLY = ("as_of", "compare_to", "epsilon", "report", "record", "rules", "from_file")
 _CHANGES_SHOWN = 12
@@ -73,8 +73,8 @@ def _replay_in(project: Project, values: Values) -> int:
 
 
 def _against(values: Values) -> int:
-    from specify_cli.invocation.against import replay_against
-    from specify_cli.invocation.project import load_project
+    from specify_cli.project.config import load_project
+    from specify_cli.replay.current import replay_against
 
     project, cache = load_project(shell.here(), shell.home())
     value = replay_against(

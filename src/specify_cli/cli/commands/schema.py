@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from specify_cli.cli.output import write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError
+from specify_cli.errors import CallerError
 
 
 def schema(values: Values) -> int:
     """One schema by name, or the names; a single event goes by its wire name or class."""
     from specify_cli.cli.shapes import schemas
-    from specify_cli.invocation.event import schema_of_event
+    from specify_cli.record.events import schema_of_event
 
     known = schemas()
     name = values["name"]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.errors import CallerError, EnvironmentFault, InvocationError
-from specify_cli.invocation.index import Index
-from specify_cli.invocation.project import Project, load_project
-from specify_cli.invocation.root import find_root
-from specify_cli.invocation.ulid import rfc3339
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.project.config import Project, load_project
+from specify_cli.project.root import find_root
+from specify_cli.record.ids import rfc3339
+from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import DEFAULT_LEVEL, FIELDS, GAPS, LEVELS, MAX_EVENTS, flat

@@ -1,0 +1,300 @@
+"""What is wrong in a project, each with the command that mends it. Changes nothing but the derived index.
+
+Records are walked once, one at a time; what is kept of them is the set of objects they lead to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from charter.context import exposures, files_of, load_inputs
+from charter.state import state_problem
+from doctrine.light import NamedTuple
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.hooks.handler import logged
+from specify_cli.project.tracked import tracked_private
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
+from specify_cli.record.record import is_invocation_id
+from specify_cli.record.verify import ERROR, INFO, WARNING
+from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import verify_all
+from specify_cli.storage.reachability import Reach
+from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore
+from specify_cli.storage.worktrees import find_left_behind, find_unkept
+
+if TYPE_CHECKING:
+    from doctrine.load import ParseCache, Problem
+    from specify_cli.project.config import Project
+    from specify_cli.record.verify import Finding, RecordReport
+
+STALE_OPEN_HOURS = 24
+_LITTLE = 16 * 1024
+_HOOK_SECONDS = 60
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+
+# What verify mentions and nobody has to mend.
+_NO_AILMENT = {"UNSEALED_RECORD", "RECOVERED"}
+
+
+class Ailment(NamedTuple):
+    """One thing that is wrong: a code, how bad, where, what, and the command that mends it."""
+
+    code: str
+    severity: str
+    path: str
+    message: str
+    repair: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/doctor-report.json`."""
+        return self._asdict()
+
+
+def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:
+    """Everything that is wrong, cheapest checks first."""
+    yield from _sources(project, cache)
+    yield from _shields(project)
+    yield from _index(project)
+    yield from _worktrees(project)
+    yield from _records(project, clock() // 1_000_000)
+    yield from _hooks(project)
+
+
+def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
+    if project.config.error is not None:
+        error = project.config.error
+        yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
+    for notice in project.notices:
+        code, _, what = notice.partition(": ")
+        yield Ailment(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
+    for path in tracked_private(project.root):
+        what = "git tracks this private file, so the next commit would publish what is written to it"
+        yield Ailment("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
+    registry = ProfileRegistry(project.root, cache)
+    for problem in registry.problems:
+        yield _from_problem("PROFILE_INVALID", problem)
+    inputs = load_inputs(project.root, cache)
+    for problem in inputs.problems:
+        yield _from_problem("BROKEN_SOURCE", problem)
+    for problem in exposures((*files_of(inputs), *registry.files), project.secrets, cache):
+        yield _from_problem("SECRET", problem)
+    forgotten = state_problem(project.root)
+    if forgotten is not None:
+        what = f"{forgotten.reason}: every context is a first one until it is gone"
+        yield Ailment("CONTEXT_STATE", WARNING, forgotten.place, what, forgotten.repair)
+    if inputs.charter_state == "missing":
+        yield Ailment(
+            "NO_CHARTER",
+            INFO,
+            ".kittify/charter/charter.md",
+            "this project states no rules, so agents receive no governance context",
+            "spec-kitty charter synthesize",
+        )
+
+
+def _from_problem(code: str, problem: Problem) -> Ailment:
+    return Ailment(code, ERROR, problem.place, problem.reason, problem.repair)
+
+
+def _shields(project: Project) -> Iterator[Ailment]:
+    folders = [layout.EVENTS, *([layout.TRAIL] if project.config.trail == "committed" else [])]
+    for folder in folders:
+        path = f"{folder}/.gitattributes"
+        if not os.path.isdir(f"{project.root}/{folder}"):
+            continue
+        try:
+            with open(f"{project.root}/{path}", "rb") as file:
+                kept = file.read(4096) == GITATTRIBUTES
+        except OSError:
+            kept = False
+        if not kept:
+            what = "missing or changed: git may convert line endings, which breaks seals"
+            yield Ailment("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
+
+
+def _index(project: Project) -> Iterator[Ailment]:
+    if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
+        return
+    index = Index(project.root)
+    try:
+        before = index.rows_recorded()
+        rows = len(index.reconcile())
+    except InvocationError as error:
+        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+        return
+    if before != rows:
+        what = f"it held {before} rows for {rows} records; looking at it made it right"
+        yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
+
+
+def _worktrees(project: Project) -> Iterator[Ailment]:
+    left = find_left_behind(project.root)
+    if left:
+        names = ", ".join(sorted({item.worktree for item in left}))
+        what = f"{len(left)} records of worktrees that were removed are kept in the git directory: {names}"
+        yield Ailment("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
+    unkept, why = find_unkept(project.root)
+    if unkept or why:
+        what = f"{unkept} records of this worktree have no second name in the git directory and go with the worktree"
+        repair = "spec-kitty invocations reindex gives them one"
+        if why:
+            what, repair = f"{what}: {why}", "spec-kitty invocations export ID -o FILE before you remove the worktree"
+        yield Ailment("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
+
+
+def _records(project: Project, now: int) -> Iterator[Ailment]:
+    reach = Reach(FileObjectStore(project.root))
+    reached: set[str] = set()
+    told: set[str] = set()
+    partial = False
+    try:
+        for report in verify_all(project):
+            for found in report.findings:
+                # One harmed object is one ailment, however many records lead to it.
+                if found.severity == INFO or found.code in _NO_AILMENT or found.message in told:
+                    continue
+                if found.code.startswith("OBJECT_"):
+                    told.add(found.message)
+                yield Ailment(found.code, found.severity, found.file, found.message, _next(project, report, found))
+            reached.update(item.digest for item in reach.of(report.objects))
+            # What cannot be read may lead to objects that then look as if nothing did.
+            partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
+            if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
+                hours = (now - millis_of(str(report.invocation_id))) // 3_600_000
+                if hours >= STALE_OPEN_HOURS:
+                    close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+                    yield Ailment(
+                        "LONG_OPEN",
+                        WARNING,
+                        report.file,
+                        f"open for {hours} hours",
+                        f"{close} --outcome abandoned",
+                    )
+    except InvocationError as error:
+        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+    yield from _leftovers(project, None if partial else reached)
+
+
+def _next(project: Project, report: RecordReport, found: Finding) -> str:
+    """What to do about a finding here, where that is more than it can say of itself."""
+    if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
+        if report.status != "open":
+            return f"truncate -s {found.offset} {found.file}  (the record is closed above it)"
+        close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
+        return f"{close}  (or any other line the run still appends: it recovers the tail)"
+    named = _DIGEST.search(found.message)
+    if found.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID") and named is not None:
+        shard, rest = layout.object_parts(named.group())
+        if project.config.trail == "committed" and report.status != "open":
+            path = f"{layout.OBJECTS}/{shard}/{rest}"
+            return f"git checkout -- {path}  (or take it from the clone that wrote it)"
+        path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
+        return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
+    return found.repair
+
+
+def _hooks(project: Project) -> Iterator[Ailment]:
+    orphans, full = _told_lines(project.root, layout.ORPHANS)
+    if orphans or full:
+        why = orphans[-1].get("why") if orphans else None
+        what = f"{len(orphans)} hook events belong to no invocation; the last: {why}{full}"
+        late = sum("closed" in line for line in orphans)
+        if late:
+            what += f"; {late} came after their record was closed, so it does not show them"
+        yield Ailment(
+            "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
+        )
+    for top, path, shown in _failure_logs(project):
+        failures, full = _told_lines(top, path)
+        if failures or full:
+            last = failures[-1] if failures else {}
+            calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
+            what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
+            yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
+    killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
+    if killed:
+        what = f"{len(killed)} hooks began with a large payload and never ended; the last: {killed[-1]}"
+        yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
+    local = f"{project.root}/{layout.LOCAL}"
+    in_use = any(name in ("bindings", "hooks.json") for name in _names(project.root, layout.LOCAL))
+    if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
+        for folder in (layout.LOCAL, layout.RECORDS):
+            why = _unwritable(project.root, folder)
+            if why is not None:
+                what = f"hooks can record nothing here, and cannot say so: {why}"
+                yield Ailment("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+
+
+def _killed(root: str, name: str) -> str | None:
+    """What the mark of a hook that is over says; None for one that still runs."""
+    pid = name.partition("-")[0]
+    try:
+        data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
+        written = os.stat(f"{root}/{layout.BEGUN}/{name}", follow_symlinks=False).st_mtime
+        if time.time() - written < _HOOK_SECONDS and os.path.isdir(f"/proc/{pid}"):
+            return None
+        mark = json.loads(data)
+        return " ".join(str(mark[key])[:64] for key in ("at", "harness", "event"))
+    except (OSError, InvocationError, ValueError, RecursionError, KeyError, TypeError):
+        return "an unreadable mark"
+
+
+def _failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
+    """Where hooks note their own failures: folder, path below it, and the path as people name it."""
+    yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
+    if project.git_dir is not None:
+        yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
+
+
+def _told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
+    """The lines of a hook's log, and what to add where it is full."""
+    lines = logged(top, path)
+    told = [line for line in lines if line.get("full") is not True]
+    return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
+
+
+def _unwritable(root: str, folder: str) -> str | None:
+    """Why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
+    path = f"{root}/{folder}"
+    try:
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+            return "it is no folder"
+        if os.path.isdir(path) and not os.access(path, os.W_OK | os.X_OK):
+            return "the file system or its permissions refuse it"
+        disk = os.statvfs(path if os.path.isdir(path) else root)
+    except OSError as error:
+        return error.strerror or str(error)
+    # Some file systems count neither blocks nor files.
+    return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
+
+
+def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
+    for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+        for shard in _names(project.root, folder):
+            for name in _names(project.root, f"{folder}/{shard}"):
+                path = f"{folder}/{shard}/{name}"
+                if name.startswith(".tmp-"):
+                    yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+                elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
+                    what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
+                    yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
+    for name in _names(project.root, layout.RECORDS):
+        if name.startswith(".tmp-"):
+            path = f"{layout.RECORDS}/{name}"
+            yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+
+
+def _names(root: str, folder: str) -> list[str]:
+    try:
+        with durable.folder(root, folder) as fd:
+            return sorted(os.listdir(fd))
+    except (FileNotFoundError, NotADirectoryError, InvocationError):
+        return []

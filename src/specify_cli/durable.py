@@ -1,0 +1,407 @@
+"""The code that makes records and objects durable: create-exclusive, append, replace, lock.
+
+Every function says what is durable when it returns and what a crash inside it leaves. Folders are opened
+component by component without following symbolic links, so nothing a branch plants under `.kittify/` can
+point a write elsewhere. Errors are EnvironmentFault or StoredDataError; FileExistsError passes through
+where the caller decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from doctrine.light import TYPE_CHECKING
+from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+LOCK_WAIT_SECONDS = 10.0
+_SEARCHED = 256 * 1024
+# The first millisecond that no time with four digits of a year holds.
+_YEAR_10000 = 253_402_300_800_000
+PRIVATE = 0o600
+SHARED = 0o644
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+REGULAR = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_UNNAMED_MISSING = {errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS, errno.ENOENT, errno.EACCES}
+_LINK_MISSING = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL}
+
+
+class NotTakenBack(OSError):
+    """A write failed, and what it had written could not be cut off again."""
+
+
+def write_failed(what: str, error: OSError) -> EnvironmentFault:
+    """The error for a refused write, naming the file and the system's reason."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    if isinstance(error, NotTakenBack):
+        return EnvironmentFault(
+            "WRITE_FAILED",
+            f"cannot write {what}: {reason}; what was written could not be taken back and may be there",
+            "spec-kitty invocations tail ID shows whether it is; only then run the same command again",
+        )
+    return EnvironmentFault(
+        "WRITE_FAILED",
+        f"cannot write {what}: {reason}",
+        "free space or make the folder writable, then run the same command again",
+    )
+
+
+def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
+    """A descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in its parent.
+
+    Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a component
+    below root is a symbolic link or not a folder.
+    """
+    here = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    path = root
+    for part in parts:
+        path = f"{path}/{part}"
+        try:
+            below = _open_below(here, part, create)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise StoredDataError(
+                    "UNSAFE_PATH",
+                    f"{path} is a symbolic link or not a folder; the trail is never followed through one",
+                    f"remove {path} (or move what it points to in its place), then try again",
+                ) from error
+            raise
+        finally:
+            os.close(here)
+        here = below
+    return here
+
+
+def _open_below(here: int, part: str, create: bool) -> int:
+    try:
+        return os.open(part, _DIRECTORY, dir_fd=here)
+    except FileNotFoundError:
+        if not create:
+            raise
+    try:
+        os.mkdir(part, 0o755, dir_fd=here)
+    except FileExistsError:
+        pass  # another writer made it just now and may not have come to its own fsync
+    os.fsync(here)
+    return os.open(part, _DIRECTORY, dir_fd=here)
+
+
+class folder:
+    """`open_folder` for a relative name with `/`, or for the root itself: a descriptor that is closed on leaving.
+
+    With `wait` it is locked until then, as `lock` does.
+    """
+
+    def __init__(self, root: str, relative: str = "", *, create: bool = False, wait: float | None = None) -> None:
+        self._fd = open_folder(root, relative.split("/") if relative else (), create=create)
+        if wait is not None:
+            try:
+                lock(self._fd, relative, wait)
+            except BaseException:
+                os.close(self._fd)
+                raise
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def open_regular(folder_fd: int, name: str, flags: int, shown: str) -> int:
+    """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE."""
+    try:
+        fd = os.open(name, flags | REGULAR, dir_fd=folder_fd)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
+            raise _not_regular(shown) from error
+        raise
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise _not_regular(shown)
+    return fd
+
+
+def _not_regular(shown: str) -> InvocationError:
+    return StoredDataError(
+        "NOT_A_REGULAR_FILE",
+        f"{shown} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
+        f"look at it with `ls -l {shown}` and remove it if it does not belong there",
+    )
+
+
+def read_all(fd: int, offset: int = 0) -> bytes:
+    """Every byte of an open file from an offset on; in one piece, because joining pieces costs more than reading."""
+    out: list[bytes] = []
+    while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 1 << 16), offset):
+        out.append(chunk)
+        offset += len(chunk)
+    return out[0] if len(out) == 1 else b"".join(out)
+
+
+def read_clock(clock: Callable[[], int]) -> int:
+    """Return the milliseconds since 1970 of a clock in nanoseconds. Raises EnvironmentFault CLOCK_INVALID.
+
+    Before 1970 there is no ULID, past 9999 no RFC 3339 time.
+    """
+    millis = clock() // 1_000_000
+    if not 0 <= millis < _YEAR_10000:
+        raise EnvironmentFault(
+            "CLOCK_INVALID",
+            f"this machine's clock is {millis // 1000} seconds from 1970; expected a time from 1970 to 9999",
+            "set the clock (look at it with: date), then run the command again",
+        )
+    return millis
+
+
+def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
+    """Whether a file holds these bytes from an offset on; read through one small buffer, whatever its size."""
+    buffer = bytearray(_SEARCHED)
+    while (count := os.preadv(fd, [buffer], offset)) > 0:
+        if buffer.find(needle, 0, count) >= 0:
+            return True
+        if count < len(needle):
+            return False
+        # What begins in this piece may end in the next.
+        offset += count - len(needle) + 1
+    return False
+
+
+def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
+    """Every byte of a plain file below the root, no link followed on the way; with a limit, at most one more than that.
+
+    Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
+    """
+    head, _, name = relative.rpartition("/")
+    with folder(root, head) as folder_fd:
+        fd = open_regular(folder_fd, name, os.O_RDONLY, relative)
+        try:
+            return read_all(fd) if limit is None else os.pread(fd, min(limit, os.fstat(fd).st_size) + 1, 0)
+        finally:
+            os.close(fd)
+
+
+def read_own(path: str, name: str, limit: int, *, closed: int = 0o022) -> bytes | None:
+    """Return the file `name` in a folder if this user owns it and others cannot write it; None where it is absent.
+
+    `closed` holds the permission bits others may not have. Raises StoredDataError NOT_OURS.
+    """
+    try:
+        with folder(path) as folder_fd:
+            fd = open_regular(folder_fd, name, os.O_RDONLY, f"{path}/{name}")
+    except FileNotFoundError:
+        return None
+    try:
+        state = os.fstat(fd)
+        if state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & closed:
+            raise StoredDataError(
+                "NOT_OURS",
+                f"{path}/{name} belongs to another user or is open to others (mode {stat.S_IMODE(state.st_mode):04o})",
+                f"remove {path}/{name}, or make it yours alone: chmod 600 {path}/{name}",
+            )
+        return os.pread(fd, limit, 0)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte, continuing after short writes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+class Staged:
+    """Bytes on stable storage without a final name yet; `publish` links them, `discard` forgets them.
+
+    A crash before `publish` leaves nothing (unnamed file) or one `.tmp-` file no reader looks at.
+    """
+
+    def __init__(self, folder_fd: int, data: bytes, mode: int) -> None:
+        self._folder = folder_fd
+        self._temp: str | None = None
+        self._fd = self._open(mode)
+        try:
+            write_all(self._fd, data)
+            os.fsync(self._fd)
+        except BaseException:
+            self.discard()
+            raise
+
+    def _open(self, mode: int) -> int:
+        unnamed = getattr(os, "O_TMPFILE", None)
+        if unnamed is not None:
+            try:
+                return os.open(".", unnamed | os.O_RDWR | os.O_CLOEXEC, mode, dir_fd=self._folder)
+            except OSError as error:
+                if error.errno not in _UNNAMED_MISSING:
+                    raise
+        self._temp = f".tmp-{os.urandom(8).hex()}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(self._temp, flags, mode, dir_fd=self._folder)
+
+    def publish(self, name: str) -> None:
+        """Give the bytes their name; never overwrites. Raises FileExistsError, DURABILITY_UNSUPPORTED.
+
+        The name is visible afterwards and durable once the folder is fsynced.
+        """
+        try:
+            if self._temp is None and not self._link(f"/proc/self/fd/{self._fd}", name):
+                self._copy_to_temp()
+            if self._temp is not None and not self._link(self._temp, name):
+                _rename_noreplace(self._folder, self._temp, name)
+                self._temp = None
+        finally:
+            self.discard()
+
+    def _link(self, source: str, name: str) -> bool:
+        try:
+            os.link(source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None)
+        except OSError as error:
+            missing = _LINK_MISSING | {errno.ENOENT} if self._temp is None else _LINK_MISSING
+            if error.errno in missing:
+                return False
+            raise
+        return True
+
+    def _copy_to_temp(self) -> None:
+        data = read_all(self._fd)
+        mode = stat.S_IMODE(os.fstat(self._fd).st_mode)
+        os.close(self._fd)
+        self._fd = -1
+        self._temp = f".tmp-{os.urandom(8).hex()}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._temp, flags, mode, dir_fd=self._folder)
+        write_all(self._fd, data)
+        os.fsync(self._fd)
+
+    def discard(self) -> None:
+        """Release the descriptor and the temporary name, if any."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        if self._temp is not None:
+            try:
+                os.unlink(self._temp, dir_fd=self._folder)
+            except FileNotFoundError:
+                pass
+            self._temp = None
+
+
+def create_exclusive(folder_fd: int, name: str, data: bytes, mode: int) -> None:
+    """A new file with all its bytes, durable with its name on return. Raises FileExistsError.
+
+    A crash leaves either no file of that name or the whole file.
+    """
+    Staged(folder_fd, data, mode).publish(name)
+    os.fsync(folder_fd)
+
+
+def replace(folder_fd: int, name: str, data: bytes, mode: int, *, sync: bool = True) -> None:
+    """`name` holds the new bytes or, after a crash, the old ones: temp file, fsync, rename, fsync folder."""
+    temp = f".tmp-{os.urandom(8).hex()}"
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(temp, flags, mode, dir_fd=folder_fd)
+    try:
+        try:
+            write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temp, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    except BaseException:
+        try:
+            os.unlink(temp, dir_fd=folder_fd)
+        except FileNotFoundError:
+            pass
+        raise
+    if sync:
+        os.fsync(folder_fd)
+
+
+def append(fd: int, data: bytes, *, sync: bool) -> int:
+    """Put `data` behind the end of a locked O_APPEND file; its size then. With `sync`, on stable storage on return.
+
+    A write that the file system refuses half-way, or does not bring to stable storage, is cut off again: an error
+    means that nothing was written, and nobody goes on behind bytes that may never reach the disk. A crash half-way
+    leaves a torn tail, which the next writer adopts or recovers. Raises NotTakenBack where cutting off fails too.
+    """
+    before = os.fstat(fd).st_size
+    try:
+        write_all(fd, data)
+        if sync:
+            sync_data(fd)
+    except OSError as error:
+        try:
+            os.ftruncate(fd, before)
+        except OSError:
+            raise NotTakenBack(error.errno, error.strerror) from error
+        raise
+    return before + len(data)
+
+
+def sync_data(fd: int) -> None:
+    """Bring a file's bytes and size to stable storage."""
+    getattr(os, "fdatasync", os.fsync)(fd)
+
+
+def lock(fd: int, shown: str, wait: float | None = None) -> None:
+    """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT.
+
+    A process that must not wait as long as others sets LOCK_WAIT_SECONDS: a hook's.
+    """
+    wait = LOCK_WAIT_SECONDS if wait is None else wait
+    deadline = time.monotonic() + wait
+    pause = 0.0005
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise EnvironmentFault(
+                    "LOCK_TIMEOUT",
+                    f"{shown} stayed locked by another process for {wait:g} s",
+                    "try again; if it repeats, look for a stuck spec-kitty process",
+                ) from None
+            time.sleep(pause)
+            pause = min(pause * 2, 0.02)
+
+
+def unlock(fd: int) -> None:
+    """Let go of the lock and keep the descriptor."""
+    fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
+    """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError, DURABILITY_UNSUPPORTED."""
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameat2", None)
+    if call is None:
+        raise _unsupported(name)
+    if call(folder_fd, source.encode(), folder_fd, name.encode(), 1) != 0:
+        code = ctypes.get_errno()
+        if code == errno.EEXIST:
+            raise FileExistsError(code, os.strerror(code), name)
+        if code in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise _unsupported(name)
+        raise OSError(code, os.strerror(code), name)
+
+
+def _unsupported(name: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        "DURABILITY_UNSUPPORTED",
+        f"this file system can neither link nor rename without replacing, so {name} cannot be created safely",
+        "keep the project on a local file system (ext4, xfs, btrfs, apfs, tmpfs)",
+    )

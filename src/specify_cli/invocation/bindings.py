@@ -1,0 +1,208 @@
+"""Which record a session of a harness writes to: bindings and marks below `.kittify/local/`, read as hostile input.
+
+A binding names a record of this project and nothing else. While a call that begins an invocation is under way it has a
+mark, which says whose call it is: the session's own, or a subagent's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+from specify_cli.record.record import is_invocation_id, is_profile_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MAX_SMALL = 4 * 1024
+_BEFORE = 8
+MARK_SECONDS = 15 * 60
+_MAX_MARKS = 64
+_NO_MARK = object()
+
+
+class Binding(NamedTuple):
+    """Which record a session of a harness writes to, and the profile in its file's name where that is known."""
+
+    invocation_id: str
+    source: str
+    profile_id: str | None = None
+
+
+class Nesting(NamedTuple):
+    """Where in a session a `do` was called: in which subagent, and beside which open record of the session."""
+
+    agent_id: str | None
+    parent: str | None
+
+
+def digest_of_names(*names: str) -> str:
+    return sha256("\0".join(names).encode("utf-8", "replace")).hexdigest()
+
+
+def short_digest(*names: str) -> str:
+    return digest_of_names(*names)[:40]
+
+
+def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str, str]:
+    return f"{layout.LOCAL}/bindings", short_digest(harness, session, subagent or "") + ".json"
+
+
+def owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
+    """Where it is noted that a record of a session is one of its subagents'."""
+    return f"{layout.LOCAL}/bindings", short_digest(harness, session, "of a subagent", invocation_id) + ".json"
+
+
+def bind(
+    root: str,
+    harness: str,
+    session: str,
+    subagent: str | None,
+    invocation_id: str,
+    source: str,
+    profile_id: str | None = None,
+) -> None:
+    """Bind a session to a record, for this clone. Raises OSError, InvocationError.
+
+    The environment names no subagent: while one's `do` is under way the session keeps its record, and what the call
+    printed tells whose the new one is.
+    """
+    folder, name = binding_path(harness, session, subagent)
+    value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
+    if source == "environment":
+        if subagent is None and any(agent is not None for agent in list_under_way(root, harness, session)):
+            return
+        held = read_small(root, folder, name)
+        chain = [found for found in (parse_binding(held), *list_earlier(held)) if found is not None]
+        value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
+    write_small(root, folder, name, value)
+
+
+def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
+    """The binding of a session, if there is one that names a record id."""
+    return parse_binding(read_small(root, *binding_path(harness, session, subagent)))
+
+
+def parse_binding(value: object) -> Binding | None:
+    invocation_id = value.get("invocation_id") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(invocation_id, str) or not is_invocation_id(invocation_id):
+        return None
+    profile_id = value.get("profile_id")
+    known = isinstance(profile_id, str) and is_profile_id(profile_id)
+    return Binding(invocation_id, str(value.get("source")), profile_id if known else None)
+
+
+def list_earlier(value: object) -> list[Binding]:
+    """What a session was bound to before, by its environment; the newest first."""
+    before = value.get("before") if isinstance(value, dict) else None
+    found = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
+    return [binding for binding in found if binding is not None]
+
+
+def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
+    """The session's binding without a record that turned out to be a subagent's."""
+    folder, name = binding_path(harness, session, None)
+    value = read_small(root, folder, name)
+    top, before = parse_binding(value), list_earlier(value)
+    held = before if top is None else [top, *before]
+    if all(found.invocation_id != invocation_id for found in held):
+        return
+    if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
+        return
+    left = [found for found in held if found.invocation_id != invocation_id]
+    try:
+        if left:
+            write_small(root, folder, name, {**left[0]._asdict(), "before": [item._asdict() for item in left[1:]]})
+        else:
+            unlink_below(root, folder, name)
+    except (OSError, InvocationError):
+        return
+
+
+def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) -> None:
+    with durable.folder(root, folder, create=True) as fd:
+        durable.replace(fd, name, json.dumps(value).encode("ascii"), durable.PRIVATE, sync=False)
+
+
+def read_small(root: str, folder: str, name: str) -> object:
+    """A small JSON file's value; None where there is none, or it is larger than any of ours."""
+    try:
+        data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
+        return json.loads(data) if len(data) <= _MAX_SMALL else None
+    except (OSError, InvocationError, ValueError, RecursionError):
+        return None
+
+
+def unlink_below(root: str, folder: str, name: str) -> None:
+    with durable.folder(root, folder) as fd:
+        os.unlink(name, dir_fd=fd)
+
+
+def calls_folder(harness: str, session: str) -> str:
+    return f"{layout.LOCAL}/calls/{short_digest(harness, session)}"
+
+
+def _marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
+    """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
+    for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
+        mark = read_small(root, folder, name)
+        yield name, mark.get("agent_id") if isinstance(mark, dict) else _NO_MARK
+
+
+def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
+    """Whose calls that begin an invocation are under way: the session's own, or a subagent's.
+
+    A call that was refused or killed never ends, so a mark counts for a while only; it is removed then.
+    """
+    found: list[str | None] = []
+    folder = calls_folder(harness, session)
+    try:
+        with durable.folder(root, folder) as fd:
+            for name, agent in _marks(fd, root, folder):
+                if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > MARK_SECONDS:
+                    os.unlink(name, dir_fd=fd)
+                elif agent is not _NO_MARK:
+                    found.append(agent if isinstance(agent, str) else None)
+    except (OSError, InvocationError):
+        pass
+    return found
+
+
+def unmark(root: str, harness: str, session: str, subagent: str) -> None:
+    """A subagent that begins or ends has no call under way."""
+    folder = calls_folder(harness, session)
+    try:
+        with durable.folder(root, folder) as fd:
+            for name, agent in _marks(fd, root, folder):
+                if agent == subagent:
+                    os.unlink(name, dir_fd=fd)
+    except (OSError, InvocationError):
+        return
+
+
+def nesting(root: str, harness: str, session: str) -> Nesting:
+    """The subagent whose `do` is under way and the open record its session works on; nothing where that is unsure."""
+    agents = list_under_way(root, harness, session)
+    subagent = agents[0] if len(agents) == 1 else None
+    if subagent is None:
+        return Nesting(None, None)
+    above = binding_of(root, harness, session, None)
+    return Nesting(subagent, None if above is None or not is_record_open(root, above) else above.invocation_id)
+
+
+def is_record_open(root: str, binding: Binding) -> bool:
+    from specify_cli.storage.queries import read_row
+    from specify_cli.storage.store import place_of
+
+    if binding.profile_id is None:
+        return False
+    try:
+        row = read_row(root, place_of(binding.profile_id, binding.invocation_id))
+    except (OSError, InvocationError):
+        return False
+    return row is not None and row.status == "open"

@@ -1,0 +1,279 @@
+"""Where a project begins, where its git directory is and what its config says.
+
+Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends at the
+worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
+from doctrine.yaml_reader import YamlError
+from specify_cli import durable
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.project.protection import (
+    CAPTURE_SIDES,
+    DEFAULT_CAPTURE,
+    DEFAULTS,
+    NO_TRAIL,
+    SIDES,
+    TRAILS,
+    Protections,
+    read_accepted,
+    strengthen,
+)
+from specify_cli.project.root import Location, locate
+from specify_cli.record import layout
+from specify_cli.redaction.capture import MODES
+from specify_cli.redaction.redact import (
+    MASK,
+    RedactionError,
+    RuleError,
+    RuleSet,
+    redact,
+    rule_set,
+    shipped_rule_set,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Config(NamedTuple):
+    """`.kittify/config.yaml` as values; `data` is None where there is no file.
+
+    `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may go above them.
+    `stated` is what the file says of what protects the user. What is in force is the stronger of that and of what a
+    person accepted; `weaker` names what the file states and nobody accepted.
+    """
+
+    project_uuid: str | None
+    trail: str
+    capture: dict[str, str]
+    data: bytes | None
+    document: Mapping[str, object]
+    error: StoredDataError | None = None
+    redaction: RuleSet = shipped_rule_set()
+    capture_ceiling: Mapping[str, str] = MappingProxyType({})
+    stated: Protections = DEFAULTS
+    no_trail: str = "person"
+    weaker: tuple[str, ...] = ()
+
+
+class Project(NamedTuple):
+    """A project's top folder, its git directory (shared by its worktrees) if it has one, its config."""
+
+    root: str
+    git_dir: str | None
+    config: Config
+    location: Location = Location("", None)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the work tree asks for and nobody accepted, as whole sentences."""
+        said = [f"{layout.CONFIG} states {what}, which nobody accepted" for what in self.config.weaker]
+        passed = self.location.passed
+        if passed is not None and self.git_dir is not None:
+            said.append(f"{passed} holds a project inside this one, which nobody accepted")
+        advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
+        found = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in said]
+        if passed is not None and self.git_dir is None:
+            found.append(
+                f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
+                f"work in {passed}, or make it a repository: git init {passed}"
+            )
+        return tuple(found)
+
+    @property
+    def parse_cache_path(self) -> str | None:
+        """The cache of parsed project files: in the git directory, where no branch can plant one."""
+        return None if self.git_dir is None else cache_path(self.git_dir)
+
+    @property
+    def secrets(self) -> SecretFinder:
+        """What looks secret in this project's own files: the rules requests are redacted by."""
+        rules = self.config.redaction
+        return SecretFinder(rules.digest, lambda text: _secret_places(text, rules))
+
+
+def _secret_places(text: str, rules: RuleSet) -> list[tuple[str, int]]:
+    try:
+        masked = redact(text, rules)
+    except RedactionError:
+        return []  # an engine that fails stops the request itself; the files are only looked through beside it
+    found: list[tuple[str, int]] = []
+    for rule in masked.counts:
+        at = masked.text.find(mask := MASK.format(rule=rule))
+        while at >= 0:
+            found.append((rule, masked.text.count("\n", 0, at) + 1))
+            at = masked.text.find(mask, at + 1)
+    return found
+
+
+def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
+    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
+
+    What only reads does not depend on the config: `lenient` gives the defaults with the `error` beside them.
+    """
+    where = locate(start, home)
+    bare = Project(where.root, where.git_dir, parse_config({}, None), where)
+    cache = ParseCache(bare.parse_cache_path)
+    accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
+    try:
+        return bare._replace(config=_in_force(_load_config(where.root, cache), accepted)), cache
+    except StoredDataError as error:
+        if not lenient or error.code != "CONFIG_INVALID":
+            raise
+        return bare._replace(config=_in_force(bare.config, accepted)._replace(error=error)), cache
+
+
+def stated_protections(root: str) -> Protections:
+    """Return what the config of the project at `root` states, accepted or not. Raises StoredDataError."""
+    return _load_config(root, ParseCache(None)).stated
+
+
+def _in_force(config: Config, accepted: Protections) -> Config:
+    """Return the config with the stronger of what it states and what a person accepted."""
+    if config.stated == accepted:
+        return config
+    found, weaker = strengthen(config.stated, accepted)
+    rules = config.redaction
+    if (found.rules, found.allow) != (config.stated.rules, config.stated.allow):
+        rules = rule_set(found.rules, found.allow)
+    return config._replace(
+        trail=found.trail,
+        capture={side: found.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
+        capture_ceiling=found.capture,
+        redaction=rules,
+        no_trail=found.no_trail,
+        weaker=weaker,
+    )
+
+
+def _load_config(root: str, cache: ParseCache) -> Config:
+    try:
+        with durable.folder(root, layout.KITTIFY):
+            source = read_source(root, layout.CONFIG)
+        if source is None:
+            return parse_config({}, None)
+        document = cache.parse(source)
+    except FileNotFoundError:
+        return parse_config({}, None)
+    except SourceError as error:
+        raise _invalid("the file", "a readable plain file", error.problem.reason) from error
+    except YamlError as error:
+        raise _invalid(f"line {error.line}" if error.line else "the file", "readable YAML", error.reason) from error
+    return parse_config(document, source.data)
+
+
+def parse_config(document: object, data: bytes | None) -> Config:
+    """The config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
+    top = _mapping(document, "the document")
+    backend = top.get("memory_backend", "files")
+    if backend != "files":
+        raise _invalid("memory_backend", "files", repr(backend))
+    trail = top.get("trail", "private")
+    if trail not in TRAILS:
+        raise _invalid("trail", " or ".join(TRAILS), repr(trail))
+    uuid = _mapping(top.get("project"), "project").get("uuid")
+    if uuid is not None and not isinstance(uuid, str):
+        raise _invalid("project.uuid", "a UUID", repr(uuid))
+    audit = _mapping(top.get("audit"), "audit")
+    no_trail = audit.get("no_trail", "person")
+    if no_trail not in NO_TRAIL:
+        raise _invalid("audit.no_trail", " or ".join(NO_TRAIL), repr(no_trail))
+    capture = _capture(audit)
+    own, allow = _redaction(top.get("redaction"))
+    try:
+        rules = rule_set(own, allow)
+    except RuleError as error:
+        raise _invalid("redaction", "usable rules", str(error)) from error
+    modes = {side: capture.get(side, DEFAULT_CAPTURE) for side in SIDES}
+    stated = Protections(str(trail), capture, own, allow, str(no_trail))
+    return Config(uuid, str(trail), modes, data, top, None, rules, capture, stated, str(no_trail))
+
+
+def _capture(audit: Mapping[str, object]) -> dict[str, str]:
+    """The modes the file states. A key without a value is an error: the default could be wider than what was meant."""
+    stated: dict[str, str] = {}
+    unknown_keys = sorted(str(key) for key in audit if str(key).startswith("capture") and key not in CAPTURE_SIDES)
+    if unknown_keys:
+        raise _invalid(f"audit.{unknown_keys[0]}", " or ".join(CAPTURE_SIDES), "a key nothing reads")
+    for key, sides in CAPTURE_SIDES.items():
+        if key not in audit:
+            continue
+        value = audit[key]
+        given = value if isinstance(value, dict) else dict.fromkeys(sides, value)
+        unknown = sorted(str(side) for side in given if side not in sides)
+        if unknown:
+            raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
+        for side, found in given.items():
+            mode = "off" if found is False else found  # YAML 1.1 writers mean off
+            if not isinstance(mode, str) or mode not in MODES:
+                where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
+                raise _invalid(where, ", ".join(MODES), repr(found))
+            stated[side] = mode
+    return stated
+
+
+def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+    """Return the project's own rules as (id, pattern) and its allow-list."""
+    given = _mapping(section, "redaction")
+    unknown = sorted(str(key) for key in given if key not in ("rules", "allow"))
+    if unknown:
+        raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
+    rules = _mapping(given.get("rules"), "redaction.rules")
+    allow = given.get("allow") or []
+    for rule_id, pattern in rules.items():
+        if not isinstance(rule_id, str) or not isinstance(pattern, str):
+            raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", repr(pattern))
+    if not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
+        raise _invalid("redaction.allow", "a list of texts", repr(allow))
+    return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), frozenset(allow)
+
+
+def _mapping(value: object, where: str) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise _invalid(where, "a mapping", repr(value))
+    return value
+
+
+def _invalid(where: str, expected: str, found: str) -> StoredDataError:
+    return StoredDataError(
+        "CONFIG_INVALID",
+        f"{layout.CONFIG}: {where}: expected {expected}, found {found}",
+        f"correct {where} in {layout.CONFIG}",
+    )
+
+
+def valid_request(text: str, limit: int = 1024 * 1024) -> str:
+    """The request itself. Raises CallerError for NUL, lone surrogates, oversize or no text at all."""
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        raise CallerError(
+            "REQUEST_INVALID",
+            f"the request holds a lone surrogate at character {error.start}; expected valid Unicode text",
+            "send the request as UTF-8, for example: spec-kitty do - < request.txt",
+        ) from error
+    if size > limit:
+        raise CallerError(
+            "REQUEST_TOO_LARGE",
+            f"the request has {size} bytes; at most {limit} are taken",
+            "put the material into a file of the project and name that file in a shorter request",
+        )
+    if "\0" in text:
+        raise CallerError(
+            "REQUEST_INVALID",
+            f"the request holds a NUL character at {text.index(chr(0))}; expected text",
+            "remove the NUL character and send the request again",
+        )
+    if not text.strip():
+        raise CallerError(
+            "EMPTY_REQUEST", "the request is empty", 'say what to do, for example: spec-kitty do "fix the login test"'
+        )
+    return text

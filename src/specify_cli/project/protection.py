@@ -1,0 +1,130 @@
+"""Keep what protects the user out of the branch's hands: a branch can propose, a person accepts (docs/accept.md).
+
+`strengthen` is pure: of what the config states and what a person accepted, the stronger counts. What was accepted
+is kept in the git directory, where no branch can plant it; without a git directory nothing weaker than the
+defaults can be accepted.
+
+    effective, weaker = strengthen(stated, accepted)
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.redaction.capture import MODES, narrower
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TRAILS = ("private", "committed")
+NO_TRAIL = ("person", "anyone")
+DEFAULT_CAPTURE = "summary"
+# A key of the config's `audit` → the sides of an event it rules.
+CAPTURE_SIDES: Mapping[str, tuple[str, ...]] = {
+    "capture_llm_io": ("prompt", "response"),
+    "capture_tool_io": ("tool_args", "tool_output"),
+}
+SIDES = tuple(side for sides in CAPTURE_SIDES.values() for side in sides)
+ACCEPTED = "accepted.json"
+_MAX_ACCEPTED = 1024 * 1024
+
+
+class Protections(NamedTuple):
+    """What protects the user: the trail, capture modes by side where stated, rules as (id, pattern), allow-list."""
+
+    trail: str = "private"
+    capture: Mapping[str, str] = {}
+    rules: frozenset[tuple[str, str]] = frozenset()
+    allow: frozenset[str] = frozenset()
+    no_trail: str = "person"
+
+
+DEFAULTS = Protections()
+
+
+def strengthen(stated: Protections, accepted: Protections) -> tuple[Protections, tuple[str, ...]]:
+    """Return the stronger of both, member by member, and what the config states that is weaker, as sentences' parts."""
+    weaker: list[str] = []
+    capture: dict[str, str] = {}
+    for side in SIDES:
+        asked = stated.capture.get(side, DEFAULT_CAPTURE)
+        allowed = accepted.capture.get(side, DEFAULT_CAPTURE)
+        mode = narrower(asked, allowed)
+        if mode != asked:
+            weaker.append(f"capture of {side}: {asked} instead of {allowed}")
+        if side in stated.capture or mode != DEFAULT_CAPTURE:
+            capture[side] = mode
+    for rule_id, _ in sorted(accepted.rules - stated.rules):
+        weaker.append(f"redaction rule {rule_id}: removed or changed")
+    for entry in sorted(stated.allow - accepted.allow):
+        weaker.append(f"redaction.allow: {entry}")
+    trail = stated.trail if stated.trail == accepted.trail else "private"
+    if trail != stated.trail:
+        weaker.append("trail: committed instead of private")
+    no_trail = stated.no_trail if stated.no_trail == accepted.no_trail else "person"
+    if no_trail != stated.no_trail:
+        weaker.append("audit.no_trail: anyone instead of person")
+    effective = Protections(trail, capture, stated.rules | accepted.rules, stated.allow & accepted.allow, no_trail)
+    return effective, tuple(weaker)
+
+
+def read_accepted(git_dir: str | None, place: str) -> Protections | None:
+    """Return what was accepted for the project at `place` in its worktree; None where nobody did."""
+    entry = _read_all(git_dir).get(place)
+    if not isinstance(entry, dict):
+        return None
+    try:
+        found = Protections(
+            str(entry["trail"]),
+            {str(side): str(mode) for side, mode in entry["capture"].items()},
+            frozenset((str(rule_id), str(pattern)) for rule_id, pattern in entry["rules"]),
+            frozenset(map(str, entry["allow"])),
+            str(entry["no_trail"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+    known = set(found.capture) <= set(SIDES) and set(found.capture.values()) <= set(MODES)
+    return found if known else None
+
+
+def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
+    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault WRITE_FAILED."""
+    import json
+
+    value = _read_all(git_dir)
+    value[place] = {
+        "trail": accepted.trail,
+        "capture": dict(accepted.capture),
+        "rules": sorted(map(list, accepted.rules)),
+        "allow": sorted(accepted.allow),
+        "no_trail": accepted.no_trail,
+    }
+    folder = f"{git_dir}/kittify"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        with durable.folder(folder) as fd:
+            durable.replace(fd, ACCEPTED, json.dumps(value, indent=2).encode("utf-8"), durable.PRIVATE)
+    except OSError as error:
+        raise durable.write_failed(f"{folder}/{ACCEPTED}", error) from error
+
+
+def _read_all(git_dir: str | None) -> dict[str, object]:
+    """Return the accepted settings by place; a file that is not this user's own, or not of this form, holds none."""
+    if git_dir is None:
+        return {}
+    try:
+        data = durable.read_own(f"{git_dir}/kittify", ACCEPTED, _MAX_ACCEPTED)
+    except (OSError, InvocationError):
+        return {}
+    if data is None:
+        return {}
+    import json
+
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

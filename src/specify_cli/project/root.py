@@ -1,0 +1,103 @@
+"""Find where a project begins: the nearest `.kittify/` upwards, within the git worktree (docs/adr/0001).
+
+Nothing of another user is taken for the project, and a project inside a project counts once a person accepted it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.git import git_directory
+from doctrine.light import NamedTuple
+from specify_cli.errors import EnvironmentFault
+from specify_cli.project.protection import read_accepted
+from specify_cli.record import layout
+
+
+class Location(NamedTuple):
+    """A project's top folder, its git directory, its place in the worktree ("" for the top).
+
+    `passed` is a folder with a `.kittify/` that was not taken: an inner project nobody accepted, or, outside git, one
+    above.
+    """
+
+    root: str
+    git_dir: str | None
+    place: str = ""
+    passed: str | None = None
+
+
+def find_root(start: str, home: str | None = None) -> tuple[str, str | None]:
+    """Return (project root, git directory) for a folder: design §4. Raises EnvironmentFault FOREIGN_OWNER."""
+    return locate(start, home)[:2]
+
+
+def locate(start: str, home: str | None = None) -> Location:
+    """Return where the project of a folder lies. Raises EnvironmentFault FOREIGN_OWNER.
+
+    Outside git no folder above is looked at. `home` itself is no project's ancestor.
+    """
+    first = here = os.path.abspath(start)
+    candidates: list[str] = []
+    while True:
+        kittify, git = f"{here}/{layout.KITTIFY}", f"{here}/.git"
+        begins = (here == first or here != home) and os.path.isdir(kittify)
+        ends = os.path.lexists(git)
+        if begins or ends:
+            foreign = _foreign_owner(here, *([kittify] if begins else []), *([git] if ends else []))
+            if foreign is not None:
+                if here == first:
+                    raise foreign
+                return _outside_git(first, candidates)
+        if begins:
+            candidates.append(here)
+        if ends:
+            return _chosen(candidates or [here], here)
+        parent = os.path.dirname(here)
+        if parent == here:
+            return _outside_git(first, candidates)
+        here = parent
+
+
+def _outside_git(first: str, candidates: list[str]) -> Location:
+    return Location(first, None, passed=next((root for root in candidates if root != first), None))
+
+
+def _chosen(candidates: list[str], top: str) -> Location:
+    """Return the innermost of the projects around each other that was accepted, else the outermost."""
+    git_dir = git_directory(top)
+    for root in candidates[:-1]:
+        place = os.path.relpath(root, top)
+        if read_accepted(git_dir, place) is not None:
+            return Location(root, git_dir, place)
+    root = candidates[-1]
+    passed = candidates[0] if len(candidates) > 1 else None
+    return Location(root, git_dir, "" if root == top else os.path.relpath(root, top), passed)
+
+
+def _foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
+    """Return the error for a project another user could have planted; None for one of this user's or the system's."""
+    for path in (folder, *paths):
+        owner = os.lstat(path).st_uid
+        if owner not in (0, os.geteuid()) and not _is_declared_safe(folder):
+            return EnvironmentFault(
+                "FOREIGN_OWNER",
+                f"{path} belongs to user {owner}, not to you (user {os.geteuid()}); its files are not trusted",
+                f"if you trust them: git config --global --add safe.directory {folder}",
+            )
+    return None
+
+
+def _is_declared_safe(folder: str) -> bool:
+    """Return whether the user told git that a folder of another owner is safe (git-config, `safe.directory`)."""
+    import subprocess
+
+    argv = ["git", "-C", "/", "config", "--get-all", "safe.directory"]
+    try:
+        listed = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return False
+    # An empty entry takes back what stands before it.
+    if "" in listed:
+        listed = listed[len(listed) - listed[::-1].index("") :]
+    return "*" in listed or os.path.realpath(folder) in map(os.path.realpath, listed)

@@ -1,0 +1,60 @@
+"""Notice private files that git tracks although it was told to ignore them: a branch can ship them that way.
+
+What the tool appends to such a file would leave with the next `git commit -a` (design §4).
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.git import ask_git, find_worktree, own_git_directory
+from specify_cli.errors import StoredDataError
+from specify_cli.record import layout
+
+_PRIVATE = (f"{layout.LOCAL}/", f"{layout.RECORDS}/", layout.INDEX, layout.INDEX_STAMP)
+_SHIELDS = ("/.gitignore", "/.gitattributes")
+_MAX_INDEX = 64 * 1024 * 1024
+
+
+def tracked_private(root: str) -> list[str]:
+    """Return the private files of a project that git tracks, relative to its root."""
+    top = find_worktree(root)
+    if top is None or not _may_track(top, os.path.relpath(root, top)):
+        return []
+    try:
+        listed = ask_git(top, "ls-files", "-z", "--", *(os.path.join(root, path) for path in _PRIVATE))
+    except OSError:
+        listed = None
+    names = [os.path.relpath(f"{top}/{name}", root) for name in (listed or "").split("\0") if name]
+    return [name for name in names if not name.endswith(_SHIELDS)]
+
+
+def refuse_tracked_private(root: str) -> None:
+    """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project."""
+    found = tracked_private(root)
+    if found:
+        shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        raise StoredDataError(
+            "TRACKED_PRIVATE",
+            f"git tracks files that hold private data: {shown}; the next commit would publish what is written there",
+            f"git rm -rf --cached --ignore-unmatch {layout.LOCAL} {layout.RECORDS} {layout.INDEX} {layout.INDEX_STAMP}",
+        )
+
+
+def _may_track(top: str, inside: str) -> bool:
+    """Return False where the index surely holds no private path; git itself is asked only otherwise.
+
+    An index of version 2 or 3 holds each path whole; version 4 shortens them and a split index lies in two files
+    (git's Documentation/gitformat-index).
+    """
+    directory = own_git_directory(top)
+    try:
+        with open(f"{directory}/index", "rb") as file:
+            data = file.read(_MAX_INDEX + 1)
+    except OSError:
+        return False
+    if len(data) > _MAX_INDEX or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3") or b"link\0\0" in data[-4096:]:
+        return True
+    prefix = b"" if inside == "." else os.fsencode(inside) + b"/"
+    first = data.find(prefix + layout.KITTIFY.encode() + b"/")
+    return first >= 0 and any(data.find(prefix + path.encode(), first) >= 0 for path in _PRIVATE)

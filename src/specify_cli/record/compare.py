@@ -1,0 +1,345 @@
+"""Do two runs match: the replay verifier over receipt chains (docs/replay.md).
+
+A receipt is what one step of a run came to: its type, its decision, the digest of its output. Guarantees:
+both chains are checked before a step is compared; every mismatch is listed, by step and then by field; ids,
+times and seals of matching runs may all differ. Reading files is the caller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from doctrine.light import NamedTuple
+from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
+
+# code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.
+MISMATCHES: Mapping[str, str] = {
+    "STEP_COUNT_MISMATCH": "Step count mismatch",
+    "REQUEST_MISMATCH": "Request mismatch",
+    "PROFILE_MISMATCH": "Profile mismatch",
+    "ACTION_MISMATCH": "Action mismatch",
+    "OUTCOME_MISMATCH": "Outcome mismatch",
+    "STEP_TYPE_MISMATCH": "Step type mismatch at step {step}",
+    "DECISION_MISMATCH": "Decision mismatch at step {step}",
+    "OUTPUT_MISMATCH": "Output hash mismatch at step {step}",
+}
+WARNINGS = ("NOTHING_COMPARED", "NOT_COMPARABLE", "TIMING_DRIFT", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN")
+# What a run as a whole was about: member → its code.
+_ABOUT: Mapping[str, str] = {
+    "request": "REQUEST_MISMATCH",
+    "profile_id": "PROFILE_MISMATCH",
+    "action": "ACTION_MISMATCH",
+    "outcome": "OUTCOME_MISMATCH",
+}
+_DECIDED = frozenset({"PROFILE_MISMATCH", "ACTION_MISMATCH", "OUTCOME_MISMATCH", "DECISION_MISMATCH"})
+_DECISIONS: Mapping[str, str] = {
+    "ok": "PASS",
+    "replayed": "PASS",
+    "error": "FAIL",
+    "denied": "SKIP",
+    "unknown": "WARN",
+    "pass": "PASS",
+    "fail": "FAIL",
+    "warn": "WARN",
+    "skip": "SKIP",
+}
+
+
+class Receipt(NamedTuple):
+    """What one step came to. `key` names the secret its digest was made with, if it was."""
+
+    step_type: str
+    decision: str
+    output_hash: str | None
+    duration_ms: int | None = None
+    key: str | None = None
+
+
+class Chain(NamedTuple):
+    """The receipts of a run, whether their integrity could be checked, and its redaction set if that is known.
+
+    With `withheld` they end before the first line that was left out of the run and may be a step. `about` says as
+    much as is known of the run's request, profile_id, action and outcome.
+    """
+
+    receipts: tuple[Receipt, ...]
+    checked: bool
+    redaction: str | None = None
+    withheld: int | None = None
+    about: Mapping[str, str | None] = {}
+
+
+class Mismatch(NamedTuple):
+    """One difference; `step` is null where it is about the whole."""
+
+    code: str
+    step: int | None
+    field: str
+    expected: object
+    actual: object
+
+
+class Warned(NamedTuple):
+    """Something a reader should know that is no mismatch."""
+
+    code: str
+    step: int | None
+    message: str
+
+
+class Details(NamedTuple):
+    """The result in its parts; always whole, whatever the verdict."""
+
+    step_count_match: bool
+    step_types_match: bool
+    decisions_match: bool
+    output_hashes_match: bool
+    timing_match: bool | None
+    steps_compared: int
+    mismatches: tuple[Mismatch, ...]
+
+
+class ReplayResult(NamedTuple):
+    """Whether a replay matches its original, and every place where it does not."""
+
+    match: bool
+    message: str
+    details: Details
+    warnings: tuple[Warned, ...]
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/comparison.json`."""
+        details: dict[str, object] = self.details._asdict()
+        details["mismatches"] = [item._asdict() for item in self.details.mismatches]
+        return {
+            "match": self.match,
+            "message": self.message,
+            "details": details,
+            "warnings": [item._asdict() for item in self.warnings],
+        }
+
+
+Given = Chain | Sequence[Mapping[str, Any]]
+
+
+def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
+    """Compare two runs, each given as a chain, as sealed events or as bare receipts.
+
+    With `tolerance_ms` steps whose durations differ by more are warned of; they still match. Raises
+    StoredDataError CHAIN_BREAK where either side is not intact, CallerError PAYLOAD_INVALID where it is none.
+    """
+    one, two = (
+        given if isinstance(given, Chain) else chain_of(given, side)
+        for given, side in ((original, "original"), (replay, "replay"))
+    )
+    mismatches: list[Mismatch] = []
+    warnings: list[Warned] = []
+    if not (one.checked and two.checked):
+        warnings.append(Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check"))
+    for chain, side in ((one, "original"), (two, "replay")):
+        if chain.withheld is not None:
+            told = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
+            warnings.append(Warned("NOT_COMPARABLE", None, told))
+    cut = one.withheld is not None or two.withheld is not None
+    if len(one.receipts) != len(two.receipts) and not cut:
+        counts = len(one.receipts), len(two.receipts)
+        mismatches.append(Mismatch("STEP_COUNT_MISMATCH", None, "step_count", *counts))
+    other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
+    _compare_about(one, two, other_rules, mismatches, warnings)
+    drifted = False
+    outputs_compared = 0
+    pairs = list(zip(one.receipts, two.receipts, strict=False))
+    for step, (was, now) in enumerate(pairs):
+        if was.step_type != now.step_type:
+            mismatches.append(Mismatch("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
+        if was.decision != now.decision:
+            mismatches.append(Mismatch("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
+        if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
+            warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
+        elif was.output_hash == now.output_hash:
+            outputs_compared += 1
+        else:
+            why = _not_comparable(was, now, other_rules)
+            if why is None:
+                outputs_compared += 1
+                mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
+            else:
+                warnings.append(Warned("NOT_COMPARABLE", step, why))
+        if tolerance_ms is not None and was.duration_ms is not None and now.duration_ms is not None:
+            apart = abs(was.duration_ms - now.duration_ms)
+            if apart > tolerance_ms:
+                drifted = True
+                told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
+                warnings.append(Warned("TIMING_DRIFT", step, told))
+    if not outputs_compared and not mismatches:
+        told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
+        warnings.append(Warned("NOTHING_COMPARED", None, told))
+    codes = {item.code for item in mismatches}
+    if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
+        told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
+        warnings.append(Warned("REDACTION_UNKNOWN", None, told))
+    details = Details(
+        step_count_match="STEP_COUNT_MISMATCH" not in codes,
+        step_types_match="STEP_TYPE_MISMATCH" not in codes,
+        decisions_match=not codes & _DECIDED,
+        output_hashes_match="OUTPUT_MISMATCH" not in codes,
+        timing_match=None if tolerance_ms is None else not drifted,
+        steps_compared=len(pairs),
+        mismatches=tuple(mismatches),
+    )
+    if mismatches:
+        first = mismatches[0]
+        message = MISMATCHES[first.code].format(step=first.step)
+        return ReplayResult(False, message, details, tuple(warnings))
+    # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
+    empty = not (one.receipts or two.receipts or one.about or two.about)
+    match = outputs_compared > 0 or empty
+    return ReplayResult(match, "Replay matches original" if match else "Nothing was compared", details, tuple(warnings))
+
+
+def _compare_about(
+    one: Chain, two: Chain, other_rules: bool, mismatches: list[Mismatch], warnings: list[Warned]
+) -> None:
+    """Compare what two runs were about, as far as it is known of both."""
+    unknown: list[str] = []
+    for member, code in _ABOUT.items():
+        was, now = one.about.get(member), two.about.get(member)
+        if (was is None) != (now is None):
+            unknown.append(member)
+        elif was != now and member == "request" and other_rules:
+            warnings.append(Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules"))
+        elif was != now:
+            mismatches.append(Mismatch(code, None, member, was, now))
+    if unknown:
+        warnings.append(Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}"))
+
+
+def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """What a run was about, from its first line and, where it is at hand, its last."""
+    values = {
+        "request": started.get("request_object", started.get("request_text")),
+        "profile_id": started.get("profile_id"),
+        "action": started.get("action"),
+        "outcome": None if completed is None else completed.get("outcome"),
+    }
+    return {member: None if value is None else str(value) for member, value in values.items()}
+
+
+def _not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
+    """Why two digests cannot be held against each other, or None where they can."""
+    if was.output_hash is None or now.output_hash is None:
+        return "one side kept no digest of its output"
+    if was.key != now.key:
+        return "the digests were made with different keys"
+    if other_rules:
+        return "the runs were redacted by different rules"
+    return None
+
+
+def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
+    """The receipt chain of a record, from the fields of its lines in order."""
+    found: list[Receipt] = []
+    tools: dict[str, str] = {}
+    for fields in lines:
+        event = fields.get("event")
+        if event == "tool_call":
+            tools[str(fields.get("call_id"))] = str(fields.get("tool"))
+            continue
+        if event in ("step_completed", "step_failed"):
+            decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
+            found.append(_receipt(fields, f"step:{fields.get('step_type', 'step')}", decision, "output_hash"))
+        elif event == "gate_decision":
+            decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
+            outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
+            found.append(Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided)))
+        elif event == "tool_result":
+            tool = fields.get("tool") or tools.get(str(fields.get("call_id")), "unknown")
+            found.append(
+                _receipt(fields, f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL"), "output_hash")
+            )
+        elif event == "model_call":
+            decision = "PASS" if fields.get("ok") is True else "FAIL"
+            found.append(_receipt(fields, f"model:{fields.get('model')}", decision, "response_hash"))
+        elif event == "retrieval_response":
+            decision = "FAIL" if fields.get("error") is not None else "PASS"
+            found.append(_receipt(fields, "retrieval", decision, "result_hash"))
+    return tuple(found)
+
+
+def _receipt(fields: Mapping[str, Any], step_type: str, decision: str, key: str) -> Receipt:
+    output, duration, secret = fields.get(key), fields.get("duration_ms"), fields.get("digest_key")
+    return Receipt(
+        step_type,
+        decision,
+        None if output is None else str(output),
+        duration if type(duration) is int else None,
+        None if secret is None else str(secret),
+    )
+
+
+def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> Chain:
+    """A run given as JSON: sealed events, which are checked, or bare receipts, which cannot be.
+
+    Raises StoredDataError CHAIN_BREAK naming the first element that breaks it, CallerError PAYLOAD_INVALID.
+    """
+    if not isinstance(elements, (list, tuple)) or not all(isinstance(item, Mapping) for item in elements):
+        raise _invalid(f"{side}_chain", "an array of objects", type(elements).__name__)
+    if any(SEAL_KEY in item or "prev" in item for item in elements):
+        _check_seals(elements, side)
+        last = elements[-1] if elements[-1].get("event") == "completed" else None
+        return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
+    return Chain(tuple(_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
+
+
+def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
+    previous, invocation_id = GENESIS, elements[0].get("invocation_id")
+    for index, element in enumerate(elements):
+        fields = {key: value for key, value in element.items() if key != SEAL_KEY}
+        try:
+            seal = seal_line(fields)[-67:-3].decode("ascii")
+        except SealError as error:
+            raise chain_break(side, index, str(error)) from error
+        if element.get(SEAL_KEY) != seal:
+            raise chain_break(side, index, f"its bytes hash to {seal}, its seal says {element.get(SEAL_KEY)}")
+        if fields.get("prev") != previous or fields.get("seq") != index:
+            wanted = "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
+            raise chain_break(side, index, f"expected {wanted}, found seq {fields.get('seq')}")
+        if fields.get("invocation_id") != invocation_id:
+            raise chain_break(side, index, f"it belongs to {fields.get('invocation_id')}, not to {invocation_id}")
+        previous = seal
+
+
+def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
+    """The refusal to compare a run that is not intact."""
+    place = "" if index is None else f" at element {index}"
+    return StoredDataError(
+        "CHAIN_BREAK",
+        f"the {side} chain is broken{place}: {why}; nothing was compared",
+        "spec-kitty invocations verify ID shows every finding",
+    )
+
+
+def _bare(element: Mapping[str, Any], where: str) -> Receipt:
+    content = element.get("content")
+    if not isinstance(content, Mapping):
+        raise _invalid(where, 'a sealed event or {"content": {step_type, decision, output_hash}}', repr(element)[:80])
+    texts: list[str | None] = []
+    for key in ("step_type", "decision", "output_hash"):
+        value = content.get(key)
+        if not isinstance(value, str) and not (key == "output_hash" and value is None):
+            raise _invalid(f"{where}.content.{key}", "text", repr(value)[:80])
+        texts.append(value)
+    duration = content.get("duration_ms")
+    if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float))):
+        raise _invalid(f"{where}.content.duration_ms", "a number", repr(duration)[:80])
+    return Receipt(str(texts[0]), str(texts[1]), texts[2], None if duration is None else int(duration))
+
+
+def _invalid(where: str, expected: str, found: str) -> CallerError:
+    return CallerError(
+        "PAYLOAD_INVALID",
+        f"{where}: expected {expected}, found {found}",
+        'send {"original_chain": […], "replay_chain": […]}',
+    )

@@ -1,0 +1,84 @@
+"""Every path under `.kittify/` as a name relative to the project root (docs/format.md §2).
+
+Ids are validated here before they become part of a path; nothing else joins an id to a path.
+"""
+
+from __future__ import annotations
+
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import is_invocation_id, is_profile_id
+from specify_cli.record.seal import is_digest
+
+KITTIFY = ".kittify"
+CONFIG = f"{KITTIFY}/config.yaml"
+EVENTS = f"{KITTIFY}/events"
+RECORDS = f"{EVENTS}/profile-invocations"
+OBJECTS = f"{EVENTS}/objects"
+ANNEXES = f"{EVENTS}/annexes"
+IMPORTED = f"{EVENTS}/imported"
+INDEX = f"{EVENTS}/invocation-index.jsonl"
+INDEX_STAMP = f"{EVENTS}/invocation-index.stamp"
+TRAIL = f"{KITTIFY}/trail"
+EVIDENCE = f"{KITTIFY}/evidence"
+INTAKE = f"{KITTIFY}/intake"
+LOCAL = f"{KITTIFY}/local"
+LOCAL_OBJECTS = f"{LOCAL}/objects"
+# What stands, under an object's name and this ending, for one that was left out on purpose: why.
+WITHHELD = ".withheld"
+ORPHANS = f"{LOCAL}/hook-orphans.jsonl"
+HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
+BEGUN = f"{LOCAL}/begun"
+# Below the git directory: what a hook could not note in the project.
+LOST_IN_GIT = "kittify/hook-failures.jsonl"
+LOCAL_HOOKS = f"{LOCAL}/hooks.json"
+OLDER_RECORDS = "kitty-ops"
+OLDER_CLOSURES = f"{OLDER_RECORDS}/op-closures.jsonl"
+
+
+class PathError(ValueError):
+    """An id that must not become part of a path."""
+
+
+def record_name(profile_id: str, invocation_id: str) -> str:
+    """`<profile_id>-<invocation_id>.jsonl`. Raises PathError."""
+    if not is_profile_id(profile_id) or not is_invocation_id(invocation_id):
+        raise PathError(f"{profile_id!r} and {invocation_id!r} do not form a record name")
+    return f"{profile_id}-{invocation_id}.jsonl"
+
+
+def parse_record_name(name: str) -> tuple[str | None, str] | None:
+    """(profile_id, invocation_id) of a record's file name; the profile is None for older names."""
+    profile_id, invocation_id, end = name[:-32], name[-32:-6], name[-6:]
+    if end != ".jsonl" or not is_invocation_id(invocation_id):
+        return None
+    if not profile_id:
+        return None, invocation_id
+    return (profile_id[:-1], invocation_id) if profile_id[-1] == "-" and is_profile_id(profile_id[:-1]) else None
+
+
+def object_parts(digest: str) -> tuple[str, str]:
+    """(folder, name) of an object below OBJECTS. Raises PathError."""
+    if not is_digest(digest):
+        raise PathError(f"{digest!r} is not a SHA-256 in lowercase hex")
+    return digest[:2], digest[2:]
+
+
+def trail_folder(invocation_id: str) -> str:
+    """`.kittify/trail/<YYYY-MM>`: the month of the invocation's own time, so its id gives the path."""
+    if not is_invocation_id(invocation_id):
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{TRAIL}/{rfc3339(millis_of(invocation_id))[:7]}"
+
+
+def annex_folder(invocation_id: str) -> str:
+    """`.kittify/events/annexes/<invocation_id>`."""
+    if not is_invocation_id(invocation_id):
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{ANNEXES}/{invocation_id}"
+
+
+def evidence_folder(invocation_id: str) -> str:
+    """`.kittify/evidence/<invocation_id>`."""
+    if not is_invocation_id(invocation_id):
+        raise PathError(f"{invocation_id!r} is not a ULID")
+    return f"{EVIDENCE}/{invocation_id}"

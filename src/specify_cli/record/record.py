@@ -1,0 +1,406 @@
+"""One invocation as a value: its lines folded, the end of its file understood, what may follow.
+
+Guarantees: `fold` and `plan_append` are functions of bytes; a reader and the next writer draw the same
+conclusions from the same file (docs/format.md §6, §7). Reading, locking and writing are the store's.
+"""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
+PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
+OUTCOMES = ("done", "failed", "abandoned")
+EVENTS = (
+    "started",
+    "policy_snapshot_ref",
+    "retrieval_request",
+    "retrieval_response",
+    "stage_transition",
+    "checkpoint",
+    "step_started",
+    "step_completed",
+    "step_failed",
+    "tool_call",
+    "tool_result",
+    "patch_apply",
+    "gate_decision",
+    "model_call",
+    "error",
+    "policy_violation",
+    "capture_gap",
+    "recovered",
+    "resumed",
+    "artifact_link",
+    "commit_link",
+    "completed",
+    "exported",
+    "replayed",
+)
+# What is on stable storage before the program goes on (docs/format.md §6), beside an external tool call.
+DURABLE = frozenset(
+    {
+        "started",
+        "gate_decision",
+        "step_completed",
+        "step_failed",
+        "stage_transition",
+        "policy_violation",
+        "checkpoint",
+        "resumed",
+        "completed",
+    }
+)
+# What may still be said of a closed record, each as one sealed line in a file of its own.
+ANNEX_EVENTS = frozenset({"artifact_link", "commit_link", "exported", "replayed"})
+ANNEX_ONLY = frozenset({"exported", "replayed"})
+
+_RECOVERED_AT = 24
+# Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
+_MAX_RECOVERIES = 64
+_CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
+_OF_A_TIME = b"0123456789TZ:.-"
+
+
+class Tip(NamedTuple):
+    """The last line of a record: what the next line must name in `prev` and exceed in `seq`."""
+
+    seq: int
+    seal: str
+    event: str
+    version: int
+
+
+class AppendPlan(NamedTuple):
+    """How the next writer continues: `prefix` goes before its lines in the same write."""
+
+    prefix: bytes
+    tip: Tip
+    skipped_bytes: int
+
+
+class Refusal(NamedTuple):
+    """Why nothing may be appended."""
+
+    code: str
+    message: str
+
+
+class Entry(NamedTuple):
+    """One readable line of a record at its place in the file."""
+
+    fields: dict[str, object]
+    seal: str | None
+    offset: int
+    problems: tuple[str, ...]
+
+    @property
+    def event(self) -> str:
+        return str(self.fields.get("event", ""))
+
+
+class Record(NamedTuple):
+    """What a reader knows of one invocation. `sealed` is false for records of older writers."""
+
+    started: dict[str, object]
+    entries: tuple[Entry, ...]
+    completed: dict[str, object] | None
+    sealed: bool
+
+    @property
+    def invocation_id(self) -> str:
+        return str(self.started.get("invocation_id", ""))
+
+    @property
+    def status(self) -> str:
+        return "open" if self.completed is None else "closed"
+
+
+def is_invocation_id(text: str) -> bool:
+    """Whether a text is a ULID as records are named by: `ULID_PATTERN`."""
+    return len(text) == 26 and text[0] < "8" and _CROCKFORD.issuperset(text)
+
+
+def is_profile_id(text: str) -> bool:
+    """Whether a text is a profile's id: `PROFILE_ID_PATTERN`."""
+    return 0 < len(text) <= 64 and text[0] not in "_-" and _WORD.issuperset(text)
+
+
+def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """(offset, line without LF) of every line that ends in LF. Splits on LF only."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        yield start, data[start:end]
+        start = end + 1
+
+
+def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """As `split_lines` over a record's file from its start, without the bytes that a `recovered` line passes over.
+
+    What a power cut left may hold whole lines behind a hole; nobody was answered for them.
+    """
+    passed: list[tuple[int, int]] = []
+    if b'"event":"recovered"' in data:
+        for offset, raw in split_lines(data):
+            fields = _recovery(raw)
+            size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
+            if fields is None or size is None or not 0 <= (start := offset - 1 - size):
+                continue
+            if sha256(data[start : offset - 1]).hexdigest() == fields.get("skipped_sha256"):
+                passed.append((start, offset))
+    for offset, raw in split_lines(data):
+        if not any(start <= offset < end for start, end in passed):
+            yield offset, raw
+
+
+def _recovery(raw: bytes) -> dict[str, object] | None:
+    """The fields of a whole `recovered` line; None for any other."""
+    if b'"event":"recovered"' not in raw:
+        return None
+    line = open_line(raw)
+    return line.fields if not line.problems and line.fields and line.fields.get("event") == "recovered" else None
+
+
+def fold(data: bytes) -> Record | None:
+    """The record in these bytes, or None when not even its first line can be read.
+
+    An unterminated tail is not part of the record: it was never answered for; nor is what a `recovered` line passes
+    over. Bytes that cannot be read are passed over here and reported by verify.
+    """
+    return fold_entries(
+        Entry(line.fields, line.seal, offset, line.problems)
+        for offset, raw in lines_in_force(data)
+        if (line := open_line(raw)).fields is not None
+    )
+
+
+def fold_entries(entries: Iterable[Entry]) -> Record | None:
+    """As `fold`, over lines already read. A closing line of a sealed record counts only if it is whole."""
+    kept = tuple(entries)
+    started = next((entry for entry in kept if entry.event == "started"), None)
+    if started is None:
+        return None
+    sealed = started.seal is not None
+    closing = (entry for entry in reversed(kept) if entry.event == "completed" and not (sealed and entry.problems))
+    completed = next(closing, None)
+    return Record(started.fields, kept, None if completed is None else completed.fields, sealed)
+
+
+def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:
+    """The integer at a key if it is one and not below `least`; a boolean is none."""
+    value = fields.get(key)
+    return value if type(value) is int and value >= least else None
+
+
+def tip_of(line: Line) -> Tip | None:
+    """The tip a whole sealed line is, or None if a chain cannot continue from it."""
+    if line.problems or line.fields is None or line.seal is None:
+        return None
+    seq, version = integer_at(line.fields, "seq", 0), integer_at(line.fields, "v", 1)
+    if seq is None or version is None:
+        return None
+    return Tip(seq, line.seal, str(line.fields.get("event", "")), version)
+
+
+def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
+    """Why a line with this event may not stand behind the tip; None where it may."""
+    if tip.event == "completed":
+        return Refusal("ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line")
+    if tip.seq < 0 and event != "started":
+        return Refusal("RECORD_DAMAGED", f"a record begins with started, not with {event}")
+    if tip.seq >= 0 and event == "started":
+        return Refusal("RECORD_DAMAGED", "a record has one started line")
+    if event in ANNEX_ONLY:
+        return Refusal("RECORD_DAMAGED", f"{event} stands in an annex, never in the record")
+    return None
+
+
+def is_durable(fields: Mapping[str, object]) -> bool:
+    """Whether a line with these fields is on stable storage before the program goes on."""
+    event = fields.get("event")
+    return event in DURABLE or (event == "tool_call" and fields.get("side_effect") == "external")
+
+
+def is_stand_in(fields: Mapping[str, object]) -> bool:
+    """Whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
+    return fields.keys() == {"seq", "withheld"}
+
+
+def dedupe_bytes(key: str) -> bytes:
+    """How a dedupe key stands in a line: quotes inside a text are escaped, so only a member matches."""
+    return b'"dedupe":"%b"' % key.encode("ascii")
+
+
+def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
+    """The sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
+    return seal_line(
+        {
+            "v": tip.version,
+            "seq": tip.seq + 1,
+            "event": "recovered",
+            "invocation_id": invocation_id,
+            "prev": tip.seal,
+            "at": at,
+            "skipped_bytes": len(skipped),
+            "skipped_sha256": sha256(skipped).hexdigest(),
+        }
+    )
+
+
+def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
+    """Whether `line` is a `recovered` line that covers exactly these bytes after `tip`."""
+    fields = line.fields
+    return (
+        not line.problems
+        and fields is not None
+        and fields.get("event") == "recovered"
+        and fields.get("prev") == tip.seal
+        and fields.get("seq") == tip.seq + 1
+        and fields.get("skipped_bytes") == length
+        and fields.get("skipped_sha256") == sha256
+    )
+
+
+def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal:
+    """How to continue after `data`, the end of a record's file that starts at a line start.
+
+    `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on a
+    partial window asks again with the whole file.
+    """
+    end = data.rfind(b"\n") + 1
+    if end == 0:
+        return Refusal("RECORD_DAMAGED", "no complete line")
+    tail = data[end:]
+    previous = data.rfind(b"\n", 0, end - 1) + 1
+    last = open_line(data[previous : end - 1])
+    tip = tip_of(last)
+    if tip is not None:
+        assert last.fields is not None
+        if last.fields.get("invocation_id") != invocation_id:
+            return Refusal("RECORD_DAMAGED", "its last line belongs to another invocation")
+        if tip.version != FORMAT_VERSION:
+            return Refusal("FORMAT_TOO_NEW", f"its lines have v {tip.version}, this writer writes {FORMAT_VERSION}")
+        return _plan_after(tip, tail, invocation_id, at)
+    if last.problems == ("UNSEALED_LINE",):
+        return Refusal("RECORD_UNSEALED", "it was written by an older writer and is read-only")
+    if not tail:
+        return Refusal("RECORD_DAMAGED", "its last line does not match its seal")
+    return _plan_through_debris(data, previous, invocation_id, at)
+
+
+def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
+    """How to continue a whole file in which blocks that were written last never reached the disk; None if all did.
+
+    Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of them too, which
+    continue a line that is gone. They were written without a sync, or in the very write that the power cut met. Where
+    one of them was answered for as durable, bytes before it are missing for another reason, and that is damage.
+    """
+    tip, end = genesis_tip(), 0
+    for offset, raw in lines_in_force(data):
+        line = open_line(raw)
+        found = tip_of(line)
+        if found is None or line.fields is None or not _continues(line.fields, tip, invocation_id):
+            break
+        tip, end = found, offset + len(raw) + 1
+    debris = data[end:]
+    if tip.seq < 0 or b"\0" not in debris:
+        return None
+    whole = [line.fields for _, raw in split_lines(debris) if tip_of(line := open_line(raw)) and line.fields]
+    last = _moment(whole[-1]) if whole else None
+    if any(is_durable(fields) and _moment(fields) != last for fields in whole):
+        return Refusal("RECORD_DAMAGED", "lines are missing before one that was durable")
+    return _recover(tip, debris, invocation_id, at)
+
+
+def _moment(fields: Mapping[str, object]) -> object:
+    return fields.get("completed_at", fields.get("at"))
+
+
+def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:
+    if not tail:
+        return AppendPlan(b"", tip, 0)
+    candidate = open_line(tail)
+    adopted = tip_of(candidate)
+    if adopted is not None and candidate.fields is not None and _continues(candidate.fields, tip, invocation_id):
+        return AppendPlan(b"\n", adopted, 0)
+    return _recover(tip, tail, invocation_id, at)
+
+
+def _continues(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
+    return (
+        fields.get("prev") == tip.seal
+        and fields.get("seq") == tip.seq + 1
+        and fields.get("v") == tip.version
+        and fields.get("invocation_id") == invocation_id
+    )
+
+
+def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPlan:
+    line = recovered_line(invocation_id, tip, skipped, at)
+    recovered = tip_of(open_line(line[:-1]))
+    assert recovered is not None
+    return AppendPlan(b"\n" + line, recovered, len(skipped))
+
+
+def _plan_through_debris(data: bytes, bad_start: int, invocation_id: str, at: str) -> AppendPlan | Refusal:
+    """Continue after a recovery that was itself cut short; anything else before the tail is damage."""
+    refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
+    start = bad_start
+    while start > 0:
+        previous = data.rfind(b"\n", 0, start - 1) + 1
+        line = open_line(data[previous : start - 1])
+        tip = tip_of(line)
+        if tip is not None:
+            break
+        start = previous
+    else:
+        return refusal
+    segments = data[start:].split(b"\n")
+    if len(segments) > _MAX_RECOVERIES:
+        return refusal
+    for index in range(1, len(segments)):
+        skipped = b"\n".join(segments[:index])
+        segment = segments[index]
+        whole = skips(open_line(segment), tip, len(skipped), sha256(skipped).hexdigest())
+        if index == len(segments) - 1 and whole:
+            adopted = tip_of(open_line(segment))
+            assert adopted is not None
+            return AppendPlan(b"\n", adopted, len(skipped))
+        if not _is_cut_recovery(segment, invocation_id, tip, skipped):
+            return refusal
+    return _recover(tip, data[start:], invocation_id, at)
+
+
+def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: bytes) -> bool:
+    head = b'{"at":"'
+    if not segment:
+        return False
+    if len(segment) < len(head) + _RECOVERED_AT:
+        return head.startswith(segment) or (segment.startswith(head) and not segment[len(head) :].strip(_OF_A_TIME))
+    at = segment[len(head) : len(head) + _RECOVERED_AT]
+    if not segment.startswith(head) or at.strip(_OF_A_TIME):
+        return False
+    return recovered_line(invocation_id, tip, skipped, at.decode("ascii"))[:-1].startswith(segment)
+
+
+def genesis_tip(version: int = FORMAT_VERSION) -> Tip:
+    """The tip before the first line: its seal is 64 zeros and the next seq is 0."""
+    return Tip(-1, GENESIS, "", version)
+
+
+def chain(tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]) -> tuple[bytes, Tip]:
+    """Seal `bodies` one after another behind `tip`; each gets v, seq, invocation_id and prev."""
+    out: list[bytes] = []
+    for body in bodies:
+        line = seal_line(
+            {**body, "v": tip.version, "seq": tip.seq + 1, "invocation_id": invocation_id, "prev": tip.seal}
+        )
+        out.append(line)
+        tip = Tip(tip.seq + 1, line[-67:-3].decode("ascii"), str(body["event"]), tip.version)
+    return b"".join(out), tip

@@ -1,0 +1,128 @@
+"""The manifest of everything a decision depended on but the request (docs/format.md §5).
+
+Invocations under unchanged rules share one manifest object. A member that is null means "deliberately
+none"; an absent one "never captured". Digests of project files name objects that hold their bytes as read;
+digests of shipped profiles name entries of the shipped bundle, itself one object.
+"""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.record.seal import canonical, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+MANIFEST_VERSION = 1
+# Bumped when a decision recorded before would come out differently under the code that follows.
+CODE_VERSIONS: Mapping[str, int] = {"router": 1, "retrieval": 2, "context": 2, "redaction": 1}
+
+
+class Snapshot(NamedTuple):
+    """The manifest's bytes and the objects it names, by digest: `members` first on disk, the manifest last."""
+
+    manifest: bytes
+    corpus: bytes
+    members: dict[str, bytes]
+
+
+class PolicyDigests(NamedTuple):
+    """What a policy is known by: the digest of its bytes, and of its parse where it could be read; None without."""
+
+    bundle: str | None
+    policy_hash: str | None
+
+
+def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
+    """The digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
+    return PolicyDigests(
+        None if data is None else sha256(data).hexdigest(),
+        digest_of(document) if state == "present" else None,
+    )
+
+
+def corpus_object(
+    *, shipped: str, corpus: Mapping[str, str], files: Mapping[str, str], unreadable: Mapping[str, Sequence[str]]
+) -> bytes:
+    """The object that names everything a retrieval could find, by digest."""
+    return canonical(
+        {
+            "v": MANIFEST_VERSION,
+            "shipped": shipped,
+            "project": dict(corpus),
+            "files": dict(files),
+            "unreadable": {path: list(why) for path, why in unreadable.items()},
+        }
+    )
+
+
+def take(
+    *,
+    profiles: Mapping[str, str],
+    profile_sources: Mapping[str, bytes],
+    router_table: bytes,
+    router_table_digest: str,
+    policy: str | None,
+    policy_state: str,
+    graph: str,
+    shipped: bytes,
+    shipped_digest: str,
+    corpus: Mapping[str, str],
+    files: Mapping[str, str],
+    unreadable: Mapping[str, Sequence[str]],
+    blobs: Mapping[str, bytes],
+    config: Mapping[str, object],
+    facts: Mapping[str, object],
+    build: str | None,
+    runtime: Mapping[str, str],
+) -> Snapshot:
+    """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
+    corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
+    corpus_digest = sha256(corpus_bytes).hexdigest()
+    manifest = {
+        "v": MANIFEST_VERSION,
+        "profiles": dict(profiles),
+        "router_table": router_table_digest,
+        "policy": policy,
+        "policy_state": policy_state,
+        "graph": graph,
+        "corpus": corpus_digest,
+        "shipped": shipped_digest,
+        "config": dict(config),
+        "facts": dict(facts),
+        "code": {**CODE_VERSIONS, "build": build},
+        "runtime": dict(runtime),
+    }
+    members = {
+        **profile_sources,
+        router_table_digest: router_table,
+        shipped_digest: shipped,
+        **blobs,
+        corpus_digest: corpus_bytes,
+    }
+    return Snapshot(canonical(manifest), corpus_bytes, members)
+
+
+def execution_hash(
+    *,
+    request: str,
+    action: str,
+    profile: str,
+    policy: str | None,
+    tools: Mapping[str, str],
+    program: str | None,
+    limits: Mapping[str, int] | None,
+) -> str:
+    """What a resumed run must still agree on, member by member (design §5)."""
+    return digest_of(
+        {
+            "request": request,
+            "action": action,
+            "profile": profile,
+            "policy": policy,
+            "tools": dict(tools),
+            "program": program,
+            "limits": None if limits is None else dict(limits),
+        }
+    )

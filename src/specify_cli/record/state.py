@@ -1,0 +1,227 @@
+"""Where a run stands: its events folded to an execution state (docs/format.md §4, docs/replay.md).
+
+Guarantees: the state after a prefix depends on nothing but the lines of that prefix, costs one step a line,
+and holds no time and no id but those of open calls in its digest. Unknown events change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from doctrine.light import NamedTuple
+from specify_cli.record.seal import digest_of
+
+
+class Usage(NamedTuple):
+    """What a run has spent of its limits."""
+
+    steps: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+
+
+class StepEnd(NamedTuple):
+    """A step that ended well, and what it gave."""
+
+    step: str
+    ordinal: int
+    decision: str
+    output_hash: str | None
+    seq: int
+
+
+class ExecutionState(NamedTuple):
+    """A run after some prefix of its lines."""
+
+    seq: int
+    status: str  # none · open · closed
+    outcome: str | None
+    stage: str | None
+    current_step: tuple[str, int] | None
+    completed_steps: tuple[StepEnd, ...]
+    failed_steps: tuple[tuple[str, int], ...]
+    open_steps: tuple[tuple[str, int], ...]
+    open_calls: tuple[str, ...]
+    usage: Usage
+    last_output_hash: str | None
+    stopped: bool
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/execution-state.json`."""
+        return {
+            "seq": self.seq,
+            "status": self.status,
+            "outcome": self.outcome,
+            "stage": self.stage,
+            "current_step": _step(self.current_step),
+            "completed_steps": [item._asdict() for item in self.completed_steps],
+            "failed_steps": [_step(item) for item in self.failed_steps],
+            "open_steps": [_step(item) for item in self.open_steps],
+            "open_calls": list(self.open_calls),
+            "usage": self.usage._asdict(),
+            "last_output_hash": self.last_output_hash,
+            "stopped": self.stopped,
+        }
+
+    @property
+    def state_hash(self) -> str:
+        """SHA-256 of what a later run must agree on: no seq, no call id, no time."""
+        value = self.as_value()
+        del value["seq"]
+        value["open_calls"] = len(self.open_calls)
+        value["completed_steps"] = [[*item[:4]] for item in self.completed_steps]
+        return digest_of(value)
+
+
+class StateFold:
+    """The state as lines arrive. `apply` takes the fields of a line, with its seq."""
+
+    def __init__(self) -> None:
+        self.seq = -1
+        self.status = "none"
+        self.outcome: str | None = None
+        self.stage: str | None = None
+        self.completed: dict[tuple[str, int], StepEnd] = {}
+        self.failed: dict[tuple[str, int], None] = {}
+        self.open_steps: dict[tuple[str, int], None] = {}
+        self.open_calls: dict[str, None] = {}
+        self.steps = 0
+        self.tool_calls = 0
+        self.tokens = 0
+        self.last_output_hash: str | None = None
+        self.stopped = False
+        self.last_ordinal: dict[str, int] = {}
+        self.policy: Mapping[str, object] = {}
+        self.labels: dict[str, int] = {}
+
+    def apply(self, fields: Mapping[str, object]) -> None:
+        """Take one more line."""
+        seq = fields.get("seq")
+        if type(seq) is int:
+            self.seq = seq
+        take = _TAKE.get(str(fields.get("event")))
+        if take is not None:
+            take(self, fields)
+
+    def state(self) -> ExecutionState:
+        """The state now, as a value."""
+        return ExecutionState(
+            seq=self.seq,
+            status=self.status,
+            outcome=self.outcome,
+            stage=self.stage,
+            current_step=next(reversed(self.open_steps), None),
+            completed_steps=tuple(self.completed.values()),
+            failed_steps=tuple(self.failed),
+            open_steps=tuple(self.open_steps),
+            open_calls=tuple(self.open_calls),
+            usage=self.usage,
+            last_output_hash=self.last_output_hash,
+            stopped=self.stopped,
+        )
+
+    @property
+    def usage(self) -> Usage:
+        return Usage(self.steps, self.tool_calls, self.tokens)
+
+    def ordinal_of(self, event: str, step: str) -> int:
+        """The ordinal a step event means that states none: the next for a beginning, else that of the open one."""
+        last = self.last_ordinal.get(step, 0)
+        if event == "step_started":
+            return last + 1
+        return next((ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1))
+
+    def _started(self, _: Mapping[str, object]) -> None:
+        self.status = "open"
+
+    def _completed(self, fields: Mapping[str, object]) -> None:
+        self.status, self.outcome = "closed", str(fields.get("outcome"))
+
+    def _stage_transition(self, fields: Mapping[str, object]) -> None:
+        self.stage = str(fields.get("to"))
+
+    def _checkpoint(self, fields: Mapping[str, object]) -> None:
+        label = fields.get("label")
+        if isinstance(label, str):
+            self.labels[label] = self.seq
+
+    def _policy_snapshot_ref(self, fields: Mapping[str, object]) -> None:
+        self.policy = {key: fields.get(key) for key in ("bundle_hash", "policy_hash", "error")}
+
+    def _step_started(self, fields: Mapping[str, object]) -> None:
+        key = _key(fields)
+        # Beginning again what did not end is the same unit of work, not another one.
+        again = key in self.failed or key in self.open_steps
+        self.failed.pop(key, None)
+        self.open_steps.pop(key, None)
+        self.open_steps[key] = None
+        self.steps += not again
+        self.last_ordinal[key[0]] = max(key[1], self.last_ordinal.get(key[0], 0))
+
+    def _step_completed(self, fields: Mapping[str, object]) -> None:
+        key = _key(fields)
+        self.open_steps.pop(key, None)
+        self.failed.pop(key, None)
+        output_hash = fields.get("output_hash")
+        self.last_output_hash = None if output_hash is None else str(output_hash)
+        self.completed[key] = StepEnd(*key, str(fields.get("decision")), self.last_output_hash, self.seq)
+
+    def _step_failed(self, fields: Mapping[str, object]) -> None:
+        key = _key(fields)
+        self.open_steps.pop(key, None)
+        self.failed[key] = None
+
+    def _tool_call(self, fields: Mapping[str, object]) -> None:
+        call_id = str(fields.get("call_id"))
+        self.tool_calls += call_id not in self.open_calls
+        self.open_calls[call_id] = None
+
+    def _tool_result(self, fields: Mapping[str, object]) -> None:
+        self.open_calls.pop(str(fields.get("call_id")), None)
+        output_hash = fields.get("output_hash")
+        if output_hash is not None:
+            self.last_output_hash = str(output_hash)
+
+    def _model_call(self, fields: Mapping[str, object]) -> None:
+        tokens = fields.get("tokens")
+        if isinstance(tokens, Mapping):
+            self.tokens += sum(count for count in tokens.values() if type(count) is int)
+        output_hash = fields.get("response_hash")
+        if output_hash is not None:
+            self.last_output_hash = str(output_hash)
+
+    def _policy_violation(self, fields: Mapping[str, object]) -> None:
+        self.stopped = self.stopped or str(fields.get("rule_id", "")).startswith("limit:")
+
+
+_TAKE = {
+    "started": StateFold._started,
+    "completed": StateFold._completed,
+    "stage_transition": StateFold._stage_transition,
+    "checkpoint": StateFold._checkpoint,
+    "policy_snapshot_ref": StateFold._policy_snapshot_ref,
+    "step_started": StateFold._step_started,
+    "step_completed": StateFold._step_completed,
+    "step_failed": StateFold._step_failed,
+    "tool_call": StateFold._tool_call,
+    "tool_result": StateFold._tool_result,
+    "model_call": StateFold._model_call,
+    "policy_violation": StateFold._policy_violation,
+}
+
+
+def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
+    """The state after these lines, given as their fields in order."""
+    fold = StateFold()
+    for fields in lines:
+        fold.apply(fields)
+    return fold.state()
+
+
+def _key(fields: Mapping[str, object]) -> tuple[str, int]:
+    ordinal = fields.get("ordinal")
+    return str(fields.get("step")), ordinal if type(ordinal) is int else 1
+
+
+def _step(key: tuple[str, int] | None) -> dict[str, object] | None:
+    return None if key is None else {"step": key[0], "ordinal": key[1]}

@@ -1,0 +1,555 @@
+"""Are the bytes of a record intact: its lines in, every finding out, none of them the last (docs/verify.md).
+
+Guarantees: never raises, never stops at the first problem, holds one line at a time, and gives one finding
+for one damage. Opening files is the caller's, and so is looking up the objects a report names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+
+from doctrine.light import NamedTuple
+from specify_cli.record.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
+from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
+
+ERROR, WARNING, INFO = "error", "warning", "info"
+
+_TIME = re.compile(TIME_PATTERN)
+_TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
+_ENVELOPE_KEYS = ("v", "seq", "event", "invocation_id", "prev")
+_ENVELOPE = frozenset(_ENVELOPE_KEYS)
+_A_TIME = "1970-01-01T00:00:00.000Z"
+_SEALED_KEYS = {"prev", "seq", "v"}
+_EMPTY = hashlib.sha256(b"").hexdigest()
+# Beginnings of what one `recovered` line may describe that are followed at a time.
+_MAX_GAPS = 8
+_KNOWN = frozenset(EVENTS)
+_OLDER_EVENTS = _KNOWN | {"glossary_checked"}
+# Where a line names objects: event → fields that hold a digest.
+_OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "started": ("snapshot", "governance_context_hash", "request_object"),
+    "policy_snapshot_ref": ("bundle",),
+    "retrieval_request": ("corpus",),
+    "checkpoint": ("corpus",),
+    "gate_decision": ("inputs",),
+    "completed": ("evidence_ref",),
+    "exported": ("object",),
+    "replayed": ("object",),
+}
+# code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
+FINDINGS: Mapping[str, tuple[str, str, str]] = {
+    "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
+    "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
+    "OVERLONG_LINE": (ERROR, "a line is longer than 2 MiB", "restore the record from another clone"),
+    "HASH_MISMATCH": (ERROR, "a line's bytes do not hash to its seal", "restore the record from another clone"),
+    "CHAIN_BREAK": (ERROR, "a line does not name the seal of the line before it", "restore the record"),
+    "SEQUENCE_GAP": (ERROR, "lines are missing before this one", "restore the record from another clone"),
+    "SEQUENCE_REPEAT": (ERROR, "a line's number was already used", "restore the record from another clone"),
+    "MISSING_HEAD": (ERROR, "the record does not begin with its started line", "restore the record"),
+    "UNSEALED_LINE": (ERROR, "a line without a seal stands in a sealed record", "restore the record"),
+    "DUPLICATE_KEY": (ERROR, "a JSON object names a key twice", "find the writer; the line is ambiguous"),
+    "NON_CANONICAL": (ERROR, "a line is not in RFC 8785 form", "find the tool that rewrote the file"),
+    "FOREIGN_LINE_ENDING": (
+        ERROR,
+        "lines end in CR LF",
+        "git config core.autocrlf must not touch the trail: restore .gitattributes, then the file",
+    ),
+    "TORN_TAIL": (ERROR, "bytes follow the last LF", "the next append to a sealed record adopts or recovers them"),
+    "RECOVERED": (WARNING, "a writer crashed here and the next one went on", "nothing to do"),
+    "LINE_AFTER_COMPLETED": (ERROR, "a line follows the closing line", "find the writer; closing is final"),
+    "ID_MISMATCH": (ERROR, "a line belongs to another invocation", "restore the record from another clone"),
+    "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
+    "DUPLICATE_ID": (ERROR, "another file holds the same invocation id", "keep the one that belongs there"),
+    "SECOND_START": (ERROR, "a record begins again", "find the writer; a record has one started line"),
+    "INVALID_TIME": (ERROR, "a line's time is none", "find the writer"),
+    "INVALID_VERSION": (ERROR, "v is not a version number", "find the writer"),
+    "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
+    "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
+    "UNKNOWN_EVENT": (INFO, "an event this reader does not know", "update spec-kitty"),
+    "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
+    "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
+    "WITHHELD": (INFO, "a safe export left this line out; its seal stands in the chain", "ask its owner for it"),
+    "ANCHOR_MISMATCH": (
+        ERROR,
+        "a seal that was seen on the record is not on it",
+        "lines were cut off or rewritten: restore the record from where the anchor was taken",
+    ),
+    "RESULT_WITHOUT_CALL": (
+        INFO,
+        "a tool result has no open call before it",
+        "nothing to do; its writer began late, or it came twice",
+    ),
+    "CONFLICTING_DUPLICATE": (
+        ERROR,
+        "one event was told twice with different content, and the first is on the record",
+        "find out who told the first: a tool that runs can be quicker than its harness",
+    ),
+    "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
+    "RECORD_NOT_HERE": (
+        INFO,
+        "an annex is of a record that is not here",
+        "nothing to do, or fetch the record from the clone that wrote it",
+    ),
+    "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
+    "OBJECT_ALTERED": (
+        ERROR,
+        "an object's bytes do not hash to its name; of the record that says nothing",
+        "restore it from another clone; a `do` puts right what it needs itself",
+    ),
+    "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
+    "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
+    "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
+    "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
+}
+
+
+# Findings about what a record says, leads to or lies beside; every other error is about its own lines.
+_ABOUT_OTHERS = {
+    "CONFLICTING_DUPLICATE",
+    "ANNEX_MISMATCH",
+    "RECORD_NOT_HERE",
+    "OBJECT_MISSING",
+    "OBJECT_ALTERED",
+    "SNAPSHOT_INVALID",
+    "COPIES_DIFFER",
+    "DUPLICATE_ID",
+}
+OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
+VERDICTS = ("intact", "not_intact", "unsealed")
+SEALS_AND_CHAIN = "seals and chain"
+
+
+class Finding(NamedTuple):
+    """One problem at one place. `seq` is null where the line cannot say it; `offset` counts bytes."""
+
+    code: str
+    severity: str
+    file: str
+    seq: int | None
+    offset: int
+    message: str
+    repair: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/verify-report.json`."""
+        return self._asdict()
+
+
+class NamedObject(NamedTuple):
+    """An object a line names, and where it does."""
+
+    digest: str
+    field: str
+    seq: int | None
+    offset: int
+
+
+class RecordReport(NamedTuple):
+    """What the bytes of one record say."""
+
+    file: str
+    invocation_id: str | None
+    sealed: bool
+    status: str
+    lines: int
+    tip: str | None
+    findings: tuple[Finding, ...]
+    objects: tuple[NamedObject, ...]
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS: a record without seals is never called intact, for nothing could be checked."""
+        if any(item.severity == ERROR for item in self.findings):
+            return "not_intact"
+        return "intact" if self.sealed else "unsealed"
+
+    @property
+    def proven(self) -> str:
+        """What the bytes prove: seals and chain, unless a finding speaks against them, or nothing."""
+        against = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+        return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
+
+
+def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
+    """A finding of a known code; `detail` says what was expected and found here."""
+    severity, meaning, repair = FINDINGS[code]
+    return Finding(code, severity, file, seq, offset, f"{meaning}: {detail}" if detail else meaning, repair)
+
+
+def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:
+    """The objects a line names."""
+    for key in _OBJECT_FIELDS.get(str(fields.get("event")), ()):
+        digest = fields.get(key)
+        if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
+            continue
+        if isinstance(digest, str):
+            yield NamedObject(digest, key, seq, offset)
+    for key, value in fields.items():
+        if type(value) is dict and isinstance(value.get("object"), str):
+            yield NamedObject(value["object"], key, seq, offset)
+
+
+def verify_annex(
+    data: bytes, *, file: str, invocation_id: str, tip: str | None
+) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
+    """What is wrong with an annex of a record, and the objects it names; `tip` is the closing line's seal."""
+    line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
+    if line is None:
+        return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
+    if line.problems or line.fields is None:
+        return (finding(line.problems[0], file, None, 0),), ()
+    fields = line.fields
+    seq = integer_at(fields, "seq", 0)
+    expected: dict[str, Set[object]] = {
+        "event": ANNEX_EVENTS,
+        "invocation_id": {invocation_id},
+        "prev": {tip},
+        "v": {FORMAT_VERSION},
+    }
+    for key, allowed in expected.items():
+        if fields.get(key) not in allowed:
+            wanted = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
+            detail = f"{key}: expected {wanted}, found {fields.get(key)}"
+            return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
+    if seq is None or _TIME.fullmatch(str(fields.get("at"))) is None:
+        return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
+    return (), tuple(named_objects(fields, seq, 0))
+
+
+def verify_record(
+    lines: Iterable[bytes],
+    *,
+    file: str,
+    name_ids: tuple[str | None, str] | None,
+    anchors: Iterable[str] = (),
+    withheld: bool = False,
+) -> RecordReport:
+    """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
+
+    `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
+    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said.
+    """
+    walk = _Walk(file, name_ids, anchors, withheld)
+    for raw in lines:
+        walk.take(raw)
+        if walk.gaps:
+            walk.follow(raw)
+    return walk.report()
+
+
+class _Gap:
+    """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line may describe it.
+
+    Behind a block that never reached the disk whole lines may stand, so it is not known at the next good line that
+    the bad one was damage.
+    """
+
+    def __init__(self, walk: _Walk) -> None:
+        self.tip, self.closed_at, self.version = walk.tip, walk.closed_at, walk.version
+        self.findings, self.objects = len(walk.findings), len(walk.objects)
+        self.open_calls = set(walk.open_calls)
+        self.length = -1
+        self.hash = hashlib.sha256()
+        self.zeros = False
+
+    def take(self, raw: bytes) -> None:
+        if self.length >= 0:
+            self.hash.update(b"\n")
+        self.hash.update(raw[:-1])
+        self.length += len(raw)
+        self.zeros = self.zeros or b"\0" in raw
+
+
+class _Walk:
+    def __init__(
+        self, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str], withheld: bool
+    ) -> None:
+        self.file = file
+        self.anchors = list(anchors)
+        self.withheld = withheld
+        self.name_ids = name_ids
+        self.findings: list[Finding] = []
+        self.objects: list[NamedObject] = []
+        self.codec = bulk_codec()
+        self.offset = 0
+        self.count = 0
+        self.invocation_id: str | None = None
+        self.sealed: bool | None = None
+        self.version: int | None = None
+        self.tip: Tip = genesis_tip()
+        self.closed_at: int | None = None
+        self.foreign = False
+        # What stands after the last good line (its length and digest without the last LF) and may still be
+        # accounted for by a `recovered` line; until then its findings wait.
+        self.debris = -1
+        self.debris_hash = hashlib.sha256()
+        self.suspects: list[Finding] = []
+        self.inside_overlong = False
+        self.open_calls: set[object] = set()
+        self.gaps: list[_Gap] = []
+
+    def follow(self, raw: bytes) -> None:
+        """Add a line that was taken to what a `recovered` line to come may describe."""
+        for gap in self.gaps:
+            gap.take(raw)
+
+    def take(self, raw: bytes) -> None:
+        offset, self.offset = self.offset, self.offset + len(raw)
+        if self.inside_overlong or len(raw) > MAX_LINE:
+            if not self.inside_overlong:
+                self._flush()
+                self._note("OVERLONG_LINE", None, offset)
+            self.inside_overlong = not raw.endswith(b"\n")
+            return
+        if not raw.endswith(b"\n"):
+            self._tail(raw, offset)
+            return
+        self.count += 1
+        line = open_line(raw[:-1], self.codec)
+        if self.anchors and line.seal in self.anchors and not line.problems:
+            self.anchors.remove(line.seal)
+        if (
+            self.debris >= 0
+            and line.fields is not None
+            and line.fields.get("event") == "recovered"
+            and skips(line, self.tip, self.debris, self.debris_hash.hexdigest())
+        ):
+            self._note("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
+            self._clear()
+            self.gaps = []
+            self.tip = tip_of(line) or self.tip
+            return
+        if self.gaps and self._pass(line, offset):
+            return
+        if self.sealed is None:
+            self.sealed = not self._is_older(line)
+            if not self.sealed:
+                self._note("UNSEALED_RECORD", None, offset)
+        if not self.sealed:
+            self._older(line, offset)
+        else:
+            self._sealed(line, raw, offset)
+
+    def report(self) -> RecordReport:
+        self._flush()
+        if self.offset == 0:
+            self._note("EMPTY_RECORD", None, 0)
+        for anchor in self.anchors:
+            self._note("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
+        status = "open" if self.closed_at is None else "closed"
+        seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
+        ordered = sorted(self.findings, key=lambda item: item.offset)
+        return RecordReport(
+            self.file,
+            self.invocation_id,
+            bool(self.sealed),
+            status,
+            self.count,
+            seal,
+            tuple(ordered),
+            tuple(self.objects),
+        )
+
+    def _note(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
+        self.findings.append(finding(code, self.file, seq, offset, detail))
+
+    def _flush(self) -> None:
+        if self.suspects or self.debris >= 0:
+            self.findings.extend(self.suspects)
+            self._clear()
+
+    def _clear(self) -> None:
+        self.suspects, self.debris, self.debris_hash = [], -1, hashlib.sha256()
+
+    def _pass(self, line: Line, offset: int) -> bool:
+        """Go back to before the gap that a `recovered` line describes; whether there is one."""
+        for gap in self.gaps:
+            if gap.zeros and skips(line, gap.tip, gap.length, gap.hash.hexdigest()):
+                self._clear()
+                self.gaps = []
+                del self.findings[gap.findings :], self.objects[gap.objects :]
+                self.closed_at, self.version, self.open_calls = gap.closed_at, gap.version, gap.open_calls
+                self._note("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
+                self.tip = tip_of(line) or gap.tip
+                return True
+        return False
+
+    def _suspect(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
+        self.suspects.append(finding(code, self.file, seq, offset))
+        if self.debris < 0 and len(self.gaps) < _MAX_GAPS:
+            self.gaps.append(_Gap(self))
+        if self.debris >= 0:
+            self.debris_hash.update(b"\n")
+        self.debris_hash.update(raw[:-1])
+        self.debris += len(raw)
+
+    def _is_older(self, line: Line) -> bool:
+        """Whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""
+        if line.seal is not None or line.fields is None or line.problems != ("UNSEALED_LINE",):
+            return False
+        named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
+        return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
+
+    def _tail(self, raw: bytes, offset: int) -> None:
+        line = open_line(raw)
+        whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
+        what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
+        self._flush()
+        self._note("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
+
+    def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
+        fields = line.fields
+        number = None if fields is None else integer_at(fields, "seq", 0)
+        if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
+            if number == self.tip.seq + 1:
+                self._note("WITHHELD", number, offset, str(fields["withheld"]))
+            else:
+                self._note("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
+            self.tip = Tip(number or 0, line.seal, "withheld", self.tip.version)
+            return
+        problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
+        if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
+            self.foreign = True
+            self._note("FOREIGN_LINE_ENDING", number, offset, "from here on")
+        if problems:
+            self._suspect(problems[0], number, offset, raw)
+            if fields is None or line.seal is None or number is None:
+                return
+            if number != self.tip.seq + 1 or fields.get("prev") != self.tip.seal:
+                return
+            # The line stands where it belongs: what follows is judged against the seal it shows.
+            shown = Tip(number, line.seal, str(fields.get("event", "")), self.tip.version)
+            self._flush()
+            self.tip = shown
+            self._contents(fields, number, offset, judged=False)
+            return
+        self._flush()
+        assert fields is not None and line.seal is not None
+        self._envelope(fields, number, offset)
+        if number is None:
+            return
+        previous = self.tip
+        self.tip = Tip(number, line.seal, str(fields.get("event", "")), previous.version)
+        self._chain(previous, fields, number, offset)
+        self._contents(fields, number, offset, judged=True)
+
+    def _envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        time_key = _TIME_KEYS.get(str(fields.get("event")), "at")
+        if seq is None or not (_ENVELOPE <= fields.keys() and time_key in fields):
+            for key in (*_ENVELOPE_KEYS, time_key):
+                if key not in fields or (key == "seq" and seq is None):
+                    self._note("MISSING_FIELD", seq, offset, key)
+        time = fields.get(time_key, _A_TIME)
+        if type(time) is not str or _TIME.fullmatch(time) is None:
+            self._note("INVALID_TIME", seq, offset, f"{time_key} is {time!r}")
+        version = integer_at(fields, "v", 1)
+        if version is None:
+            if "v" in fields:
+                self._note("INVALID_VERSION", seq, offset, repr(fields["v"]))
+        else:
+            if self.version is None:
+                self.version = version
+                if version > FORMAT_VERSION:
+                    self._note("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
+            elif version != self.version:
+                self._note("VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}")
+
+    def _chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
+        if self.closed_at is not None:
+            self._note("LINE_AFTER_COMPLETED", seq, offset)
+        elif previous.seq >= 0 and fields.get("event") == "started":
+            self._note("SECOND_START", seq, offset)
+        elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
+            self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {fields.get('event')}")
+        elif seq > previous.seq + 1:
+            self._note("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+        elif seq <= previous.seq:
+            self._note("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+        elif fields.get("prev") != previous.seal:
+            self._note("CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {fields.get('prev')}")
+
+    def _contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
+        event = str(fields.get("event", ""))
+        if event == "completed" and self.closed_at is None:
+            self.closed_at = seq
+        if event == "tool_call":
+            self.open_calls.add(str(fields.get("call_id")))
+        if not judged:
+            return
+        self._identity(fields, seq, offset)
+        if event not in _KNOWN:
+            self._note("UNKNOWN_EVENT", seq, offset, event)
+        if event == "tool_result":
+            call_id = str(fields.get("call_id"))
+            # Where lines are harmed the call may be among them, and that is one finding already.
+            if call_id not in self.open_calls and not any(item.severity == ERROR for item in self.findings):
+                self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
+            self.open_calls.discard(call_id)
+        if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
+            self._note("CONFLICTING_DUPLICATE", seq, offset, str(fields.get("what")))
+        if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
+            self.objects += named_objects(fields, seq, offset)
+
+    def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+        invocation_id = str(fields.get("invocation_id"))
+        if self.invocation_id is None:
+            self.invocation_id = invocation_id
+            named_profile, named_id = self.name_ids or (None, invocation_id)
+            profile_id = fields.get("profile_id", named_profile)
+            if named_id != invocation_id or (named_profile is not None and named_profile != profile_id):
+                self._note("NAME_MISMATCH", seq, offset, f"its lines say {profile_id}-{invocation_id}.jsonl")
+        elif invocation_id != self.invocation_id:
+            self._note("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
+
+    def _older(self, line: Line, offset: int) -> None:
+        fields = line.fields
+        if fields is None:
+            self._note("UNREADABLE_LINE", None, offset)
+            return
+        if line.seal is not None or _SEALED_KEYS & fields.keys():
+            self._note("UNSEALED_LINE", None, offset, "a sealed line follows unsealed ones")
+        event = str(fields.get("event", ""))
+        if event not in _OLDER_EVENTS:
+            self._note("UNKNOWN_EVENT", None, offset, event)
+        if event == "completed":
+            self.closed_at = self.count
+        if "invocation_id" in fields:
+            self._identity(fields, None, offset)
+
+
+def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
+    """(digest, field) of the objects that a snapshot or corpus names in turn, or None if it is neither.
+
+    Profiles are named too; those of the shipped bundle are entries of it and not objects (`bundle_entries`).
+    """
+    value = _mapping(data)
+    if value is None:
+        return None
+    if field == "corpus":
+        files = value.get("files")
+        return tuple((str(name), "file") for name in files.values()) if isinstance(files, dict) else None
+    profiles = value.get("profiles")
+    if not isinstance(profiles, dict) or not isinstance(value.get("v"), int):
+        return None
+    members = [("shipped", "shipped"), ("router_table", "router_table"), ("policy", "policy"), ("corpus", "corpus")]
+    named = [(str(value[key]), kind) for key, kind in members if isinstance(value.get(key), str)]
+    return (*named, *((str(name), "profile") for name in profiles.values()))
+
+
+def bundle_entries(bundle: bytes) -> frozenset[str]:
+    """The digests of the files inside a shipped bundle."""
+    value = _mapping(bundle)
+    files = None if value is None else value.get("files")
+    entries = files.values() if isinstance(files, dict) else ()
+    return frozenset(str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry)
+
+
+def _mapping(data: bytes) -> dict[str, object] | None:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

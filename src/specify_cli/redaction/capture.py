@@ -1,0 +1,131 @@
+"""What of a captured side may be kept: the four modes, after redaction.
+
+`keep` gives the line fields of one side of an event (its arguments, its output, a prompt) under a mode, and the
+objects those fields name. A secret is masked before anything is cut, hashed or stored, and no mode is ever taken
+for a wider one. Who decides on the mode, and where fields and objects go, is left to others; finding secrets is
+`redaction`, JSON values are `foreign`.
+"""
+
+from __future__ import annotations
+
+from doctrine.light import NamedTuple, sha256
+from specify_cli.redaction.redact import (
+    MASK,
+    NO_RULES,
+    Redacted,
+    RedactionError,
+    RuleError,
+    RuleSet,
+    redact,
+    rule_set,
+    shipped_rule_set,
+)
+
+__all__ = [
+    "MASK",
+    "MAX_INLINE",
+    "MAX_KEPT",
+    "MODES",
+    "NO_RULES",
+    "DigestKey",
+    "Kept",
+    "Redacted",
+    "RedactionError",
+    "RuleError",
+    "RuleSet",
+    "keep",
+    "narrower",
+    "redact",
+    "rule_set",
+    "shipped_rule_set",
+]
+
+MODES = ("off", "hash", "summary", "full")
+MAX_INLINE = 32 * 1024
+MAX_KEPT = 8 * 1024 * 1024
+_JSON = "application/json"
+_HEAD, _TAIL = 400, 100
+
+
+class DigestKey(NamedTuple):
+    """The key of this clone for mode `hash`, and the name records give it."""
+
+    name: str
+    secret: bytes
+
+
+class Kept(NamedTuple):
+    """What one captured side leaves: fields of the line, objects they name, and redactions by rule id."""
+
+    fields: dict[str, object]
+    objects: tuple[bytes, ...]
+    counts: dict[str, int]
+
+
+def narrower(a: str, b: str) -> str:
+    """The mode of the two that keeps less. Raises ValueError for an unknown one."""
+    return MODES[min(_rank(a), _rank(b))]
+
+
+def _rank(mode: str) -> int:
+    if mode not in MODES:
+        raise ValueError(f"capture mode: expected {', '.join(MODES)}, found {mode!r}")
+    return MODES.index(mode)
+
+
+def keep(
+    name: str, value: object, mode: str, rules: RuleSet, key: DigestKey | None, *, media_type: str = _JSON
+) -> Kept:
+    """What mode `mode` keeps of a value. Raises ValueError, RedactionError, and ForeignError for no JSON value."""
+    rank = _rank(mode)
+    if mode == "off":
+        return Kept({}, (), {})
+    # What the modes need beyond redaction is loaded for them only: routing a request needs none of it.
+    from specify_cli.redaction.json_values import ForeignError, escaped_surrogates, foreign_text
+
+    if media_type == _JSON:
+        text, counts = foreign_text(value, rules)
+    elif isinstance(value, str):
+        text, counts = redact(value, rules)
+        text = escaped_surrogates(text)
+    else:
+        raise ForeignError(f"{name}: {type(value).__name__} is no text of type {media_type}")
+    data = text.encode("utf-8")
+    if rank == 1:
+        fields: dict[str, object] = {f"{name}_size": len(data)}
+        if key is not None:
+            import hmac
+
+            digest = hmac.new(key.secret, data, sha256).hexdigest()
+            fields |= {f"{name}_hash": digest, "digest_key": key.name}
+        return Kept(fields, (), counts)
+    fields = {f"{name}_hash": sha256(data).hexdigest()}
+    if mode == "full" and len(data) <= MAX_INLINE:
+        return Kept({**fields, name: text}, (), counts)
+    shown = _string(text) if media_type == _JSON and isinstance(value, str) else text
+    if mode == "summary":
+        summary: dict[str, object] = {"size": len(data)}
+        if len(shown) > _HEAD + _TAIL:
+            summary |= {"head": shown[:_HEAD], "tail": shown[-_TAIL:]}
+        else:
+            summary["head"] = shown
+        return Kept({**fields, name: summary}, (), counts)
+    stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
+    reference: dict[str, object] = {
+        "object": sha256(stored).hexdigest(),
+        "size": len(data),
+        "media_type": media_type,
+        "head": shown[:_HEAD],
+    }
+    if len(stored) < len(data):
+        reference |= {"truncated": True, "kept": len(stored)}
+    return Kept({**fields, name: reference}, (stored,), counts)
+
+
+def _string(text: str) -> str:
+    """The string that a JSON text stands for, in a form UTF-8 can hold."""
+    import json
+
+    from specify_cli.redaction.json_values import escaped_surrogates
+
+    return escaped_surrogates(str(json.loads(text)))

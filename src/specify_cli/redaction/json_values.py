@@ -1,0 +1,448 @@
+"""JSON that is not ours: reading it whatever its depth and numbers, and writing it redacted as one canonical text.
+
+The text is RFC 8785 wherever that document has an answer. Where it has none: an integer beyond 2^53-1 keeps its
+digits, a number beyond a double keeps its spelling, and a lone surrogate is written as its escape. Nothing here
+recurses, so depth is bounded by memory alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.encoder import encode_basestring
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.redaction.heuristics import kind_of_name
+from specify_cli.redaction.redact import MASK, RuleSet, applicable, is_secret_leaf, redact, redact_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+
+_JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
+_USER_FLAGS = frozenset(("-u", "--user", "--proxy-user"))
+_SECRET = "secret-value"
+# Strings up to this length are searched together; what no rule finds in all of them needs no search one by one.
+_SHORT = 4096
+_BETWEEN = "\n\0\n"
+_MAX_DIGITS = 4300
+_INFINITY = float("inf")
+
+
+class ForeignError(ValueError):
+    """A text is no JSON, or a value has no JSON form; the message names the place."""
+
+
+class Spelled(NamedTuple):
+    """A number that no Python number holds as it is written: too many digits, or beyond a double."""
+
+    digits: str
+
+
+class ForeignText(NamedTuple):
+    """A redacted value as canonical JSON, and how often each rule applied."""
+
+    text: str
+    counts: dict[str, int]
+
+
+# --- reading
+
+
+def parse_foreign(text: str | bytes) -> object:
+    """The value a JSON text stands for; of a key given twice the last value. Raises ForeignError naming the offset."""
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise ForeignError(f"byte {error.start}: expected UTF-8") from error
+    try:
+        return _decoder().decode(text)
+    except (RecursionError, _NotANumber):
+        return _parse_deep(text)
+    except json.JSONDecodeError as error:
+        raise _not_json(error.pos, error.msg) from error
+
+
+class _NotANumber(ValueError):
+    """NaN and infinities, which other JSON readers take."""
+
+
+@lru_cache(maxsize=1)
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=_refuse)
+
+
+def _refuse(name: str) -> object:
+    raise _NotANumber(name)
+
+
+def _not_json(at: int, reason: str) -> ForeignError:
+    return ForeignError(f"character {at}: not JSON: {reason}")
+
+
+def _integer(digits: str) -> int | Spelled:
+    try:
+        return int(digits) if len(digits) < _MAX_DIGITS else Spelled(digits)
+    except ValueError:  # the process may allow fewer digits
+        return Spelled(digits)
+
+
+def _fraction(digits: str) -> float | Spelled:
+    number = float(digits)
+    return Spelled(digits.lower()) if number in (_INFINITY, -_INFINITY) else number
+
+
+def _parse_deep(text: str) -> object:
+    """The same value for a text nested deeper than the standard reader goes."""
+    skip = re.compile(r"[ \t\n\r]*").match
+    number = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
+    opened: list[Any] = []
+    names: list[str] = []
+
+    def after_space(at: int) -> int:
+        found = skip(text, at)
+        return found.end() if found is not None else at
+
+    def string(at: int) -> tuple[str, int]:
+        if text[at : at + 1] != '"':
+            raise _not_json(at, "expected a string")
+        try:
+            found: tuple[str, int] = scanstring(text, at + 1, True)
+            return found
+        except json.JSONDecodeError as error:
+            raise _not_json(error.pos, error.msg) from error
+
+    def name(at: int) -> tuple[str, int]:
+        found, at = string(after_space(at))
+        at = after_space(at)
+        if text[at : at + 1] != ":":
+            raise _not_json(at, "expected a colon")
+        return found, after_space(at + 1)
+
+    at = after_space(0)
+    while True:
+        sign = text[at : at + 1]
+        value: Any
+        if sign == '"':
+            value, at = string(at)
+        elif sign in ("{", "["):
+            inside = after_space(at + 1)
+            if text[inside : inside + 1] == ("}" if sign == "{" else "]"):
+                value, at = ({} if sign == "{" else []), inside + 1
+            elif sign == "{":
+                member, at = name(inside)
+                opened.append({})
+                names.append(member)
+                continue
+            else:
+                opened.append([])
+                at = inside
+                continue
+        elif (digits := number(text, at)) is not None:
+            value = _fraction(digits[0]) if digits[2] or digits[3] else _integer(digits[0])
+            at = digits.end()
+        else:
+            for word, value in (("true", True), ("false", False), ("null", None)):  # noqa: B007
+                if text.startswith(word, at):
+                    at += len(word)
+                    break
+            else:
+                raise _not_json(at, "expected a value")
+        while True:
+            at = after_space(at)
+            if not opened:
+                if at != len(text):
+                    raise _not_json(at, "expected the end")
+                return value
+            holder = opened[-1]
+            sign = text[at : at + 1]
+            if isinstance(holder, list):
+                holder.append(value)
+                if sign == ",":
+                    at = after_space(at + 1)
+                    break
+                if sign != "]":
+                    raise _not_json(at, "expected a comma or ]")
+            else:
+                holder[names[-1]] = value
+                if sign == ",":
+                    names[-1], at = name(at + 1)
+                    break
+                if sign != "}":
+                    raise _not_json(at, "expected a comma or }")
+                names.pop()
+            value = opened.pop()
+            at += 1
+
+
+# --- writing
+
+
+def foreign_text(value: object, rules: RuleSet) -> ForeignText:
+    """The redacted value as one canonical JSON text. Raises ForeignError naming the path, RedactionError."""
+    short = dict.fromkeys(_gather(value))
+    writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
+    text = writer.written(value)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = _paired(text)
+    return ForeignText(text, writer.counts)
+
+
+def escaped_surrogates(text: str) -> str:
+    """The text with surrogate pairs joined and each lone one written as its escape, so that UTF-8 can hold it."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _paired(text)
+    return text
+
+
+def _paired(text: str) -> str:
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return re.sub(r"[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", joined)
+
+
+def _gather(value: object) -> list[str]:
+    """The short strings and keys of a value that has a JSON form."""
+    short: list[str] = []
+    path: list[str | int] = []
+    around: set[int] = set()
+    walks: list[tuple[Iterator[tuple[str | int, object]], int]] = [(iter((("", value),)), 0)]
+    while walks:
+        items, holder = walks[-1]
+        for key, child in items:
+            kind = type(child)
+            if kind is str:
+                if len(child) < _SHORT:  # type: ignore[arg-type]
+                    short.append(child)  # type: ignore[arg-type]
+                continue
+            if child is None or kind is bool or kind is int:
+                continue
+            if kind is float:
+                if child - child != 0:  # type: ignore[operator]
+                    raise ForeignError(f"{_path(path, key)}: {child!r} is no JSON number")
+                continue
+            if isinstance(child, Spelled | int):
+                continue
+            if isinstance(child, str):
+                short.append(child)
+                continue
+            if isinstance(child, float):
+                if child - child != 0:
+                    raise ForeignError(f"{_path(path, key)}: {child!r} is no JSON number")
+                continue
+            if isinstance(child, dict):
+                for name in child:
+                    if not isinstance(name, str):
+                        raise ForeignError(f"{_path(path, key)}: a key is {type(name).__name__}, expected a string")
+                short.extend(child)
+                inner: Iterator[tuple[str | int, object]] = iter(child.items())
+            elif isinstance(child, list | tuple):
+                inner = iter(enumerate(child))
+            else:
+                raise ForeignError(f"{_path(path, key)}: {kind.__name__} has no JSON form")
+            if id(child) in around:
+                raise ForeignError(f"{_path(path, key)}: the value holds itself")
+            around.add(id(child))
+            path.append(key)
+            walks.append((inner, id(child)))
+            break
+        else:
+            walks.pop()
+            around.discard(holder)
+            if path:
+                path.pop()
+    return short
+
+
+def _path(above: list[str | int], key: str | int) -> str:
+    steps = [*above, key][1:]
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:16])
+    return f"${shown}{'…' if len(steps) > 16 else ''}"
+
+
+Item = tuple[str, object, str]
+
+
+class _Writer:
+    """Canonical JSON of one value, and what was masked on the way."""
+
+    def __init__(self, rules: RuleSet, places: tuple[int, ...]) -> None:
+        self._rules = rules
+        self._places = places
+        self._untouched = not places and not rules.user
+        self.counts: dict[str, int] = {}
+
+    def written(self, value: object) -> str:
+        out: list[str] = []
+        walks: list[tuple[Iterator[Item], str]] = [(iter((("", value, ""),)), "")]
+        while walks:
+            items, closing = walks[-1]
+            for before, child, kind in items:
+                out.append(before)
+                if isinstance(child, str):
+                    out.append(encode_basestring(self._leaf(child, kind)))
+                elif child is None:
+                    out.append("null")
+                elif child is True:
+                    out.append("true")
+                elif child is False:
+                    out.append("false")
+                elif isinstance(child, int | float | Spelled):
+                    out.append(self._number(child, kind))
+                elif isinstance(child, dict):
+                    out.append("{")
+                    walks.append((iter(self._members(child)), "}"))
+                    break
+                elif isinstance(child, list | tuple):
+                    out.append("[")
+                    walks.append((iter(self._elements(child, kind)), "]"))
+                    break
+                else:
+                    raise ForeignError(f"{type(child).__name__} has no JSON form")
+            else:
+                out.append(closing)
+                walks.pop()
+        return "".join(out)
+
+    def _members(self, value: dict[str, object]) -> list[Item]:
+        names = {name: name for name in value} if self._untouched else self._masked_names(value)
+        ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_in_utf16)
+        told = value.get("name", value.get("key", value.get("Name")))
+        beside = kind_of_name(told.lstrip("-")) if isinstance(told, str) else ""
+        key_set = "kty" in value
+        items = []
+        comma = ""
+        for name in ordered:
+            child = value[names[name]]
+            kind = kind_of_name(names[name])
+            if beside and name in ("value", "Value"):
+                kind = beside
+            elif key_set and name in _JWK_PRIVATE:
+                kind = "password"
+            items.append((f"{comma}{encode_basestring(name)}:", child, kind))
+            comma = ","
+        return items
+
+    def _masked_names(self, value: dict[str, object]) -> dict[str, str]:
+        """Redacted name to name; two that become one are told apart by a number."""
+        names: dict[str, str] = {}
+        numbers: dict[str, int] = {}  # the next number to try, by mask
+        for name in sorted(value, key=_in_utf16):
+            masked = self._text(name)
+            shown = masked
+            while shown in names or (shown != name and shown in value):
+                number = numbers.get(masked, 2)
+                shown = f"{masked}-{number}"
+                numbers[masked] = number + 1
+            names[shown] = name
+        return names
+
+    def _elements(self, value: list[object] | tuple[object, ...], kind: str) -> list[Item]:
+        items = []
+        comma = ""
+        previous: object = None
+        pair = len(value) == 2
+        in_key = False  # a private key given line by line
+        for child in value:
+            inner = kind
+            if isinstance(child, str) and "PRIVATE KEY" in child:
+                in_key = "BEGIN" in child and "END" not in child
+            elif in_key and isinstance(child, str):
+                inner = "key line"
+            if isinstance(previous, str) and isinstance(child, str):
+                if previous.startswith("--") and previous[2:3].isalnum():
+                    inner = kind_of_name(previous[2:]) or kind
+                elif pair and not kind:
+                    inner = "token" if kind_of_name(previous) else ""
+                if previous in _USER_FLAGS and isinstance(value[0], str) and value[0].endswith("curl"):
+                    inner = "user"
+            items.append((comma, child, inner))
+            comma = ","
+            previous = child
+        return items
+
+    def _leaf(self, value: str, kind: str) -> str:
+        if not kind and (self._untouched and len(value) < _SHORT):
+            return value
+        masked = self._text(value)
+        if not kind or not self._rules.shipped:
+            return masked
+        if kind == "key line":
+            plain = value.strip()
+            return self._mask("private-key") if plain and " " not in plain and "⟦" not in plain else masked
+        if kind == "user":
+            name, colon, secret = value.partition(":")
+            if colon and is_secret_leaf("password", secret, self._rules):
+                return f"{name}:{self._mask(_SECRET)}"
+            return masked
+        whole = masked.strip()
+        named = whole.startswith("⟦") and whole.find("⟧") == len(whole) - 1
+        if not named and is_secret_leaf(kind, value, self._rules):
+            return self._mask(_SECRET)
+        return masked
+
+    def _number(self, value: float | Spelled, kind: str) -> str:
+        digits = value.digits if isinstance(value, Spelled) else _digits(value)
+        if kind == "password" and self._rules.shipped and is_secret_leaf(kind, digits, self._rules):
+            return f'"{self._mask(_SECRET)}"'
+        return digits
+
+    def _mask(self, rule_id: str) -> str:
+        self.counts[rule_id] = self.counts.get(rule_id, 0) + 1
+        return MASK.format(rule=rule_id)
+
+    def _text(self, value: str) -> str:
+        if len(value) >= _SHORT:
+            found = redact(value, self._rules)
+        elif self._untouched:
+            return value
+        else:
+            found = redact_with(value, self._places, self._rules)
+        for rule_id, count in found.counts.items():
+            self.counts[rule_id] = self.counts.get(rule_id, 0) + count
+        return found.text
+
+
+def _in_utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _digits(value: float) -> str:
+    """A number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits."""
+    if isinstance(value, int):
+        try:
+            return int.__repr__(value)
+        except ValueError:  # Python writes no integer this long
+            from decimal import Decimal
+
+            return str(Decimal(value))
+    if value == 0:
+        return "0"
+    written = float.__repr__(value)
+    sign = ""
+    if written[0] == "-":
+        sign, written = "-", written[1:]
+    mantissa, _, power = written.partition("e")
+    whole, _, part = mantissa.partition(".")
+    if part == "0":
+        part = ""
+    digits = (whole + part).lstrip("0")
+    # The value is 0.DIGITS times ten to the power of `point`.
+    point = len(whole) + int(power or 0) if whole != "0" else len(digits) - len(part) + int(power or 0)
+    digits = digits.rstrip("0")
+    count = len(digits)
+    if count <= point <= 21:
+        return f"{sign}{digits}{'0' * (point - count)}"
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    exponent = f"e{point - 1:+d}"
+    return f"{sign}{digits[0]}{'.' if count > 1 else ''}{digits[1:]}{exponent}"

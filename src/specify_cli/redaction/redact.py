@@ -1,0 +1,287 @@
+"""Which parts of a text are secrets: the shipped rules, a project's own rules, and the masking.
+
+`redact` masks every finding as `⟦rule-id⟧` and gives a fixed point: redacting its result changes nothing, and a
+mask is never masked again. The time it takes grows with the length of the text and not faster: what the shipped
+rules do is said in `rules`, and those a project adds run on RE2, which is loaded only for them. Modes, sizes and
+objects are `capture`; JSON values are `foreign`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
+from specify_cli.redaction.rules import FINDERS, FINDERS_VERSION, SHIPPED, Rule, by_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import Any
+
+
+MASK = "⟦{rule}⟧"
+MAX_USER_RULES = 200
+MAX_PATTERN = 1000
+MAX_PASSES = 8
+OVERRUN = "redaction-overrun"
+_RE2_MEMORY = 8 * 1024 * 1024
+# Rules that find a value by what stands beside it. The others know a vendor's own form, which no pattern allows.
+_TOLD_BY_CONTEXT = {"secret-value", "url-password", "user-password", "authorization", "cookie", "netrc"}
+
+
+class RuleError(ValueError):
+    """A rule or allow-list entry of a project cannot be used; the message names it and says why."""
+
+
+class RedactionError(Exception):
+    """A text could not be redacted. Nobody may keep the text."""
+
+
+class RuleSet(NamedTuple):
+    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2 patterns."""
+
+    shipped: tuple[Rule, ...]
+    user: tuple[tuple[str, Any], ...]
+    allowed: frozenset[str]
+    allowed_patterns: tuple[Any, ...]
+    ids: frozenset[str]
+    digest: str
+
+
+class Redacted(NamedTuple):
+    """A text after masking and how often each rule applied, by rule id."""
+
+    text: str
+    counts: dict[str, int]
+
+
+# One finding: start, end, order, rule id. The smaller order names the mask where findings overlap.
+Span = tuple[int, int, int, str]
+
+
+def _digest(*parts: object) -> str:
+    return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _digest())
+
+
+@lru_cache(maxsize=1)
+def shipped_rule_set() -> RuleSet:
+    """The rules that come with the program."""
+    ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
+    return RuleSet(SHIPPED, (), frozenset(), (), ids, _digest(SHIPPED, FINDERS_VERSION, vocabulary()))
+
+
+def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
+    """Return the shipped rules with a project's own, as (id, pattern), and its allow-list.
+
+    An allow-list entry is one exact value, or behind `re:` an RE2 pattern for a whole value. A pattern that also fits
+    a value made at random is refused, and no pattern allows what a vendor's own form tells. Raises RuleError naming
+    the entry.
+    """
+    shipped = shipped_rule_set()
+    if not user and not allow:
+        return shipped
+    if len(user) > MAX_USER_RULES or len(allow) > MAX_USER_RULES:
+        raise RuleError(f"at most {MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken")
+    rules = []
+    for rule_id, pattern in sorted(user):
+        if not _is_rule_id(rule_id):
+            raise RuleError(f"rule {rule_id!r}: an id is [a-z0-9][a-z0-9-]{{0,63}}")
+        if rule_id in shipped.ids:
+            raise RuleError(f"rule {rule_id}: this id is taken by a shipped rule")
+        rules.append((rule_id, _re2(f"rule {rule_id}", pattern)))
+    exact, patterns = [], []
+    for number, entry in enumerate(sorted(allow), 1):
+        if not entry or len(entry) > MAX_PATTERN:
+            raise RuleError(f"allow-list entry {number}: expected 1 to {MAX_PATTERN} characters")
+        if entry.startswith("re:"):
+            pattern = _re2(f"allow-list entry {entry!r}", entry[3:])
+            if any(pattern.fullmatch(value) for value in _random_values()):
+                raise RuleError(f"allow-list entry {entry!r}: it also allows values that could be any secret")
+            patterns.append(pattern)
+        else:
+            exact.append(entry)
+    digest = _digest(shipped.digest, sorted(user), sorted(allow))
+    ids = shipped.ids | {rule_id for rule_id, _ in user}
+    return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), ids, digest)
+
+
+def _random_values() -> Iterator[str]:
+    """Yield values as makers of keys and passwords draw them: the usual alphabets in the usual lengths."""
+    lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+    alphabets = [lower, upper, digits, lower + upper, digits + "abcdef", digits + "ABCDEF", lower + digits]
+    alphabets += [upper + digits + lower + marks for marks in ("", "-_", "+/=", "!#$%&*?@^ ")]
+    for alphabet in alphabets:
+        drawn = b"".join(sha256(f"{alphabet} {part}".encode()).digest() for part in range(4))
+        text = "".join(alphabet[byte % len(alphabet)] for byte in drawn)
+        yield from (
+            text[:length] for length in (8, 10, 12, 14, 16, 20, 22, 24, 28, 32, 36, 40, 43, 44, 48, 56, 64, 128)
+        )
+    yield "9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34"
+
+
+def _is_rule_id(text: str) -> bool:
+    return 0 < len(text) <= 64 and text[0] != "-" and set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def _re2(what: str, pattern: str) -> Any:
+    if not pattern or len(pattern) > MAX_PATTERN:
+        raise RuleError(f"{what}: expected a pattern of 1 to {MAX_PATTERN} characters")
+    import re2  # type: ignore[import-untyped]  # heavy, and needed by no project without rules of its own
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _RE2_MEMORY
+    try:
+        return re2.compile(pattern, options=options)
+    except (re2.error, UnicodeEncodeError) as error:
+        reason = error.args[0]
+        raise RuleError(f"{what}: {reason.decode() if isinstance(reason, bytes) else reason}") from error
+
+
+def redact(text: str, rules: RuleSet) -> Redacted:
+    """The text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's engine fails."""
+    folded = folded_of(text)
+    return redact_with(text, candidates(text, folded, rules), rules, folded)
+
+
+def candidates(text: str, folded: str, rules: RuleSet) -> tuple[int, ...]:
+    """The shipped rules one of whose needles stands in the text, as their places in the table."""
+    found = []
+    for place, rule in enumerate(rules.shipped):
+        where = folded if rule.folded else text
+        for needle in rule.needles:
+            if needle in where:
+                found.append(place)
+                break
+    return tuple(found)
+
+
+def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
+    """The shipped rules that find something in the text, as their places in the table."""
+    folded = folded_of(text)
+    return tuple(p for p in candidates(text, folded, rules) if _raw(p, text, folded, rules))
+
+
+def redact_with(text: str, places: tuple[int, ...], rules: RuleSet, folded: str | None = None) -> Redacted:
+    """`redact` for a text in which no other shipped rule than those at `places` can apply."""
+    counts: dict[str, int] = {}
+    if not places and not rules.user:
+        return Redacted(text, counts)
+    folded = folded_of(text) if folded is None else folded
+    for _ in range(MAX_PASSES):
+        spans = _findings(text, folded, places, rules)
+        if not spans:
+            return Redacted(text, counts)
+        # What a mask leaves behind can match anew (a word now begins where it did not), hence again until nothing does.
+        pieces: list[str] = []
+        at = 0
+        for start, end, _order, rule_id in spans:
+            pieces += text[at:start], MASK.format(rule=rule_id)
+            at = end
+            counts[rule_id] = counts.get(rule_id, 0) + 1
+        text = "".join((*pieces, text[at:]))
+        folded = folded_of(text)
+        places = candidates(text, folded, rules)
+    return Redacted(MASK.format(rule=OVERRUN), {**counts, OVERRUN: 1})
+
+
+def _findings(text: str, folded: str, places: tuple[int, ...], rules: RuleSet) -> list[Span]:
+    """What to mask, in order and apart from each other; masks already there stay as they are."""
+    spans = [
+        (start, end, place, rules.shipped[place].rule_id)
+        for place in places
+        for start, end in _raw(place, text, folded, rules)
+    ]
+    if rules.user:
+        spans += _by_user_rules(text, rules)
+    if not spans:
+        return spans
+    if rules.allowed or rules.allowed_patterns:
+        spans = [span for span in spans if span[3] == "private-key" or not _is_allowed(text, span, rules)]
+    return _apart(spans, masks_in(text, rules.ids))
+
+
+def _raw(place: int, text: str, folded: str, rules: RuleSet) -> list[tuple[int, int]]:
+    """What one shipped rule finds, overlaps and all."""
+    rule = rules.shipped[place]
+    if rule.pattern:
+        return by_pattern(rule, text, folded)
+    return FINDERS[rule.rule_id](rule, text, folded, rules.ids)
+
+
+def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
+    found = text[span[0] : span[1]]
+    if found in rules.allowed:
+        return True
+    told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
+    return not told_by_form and any(_matches(pattern, found) for pattern in rules.allowed_patterns)
+
+
+def _matches(pattern: Any, text: str) -> bool:
+    try:
+        return pattern.fullmatch(_encodable(text)) is not None
+    except Exception as error:
+        raise RedactionError(f"the allow-list could not be applied: {error}") from error
+
+
+def _by_user_rules(text: str, rules: RuleSet) -> list[Span]:
+    spans = []
+    given = _encodable(text)
+    for order, (rule_id, pattern) in enumerate(rules.user, len(SHIPPED)):
+        try:
+            spans += [(*m.span(), order, rule_id) for m in pattern.finditer(given) if m.end() > m.start()]
+        except Exception as error:  # whatever the engine's reason, the text must not go on
+            raise RedactionError(f"rule {rule_id} could not be applied: {error}") from error
+    return spans
+
+
+def _encodable(text: str) -> str:
+    """The text with lone surrogates replaced one by one, so that places stay where they are."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return compiled(r"[\ud800-\udfff]").sub("�", text)
+    return text
+
+
+def _apart(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
+    """The findings in order, those that overlap as one, without what is masked already."""
+    spans.sort()
+    merged: list[Span] = []
+    for start, end, order, rule_id in spans:
+        if not merged or start >= merged[-1][1]:
+            merged.append((start, end, order, rule_id))
+        else:
+            first, last, *_ = merged[-1]
+            merged[-1] = (first, max(last, end), *min(merged[-1][2:], (order, rule_id)))
+    if not masks:
+        return merged
+    cut: list[Span] = []
+    number = 0
+    for start, end, order, rule_id in merged:
+        while number < len(masks) and masks[number][1] <= start:
+            number += 1
+        place = number
+        while place < len(masks) and masks[place][0] < end:
+            if start < masks[place][0]:
+                cut.append((start, masks[place][0], order, rule_id))
+            start = max(start, masks[place][1])
+            place += 1
+        if start < end:
+            cut.append((start, end, order, rule_id))
+    return cut
+
+
+def folded_of(text: str) -> str:
+    """Lower case, every character in its place: only İ would become two."""
+    return (text.replace("İ", "I") if "İ" in text else text).lower()
+
+
+def is_secret_leaf(kind: str, value: str, rules: RuleSet) -> bool:
+    """A whole string that stands beside a name of this kind is a secret."""
+    return is_secret(kind, value, rules.ids, "quoted") and not (
+        value in rules.allowed or any(_matches(pattern, value) for pattern in rules.allowed_patterns)
+    )

@@ -1,0 +1,680 @@
+"""Would a record's decisions come out the same: what was recorded held against what came out again.  [pure]
+
+Guarantees: every difference is a finding with its line, both values and, where code or inputs explain it, the cause;
+what could not be asked again is listed with the reason and never counted as the same. Running the router, the
+retrieval and the rules again on frozen inputs is `replays`' part; putting it into words is `report`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+
+from doctrine.light import NamedTuple
+from specify_cli.errors import InvocationError
+from specify_cli.invocation.gates import GateRule
+from specify_cli.record.record import EVENTS, is_stand_in
+from specify_cli.record.seal import digest_of
+from specify_cli.record.state import StateFold
+from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
+from specify_cli.redaction.redact import NO_RULES
+from specify_cli.replay.strict_patch import PatchError, apply_diff
+
+Fields = Mapping[str, object]
+Get = Callable[[str], bytes]
+ERROR, WARNING = "error", "warning"
+# code → (severity, what it means); docs/replay.md holds the same table and a test compares them.
+FINDINGS: Mapping[str, tuple[str, str]] = {
+    "HIT_MISSING": (ERROR, "an artifact that was found is not found again"),
+    "HIT_EXTRA": (ERROR, "an artifact is found that was not found before"),
+    "HIT_CHANGED": (ERROR, "an artifact is found again with other bytes"),
+    "SCORE_MISMATCH": (ERROR, "a score differs by more than epsilon"),
+    "ORDER_CHANGED": (WARNING, "hits whose scores are within epsilon of each other changed places"),
+    "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
+    "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
+    "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
+    "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
+    "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
+    "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
+}
+DEFAULT_EPSILON = "0.000000001"
+# The versions of the snapshot a part of the replay depends on.
+_VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "router": ("router",),
+    "retrieval": ("retrieval",),
+    "context": ("retrieval", "context"),
+    "state": (),
+}
+_COMPONENTS = ("lexical", "graph", "tag")
+# (event, captured field, side of `started.capture`) of what a model was asked and answered.
+MODEL_SIDES = ("prompt", "response")
+
+
+class Finding(NamedTuple):
+    """One difference at one line; `part` is what was run again there."""
+
+    code: str
+    severity: str
+    seq: int | None
+    part: str
+    message: str
+    expected: object
+    actual: object
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape inside `docs/schemas/replay-report.json`."""
+        return self._asdict()
+
+
+class Outcome(NamedTuple):
+    """What a retrieval came to, recorded or again. `text_hash` is there for the governance context alone."""
+
+    hits: tuple[Fields, ...]
+    filters_applied: tuple[Fields, ...]
+    error: str | None = None
+    query: str | None = None
+    text_hash: str | None = None
+    failure: str | None = None
+
+
+class Code(NamedTuple):
+    """The versions of the code that decided and of the code that decides now, `build` among them."""
+
+    recorded: Mapping[str, object]
+    current: Mapping[str, object]
+
+    def drift(self, part: str) -> tuple[str, ...]:
+        """Where the code behind a part is not the one that decided, each as `name then -> now`."""
+        names = (*_VERSIONS[part], "build")
+        pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
+        return tuple(f"{name} {_short(then)} -> {_short(now)}" for name, then, now in pairs if then != now)
+
+
+class Retrieval(NamedTuple):
+    """A request and its answer; `response` is None where the run ended between the two."""
+
+    request: Fields
+    response: Fields | None
+
+    @property
+    def seq(self) -> int:
+        return _seq(self.request)
+
+    @property
+    def request_id(self) -> str:
+        return str(self.request.get("request_id"))
+
+    @property
+    def is_context(self) -> bool:
+        return self.request_id == "context"
+
+
+class Point(NamedTuple):
+    """A checkpoint: where it stands, and the corpus in force there."""
+
+    seq: int
+    label: str | None
+    corpus: str
+
+
+class Past(NamedTuple):
+    """The lines of a record by what a replay does with them."""
+
+    started: Fields
+    completed: Fields | None
+    references: tuple[Fields, ...]
+    retrievals: tuple[Retrieval, ...]
+    points: tuple[Point, ...]
+    gates: tuple[Fields, ...]
+    patches: tuple[Fields, ...]
+    tools: tuple[tuple[Fields, Fields | None], ...]
+    models: tuple[Fields, ...]
+    unknown: tuple[Fields, ...]
+    withheld: tuple[Fields, ...]
+    lines: int
+
+    @property
+    def invocation_id(self) -> str:
+        return str(self.started.get("invocation_id"))
+
+    def point(self, text: str, corpus: str) -> Point | None:
+        """The checkpoint a text names: a label (its newest), a seq, `<id>:<seq>`, or `start` with its corpus."""
+        head, colon, tail = text.partition(":")
+        name = text
+        if colon:
+            if head.upper() != self.invocation_id:
+                return None
+            name = tail
+        if name in ("start", "0"):
+            return Point(0, "start", corpus)
+        if name.isascii() and name.isdigit():
+            return next((point for point in self.points if str(point.seq) == name), None)
+        named = [point for point in self.points if point.label == name and not colon]
+        return named[-1] if named else None
+
+
+def read_past(lines: Iterable[Fields]) -> Past:
+    """A record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
+    by_event: dict[str, list[Fields]] = {}
+    unknown: list[Fields] = []
+    withheld: list[Fields] = []
+    retrievals = _Pairs("request_id")
+    tools = _Pairs("call_id")
+    count = 0
+    for fields in lines:
+        count += 1
+        if is_stand_in(fields):
+            withheld.append(fields)
+            continue
+        event = str(fields.get("event"))
+        if event not in EVENTS:
+            unknown.append(fields)
+        by_event.setdefault(event, []).append(fields)
+        if event in ("retrieval_request", "retrieval_response"):
+            retrievals.take(fields, asks=event == "retrieval_request")
+        elif event in ("tool_call", "tool_result"):
+            tools.take(fields, asks=event == "tool_call")
+
+    def of(event: str) -> tuple[Fields, ...]:
+        return tuple(by_event.get(event, ()))
+
+    closing = of("completed")
+    return Past(
+        started=of("started")[0],
+        completed=closing[-1] if closing else None,
+        references=of("policy_snapshot_ref"),
+        retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.pairs),
+        points=tuple(_point(fields) for fields in of("checkpoint")),
+        gates=of("gate_decision"),
+        patches=of("patch_apply"),
+        tools=tools.pairs,
+        models=of("model_call"),
+        unknown=tuple(unknown),
+        withheld=tuple(withheld),
+        lines=count,
+    )
+
+
+class _Pairs:
+    """Questions with their answers, in order; an id asked again is another question."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._found: list[tuple[Fields, Fields | None]] = []
+        self._open: dict[str, int] = {}
+
+    def take(self, fields: Fields, *, asks: bool) -> None:
+        name = str(fields.get(self._key))
+        if asks:
+            self._open[name] = len(self._found)
+            self._found.append((fields, None))
+        elif name in self._open:
+            at = self._open.pop(name)
+            self._found[at] = (self._found[at][0], fields)
+
+    @property
+    def pairs(self) -> tuple[tuple[Fields, Fields | None], ...]:
+        return tuple(self._found)
+
+
+def _point(fields: Fields) -> Point:
+    label = fields.get("label")
+    return Point(_seq(fields), None if label is None else str(label), str(fields.get("corpus")))
+
+
+# --- numbers
+
+
+def parse_epsilon(text: str) -> Decimal:
+    """How far two scores may be apart. Raises ValueError for what is no decimal from 0 to 1."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"expected a decimal such as 1e-9, found {text!r}") from error
+    if not value.is_finite() or not 0 <= value <= 1:
+        raise ValueError(f"expected a decimal from 0 to 1, found {text!r}")
+    return value
+
+
+def plain(number: Decimal) -> str:
+    """A decimal as text without an exponent, nine digits at least behind the point."""
+    text = f"{number:f}"
+    whole, point, fraction = text.partition(".")
+    return f"{whole}.{fraction.ljust(9, '0')}" if point else f"{whole}.{'0' * 9}"
+
+
+def _number(value: object) -> Decimal | None:
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _apart(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
+    """Whether two scores are more than epsilon apart, and by how much where both are numbers."""
+    first, second = _number(one), _number(two)
+    if first is None or second is None:
+        return one != two, None
+    return abs(first - second) > epsilon, plain(abs(first - second))
+
+
+# --- the router
+
+
+def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
+    """The recorded routing against the one that came out again; both give the same four fields."""
+    differing = [name for name in again if started.get(name) != again[name]]
+    found = [
+        _finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
+        for name in differing
+    ]
+    return [*found, *_drifted("router", code, 0, differing)]
+
+
+# --- retrieval
+
+
+def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
+    """What the record says a retrieval came to."""
+    response = retrieval.response
+    if response is None:
+        return None
+    error = response.get("error")
+    # A charter that could not be read is said beside the result and is no part of it.
+    told = None if error is None or str(error).startswith("charter unreadable") else str(error)
+    text_hash = started.get("governance_context_hash") if retrieval.is_context else None
+    return Outcome(
+        _maps(response.get("hits")),
+        _maps(response.get("filters_applied")),
+        told,
+        str(retrieval.request.get("query")),
+        None if text_hash is None else str(text_hash),
+    )
+
+
+def judge_retrieval(
+    retrieval: Retrieval, expected: Outcome, actual: Outcome, epsilon: Decimal, code: Code | None
+) -> list[Finding]:
+    """Two outcomes of one request. `code` is given where both saw the same inputs, so that only it can explain."""
+    seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
+    found: list[Finding] = []
+    unexplained: list[tuple[str, object, object]] = []
+    if actual.failure is not None:
+        unexplained.append(("it", "a result", actual.failure))
+    else:
+        found += _hits(seq, where, expected, actual, epsilon)
+        found += _filters(seq, where, expected, actual)
+        specific = any(item.severity == ERROR for item in found)
+        pairs = [(name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")]
+        if not specific:
+            pairs.append(("governance text", expected.text_hash, actual.text_hash))
+        unexplained += [(name, one, two) for name, one, two in pairs if one != two]
+    if not unexplained and code is not None and _inconsistent(retrieval, expected, actual):
+        assert retrieval.response is not None
+        recorded, computed = retrieval.response.get("result_hash"), _result_hash(actual)
+        unexplained.append(("result_hash", recorded, computed))
+    part = "context" if retrieval.is_context else "retrieval"
+    if code is None:
+        return [*found, *(_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+    differing = [*dict.fromkeys(item.code for item in found if item.severity == ERROR), *(n for n, _, _ in unexplained)]
+    drifted = _drifted(part, code, seq, differing, where)
+    if drifted:
+        return [*found, *drifted]
+    return [*found, *(_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+
+
+def _inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
+    """Whether the same result has another digest than the recorded one."""
+    response = retrieval.response
+    same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
+    return response is not None and same and response.get("result_hash") != _result_hash(actual)
+
+
+def _result_hash(outcome: Outcome) -> str:
+    return digest_of({"hits": list(outcome.hits), "filters_applied": list(outcome.filters_applied)})
+
+
+def _hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
+    then = {str(hit.get("uri")): hit for hit in expected.hits}
+    now = {str(hit.get("uri")): hit for hit in actual.hits}
+    found: list[Finding] = []
+    apart: set[str] = set()
+    for uri, hit in then.items():
+        if uri not in now:
+            found.append(_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _shown(hit), None))
+            continue
+        again = now[uri]
+        if hit.get("digest") != again.get("digest"):
+            one, two = hit.get("digest"), again.get("digest")
+            found.append(_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+        differs, by = _apart(hit.get("score"), again.get("score"), epsilon)
+        if differs:
+            apart.add(uri)
+            told = f"{where}: {uri}: {hit.get('score')} then, {again.get('score')} now"
+            told += "" if by is None else f", {by} apart"
+            found.append(_finding("SCORE_MISMATCH", seq, "retrieval", told, hit.get("score"), again.get("score")))
+        found += _explain(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
+    for uri, hit in now.items():
+        if uri not in then:
+            found.append(_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _shown(hit)))
+    return [*found, *_order(seq, where, then, now, apart, epsilon)]
+
+
+def _shown(hit: Fields) -> dict[str, object]:
+    return {key: hit.get(key) for key in ("rank", "score", "digest")}
+
+
+def _explain(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
+    then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
+    names = sorted({*then, *now} - set(_COMPONENTS))
+    found = []
+    for name in (*_COMPONENTS, *names):
+        if _apart(then.get(name), now.get(name), epsilon)[0]:
+            found.append(
+                _finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
+            )
+    return found
+
+
+def _order(
+    seq: int, where: str, then: Mapping[str, Fields], now: Mapping[str, Fields], apart: set[str], epsilon: Decimal
+) -> list[Finding]:
+    """A change of order among the hits of both: a warning where epsilon explains it, for ties go by uri."""
+    before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
+    if before == after:
+        return []
+    place = {uri: rank for rank, uri in enumerate(after)}
+    explained = True
+    for number, first in enumerate(before):
+        for second in before[number + 1 :]:
+            if place[first] > place[second] and not {first, second} & apart:
+                differs, _ = _apart(then[first].get("score"), then[second].get("score"), 2 * epsilon)
+                explained = explained and not differs
+    moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
+    item = _finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
+    return [item if explained else item._replace(severity=ERROR)]
+
+
+def _filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
+    then, now = (dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual))
+    gone = [(key, True) for key in then if key not in now]
+    added = [(key, False) for key in now if key not in then]
+    found = []
+    for (rule_id, uri, action), was in (*gone, *added):
+        told, shown = f"{where}: policy: {uri}", f"{action} by {rule_id}"
+        one, two = (shown, None) if was else (None, shown)
+        found.append(_finding("DECISION_MISMATCH", seq, "policy", told, one, two))
+    return found
+
+
+def _filter_key(applied: Fields) -> tuple[str, str, str]:
+    return str(applied.get("rule_id")), str(applied.get("uri")), str(applied.get("action"))
+
+
+def _maps(value: object) -> tuple[Fields, ...]:
+    return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
+
+
+def _drifted(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
+    """The finding that the code behind a differing part is another one."""
+    drift = code.drift(part)
+    if not differing or not drift:
+        return []
+    names = (*_VERSIONS[part], "build")
+    told = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
+    then, now = ({name: side.get(name) for name in names} for side in (code.recorded, code.current))
+    return [_finding("CODE_DRIFT", seq, part, told, then, now)]
+
+
+# --- gates
+
+
+class Asked(NamedTuple):
+    """A gate asked again: `reproduced`, `differs`, or `not_reevaluated` and why."""
+
+    fields: Fields
+    status: str
+    why: str
+    outcome: str | None
+    reason_code: str | None
+
+
+def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
+    """A recorded gate decision put to its rule again, if that is the same rule and its inputs are held."""
+    name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
+    if recorded is None:
+        return Asked(fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None)
+    if rule is None:
+        return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
+    if rule.digest != recorded:
+        why = f"rule {name} is another one now (digest {_short(rule.digest)}, recorded {_short(recorded)})"
+        return Asked(fields, "not_reevaluated", why, None, None)
+    if not isinstance(fields.get("inputs"), str):
+        return Asked(fields, "not_reevaluated", "its inputs were not kept (capture mode of tool_args)", None, None)
+    try:
+        inputs = parse_foreign(get(str(fields["inputs"])))
+    except ForeignError as error:
+        return Asked(fields, "not_reevaluated", f"its inputs cannot be read: {error}", None, None)
+    try:
+        verdict = rule(inputs)
+        outcome, reason = verdict.outcome, verdict.reason_code
+    except (Exception, SystemExit) as error:  # the rule is a caller's code: whatever it raises is its answer
+        outcome, reason = "raised", f"{type(error).__name__}: {error}"
+    same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
+    if not same and fields.get("redactions"):
+        return Asked(
+            fields, "not_reevaluated", "its inputs hold masked secrets, so it was not asked the same", None, None
+        )
+    return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
+
+
+def judge_gate(asked: Asked) -> list[Finding]:
+    """Where a gate decides otherwise."""
+    if asked.status != "differs":
+        return []
+    fields, where = asked.fields, f"gate {asked.fields.get('gate')}"
+    pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
+    return [
+        _finding("DECISION_MISMATCH", _seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
+        for name, value in pairs
+        if fields.get(name) != value
+    ]
+
+
+# --- patches
+
+
+class Applied(NamedTuple):
+    """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why."""
+
+    fields: Fields
+    status: str
+    why: str
+    after_hash: str | None
+
+
+def apply_patch(fields: Fields, get: Get) -> Applied:
+    """A recorded change made again in memory, where its diff and the bytes before it are held."""
+
+    def not_again(why: str) -> Applied:
+        return Applied(fields, "not_reapplied", why, None)
+
+    if fields.get("ok") is not True:
+        return not_again("it did not apply when it was recorded")
+    if fields.get("redactions"):
+        return not_again("a secret in it was masked")
+    diff, why = held_text(fields, "diff", get)
+    if diff is None:
+        return not_again(f"its diff is not held: {why}")
+    before: str | None = ""
+    if fields.get("kind") != "create" or "before" in fields:
+        before, why = held_text(fields, "before", get)
+    if before is None:
+        return not_again(f"the file before it is not held: {why}")
+    expected = fields.get("after_hash")
+    if expected is None and fields.get("kind") == "delete":
+        expected = hashlib.sha256(b"").hexdigest()
+    if expected is None:
+        return not_again("no digest of the file after it was recorded")
+    try:
+        after = apply_diff(before, diff)
+    except PatchError as error:
+        return Applied(fields, "differs", f"the diff does not apply: {error}", None)
+    found = hashlib.sha256(after.encode("utf-8")).hexdigest()
+    if found != expected and "\n\\" not in diff:
+        # Some writers of diffs never say that a file ends without a line feed; the digest tells.
+        other = after[:-1] if after.endswith("\n") else after + "\n"
+        found = expected if hashlib.sha256(other.encode("utf-8")).hexdigest() == expected else found
+    return Applied(fields, "reproduced" if found == expected else "differs", "", str(found))
+
+
+def judge_patch(applied: Applied) -> list[Finding]:
+    """Where a change made again gives another file."""
+    if applied.status != "differs":
+        return []
+    fields = applied.fields
+    told = f"patch {fields.get('path')}" + (f": {applied.why}" if applied.why else "")
+    return [_finding("PATCH_MISMATCH", _seq(fields), "patch", told, fields.get("after_hash"), applied.after_hash)]
+
+
+# --- what was captured
+
+
+def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
+    """The whole text a line holds under a captured name, or None and why it is not whole."""
+    kept, recorded = fields.get(name), fields.get(f"{name}_hash")
+    if isinstance(kept, str):
+        return kept, ""
+    if not isinstance(kept, Mapping):
+        if recorded is not None or f"{name}_size" in fields:
+            return None, "captured as hash, so only its digest and size are kept"
+        return None, "nothing of it is kept"
+    if kept.get("truncated"):
+        return None, f"of {kept.get('size')} bytes {kept.get('kept')} are kept"
+    if isinstance(kept.get("object"), str):
+        try:
+            return get(str(kept["object"])).decode("utf-8"), ""
+        except (InvocationError, UnicodeDecodeError) as error:
+            return None, str(error)
+    head = kept.get("head")
+    if isinstance(head, str) and "object" not in kept and "tail" not in kept:
+        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
+        for whole in (head, foreign_text(head, NO_RULES).text):
+            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
+                return whole, ""
+    return None, f"captured as summary, so a part of its {kept.get('size')} bytes is kept"
+
+
+def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
+    """Why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
+    gaps: list[dict[str, object]] = []
+    for side in MODEL_SIDES:
+        text, why = held_text(fields, side, get)
+        mode = capture_mode(fields, side, capture)
+        if text is None and mode == "full" and f"{side}_hash" not in fields:
+            why = "none was recorded"
+        if text is None:
+            gaps.append({"side": side, "mode": mode, "reason": f"{side} (mode {mode}): {why}"})
+    masked = fields.get("redactions")
+    if isinstance(masked, Mapping) and masked:
+        rules = ", ".join(sorted(map(str, masked)))
+        mode = capture_mode(fields, "prompt", capture)
+        gaps.append({"side": None, "mode": mode, "reason": f"secrets in it were masked ({rules})"})
+    return gaps
+
+
+def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
+    """The mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
+    kept = fields.get(name)
+    if isinstance(kept, str) or (isinstance(kept, Mapping) and ("object" in kept or "truncated" in kept)):
+        return "full"
+    if isinstance(kept, Mapping):
+        return "summary"
+    return "hash" if f"{name}_size" in fields else str(capture.get(name, "off"))
+
+
+# --- states
+
+
+def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
+    """How many recorded states were folded again, and where one is another."""
+    folded, count = StateFold(), 0
+    found: list[Finding] = []
+    for fields in lines:
+        recorded = fields.get("state_hash")
+        if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):
+            count += 1
+            again = folded.state().state_hash
+            if again != recorded:
+                seq, what = _seq(fields), str(fields["event"])
+                drifted = _drifted("state", code, seq, ["state_hash"], what)
+                same = [_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
+                found += drifted or same
+        folded.apply(fields)
+    return count, found
+
+
+# --- the whole
+
+
+class Rerun(NamedTuple):
+    """One retrieval made again: the corpora behind both outcomes, the outcomes, what differs."""
+
+    retrieval: Retrieval
+    corpora: tuple[str, str]
+    expected: Outcome | None
+    actual: Outcome
+    findings: tuple[Finding, ...]
+
+
+class Integrity(NamedTuple):
+    """What verify said before anything was run again; `notes` are its findings that forbid nothing."""
+
+    tip: str | None
+    objects: int
+    notes: tuple[tuple[str, str, int | None, str], ...]
+
+
+class Replayed(NamedTuple):
+    """A replay whole: what a report is made of."""
+
+    past: Past
+    request: str
+    as_of: Point | None
+    compare_to: Point | None
+    epsilon: Decimal
+    code: Code
+    integrity: Integrity
+    router: tuple[Fields, Fields]
+    reruns: tuple[Rerun, ...]
+    gates: tuple[Asked, ...]
+    patches: tuple[Applied, ...]
+    tools: tuple[tuple[Fields, Fields | None, str], ...]
+    models: tuple[tuple[Fields, tuple[dict[str, object], ...]], ...]
+    states: int
+    findings: tuple[Finding, ...]
+    held: frozenset[str]
+
+    @property
+    def match(self) -> bool:
+        """Whether everything that could be asked again came out as it was."""
+        return not any(item.severity == ERROR for item in self.findings)
+
+
+# --- findings
+
+
+def _finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
+    severity, meaning = FINDINGS[code]
+    return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
+
+
+def _seq(fields: Fields) -> int:
+    seq = fields.get("seq")
+    return seq if type(seq) is int else -1
+
+
+def _short(value: object) -> str:
+    return str(value)[:12] if value is not None else "unknown"

@@ -1,0 +1,523 @@
+"""A replay in words: one value, and its two renderings, JSON and Markdown.  [pure]
+
+Guarantees: the verdict comes first; nothing of a clock, a path of this machine or a random number is in it, so a report
+made twice is the same bytes; recorded text is shown as text and never as markup; every reference resolves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from specify_cli.replay.checks import (
+    ERROR,
+    Asked,
+    Fields,
+    Outcome,
+    Point,
+    Replayed,
+    Rerun,
+    plain,
+)
+
+REPORT_VERSION = 1
+_SHOWN = 300
+_REQUEST = 4000
+# What Markdown, GitHub's dialect of it or HTML would act on in the middle of a line.
+_MARKUP = re.compile(r"[\\`*_{}\[\]#~$^]|:(?=\S)")
+# C0, DEL, C1, separators and marks that reorder text.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+# --- the value
+
+
+def report_value(replayed: Replayed) -> dict[str, Any]:
+    """The report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
+    past, started = replayed.past, replayed.past.started
+    models = [_model(fields, gaps) for fields, gaps in replayed.models]
+    not_again = _not_again(replayed)
+    return {
+        "v": REPORT_VERSION,
+        "match": replayed.match,
+        "verdict": _verdict(replayed, models, not_again),
+        "invocation": {
+            "invocation_id": past.invocation_id,
+            "request": replayed.request[:_REQUEST],
+            "request_chars": len(replayed.request),
+            "profile_id": started.get("profile_id"),
+            "action": started.get("action"),
+            "verb": started.get("verb"),
+            "run_kind": started.get("run_kind") or "live",
+            "parent_invocation_id": started.get("parent_invocation_id"),
+            "started_at": started.get("started_at"),
+            "outcome": None if past.completed is None else past.completed.get("outcome"),
+        },
+        "as_of": _point(replayed.as_of),
+        "compare_to": _point(replayed.compare_to),
+        "epsilon": plain(replayed.epsilon),
+        "integrity": {
+            "intact": True,
+            "lines": past.lines,
+            "tip": replayed.integrity.tip,
+            "objects": replayed.integrity.objects,
+            "notes": [
+                {"code": code, "severity": severity, "seq": seq, "message": message}
+                for code, severity, seq, message in replayed.integrity.notes
+            ],
+        },
+        "code": {"recorded": dict(replayed.code.recorded), "current": dict(replayed.code.current)},
+        "findings": [item.as_value() for item in replayed.findings],
+        "decisions": [
+            {"field": name, "recorded": value, "replayed": replayed.router[1][name]}
+            for name, value in replayed.router[0].items()
+        ],
+        "retrievals": [_retrieval(item) for item in replayed.reruns],
+        "gates": [_gate(item) for item in replayed.gates],
+        "tools": [_tool(*item) for item in replayed.tools],
+        "patches": [
+            {
+                "seq": item.fields.get("seq"),
+                "path": item.fields.get("path"),
+                "kind": item.fields.get("kind"),
+                "status": item.status,
+                "reason": item.why,
+                "recorded": item.fields.get("after_hash"),
+                "replayed": item.after_hash,
+            }
+            for item in replayed.patches
+        ],
+        "model_steps": {
+            "reconstructable": [item for item in models if not item["gaps"]],
+            "not_reconstructable": [item for item in models if item["gaps"]],
+        },
+        "states_refolded": replayed.states,
+        "not_reevaluated": not_again,
+        "references": _references(replayed),
+    }
+
+
+def report_bytes(value: Mapping[str, Any]) -> bytes:
+    """The bytes of replay_report.json: the same value gives the same bytes everywhere."""
+    return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
+
+
+def _verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], not_again: Sequence[object]) -> str:
+    errors = [item for item in replayed.findings if item.severity == ERROR]
+    warnings = len(replayed.findings) - len(errors)
+    done = [
+        "routing",
+        _count(len([item for item in replayed.reruns if item.expected is not None]), "retrieval"),
+        _count(len([item for item in replayed.gates if item.status != "not_reevaluated"]), "gate"),
+        _count(len([item for item in replayed.patches if item.status != "not_reapplied"]), "patch", "patches"),
+    ]
+    asked = ", ".join(part for part in done if not part.startswith("0 "))
+    if replayed.compare_to is not None:
+        against = f"as of {replayed.compare_to.label or replayed.compare_to.seq}"
+    else:
+        against = "as recorded"
+    if errors:
+        codes = list(dict.fromkeys(item.code for item in errors))
+        text = f"DIFFERS: {_count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
+    else:
+        text = f"MATCH: {asked} come out {against}"
+    if warnings:
+        text += f"; {_count(warnings, 'warning')}"
+    gaps = sum(bool(item["gaps"]) for item in models)
+    if gaps:
+        text += f"; {_count(gaps, 'model step')} cannot be reconstructed exactly"
+    if not_again:
+        text += f"; {len(not_again)} not evaluated again"
+    return text
+
+
+def _count(number: int, word: str, many: str = "") -> str:
+    return f"{number} {word if number == 1 else many or word + 's'}"
+
+
+def _point(point: Point | None) -> dict[str, object] | None:
+    return None if point is None else point._asdict()
+
+
+def _retrieval(rerun: Rerun) -> dict[str, Any]:
+    expected, actual, request = rerun.expected, rerun.actual, rerun.retrieval.request
+    return {
+        "request_id": rerun.retrieval.request_id,
+        "seq": rerun.retrieval.seq,
+        "query": str(request.get("query"))[:_REQUEST],
+        "corpus": {"recorded": rerun.corpora[0], "replayed": rerun.corpora[1]},
+        "match": expected is not None and not any(item.severity == ERROR for item in rerun.findings),
+        "hits": [] if expected is None else _hits(expected, actual),
+        "filters_applied": {
+            "recorded": None if expected is None else [dict(item) for item in expected.filters_applied],
+            "replayed": [dict(item) for item in actual.filters_applied],
+        },
+        "context_hash": {
+            "recorded": None if expected is None else expected.text_hash,
+            "replayed": actual.text_hash,
+        },
+        "error": {"recorded": None if expected is None else expected.error, "replayed": actual.failure or actual.error},
+    }
+
+
+def _hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
+    then = {str(hit.get("uri")): hit for hit in expected.hits}
+    now = {str(hit.get("uri")): hit for hit in actual.hits}
+    return [
+        {
+            "uri": uri,
+            "recorded": _hit(then.get(uri)),
+            "replayed": _hit(now.get(uri)),
+        }
+        for uri in dict.fromkeys((*then, *now))
+    ]
+
+
+def _hit(hit: Fields | None) -> dict[str, object] | None:
+    return None if hit is None else {key: hit.get(key) for key in ("rank", "score", "digest", "explain")}
+
+
+def _gate(asked: Asked) -> dict[str, object]:
+    fields = asked.fields
+    return {
+        "seq": fields.get("seq"),
+        "gate": fields.get("gate"),
+        "rule_ref": fields.get("rule_ref"),
+        "blocking": fields.get("blocking"),
+        "override": fields.get("override"),
+        "status": asked.status,
+        "reason": asked.why,
+        "recorded": {key: fields.get(key) for key in ("outcome", "reason_code")},
+        "replayed": None if asked.outcome is None else {"outcome": asked.outcome, "reason_code": asked.reason_code},
+    }
+
+
+def _tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
+    return {
+        "seq": call.get("seq"),
+        "call_id": call.get("call_id"),
+        "tool": call.get("tool"),
+        "side_effect": call.get("side_effect"),
+        "status": None if result is None else result.get("status"),
+        "result_seq": None if result is None else result.get("seq"),
+        "injected": not why,
+        "reason": why,
+    }
+
+
+def _model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+    return {
+        "seq": fields.get("seq"),
+        "call_id": fields.get("call_id"),
+        "model": fields.get("model"),
+        "step": fields.get("step"),
+        "gaps": [dict(gap) for gap in gaps],
+    }
+
+
+def _not_again(replayed: Replayed) -> list[dict[str, object]]:
+    """Everything that was not asked again, with the reason."""
+    found: list[dict[str, object]] = []
+    for rerun in replayed.reruns:
+        if rerun.expected is None:
+            what = f"retrieval {rerun.retrieval.request_id}"
+            found.append({"seq": rerun.retrieval.seq, "what": what, "reason": "no response was recorded"})
+    for gate in replayed.gates:
+        if gate.status == "not_reevaluated":
+            what = f"gate {gate.fields.get('gate')} (rule {gate.fields.get('rule_ref')})"
+            found.append({"seq": gate.fields.get("seq"), "what": what, "reason": gate.why})
+    for patch in replayed.patches:
+        if patch.status == "not_reapplied":
+            what = f"patch {patch.fields.get('path')}"
+            found.append({"seq": patch.fields.get("seq"), "what": what, "reason": patch.why})
+    for fields in replayed.past.unknown:
+        what = f"event {fields.get('event')}"
+        found.append({"seq": fields.get("seq"), "what": what, "reason": "this version does not know the event"})
+    for fields in replayed.past.withheld:
+        reason = f"a safe export left the line out: {fields.get('withheld')}"
+        found.append({"seq": fields.get("seq"), "what": f"line {fields.get('seq')}", "reason": reason})
+    hidden = [seq for fields in replayed.past.withheld if isinstance(seq := fields.get("seq"), int)]
+    for point in replayed.past.points if hidden else ():
+        if point.seq > min(hidden):
+            reason = f"the line at seq {min(hidden)}, before it, was left out"
+            found.append(
+                {"seq": point.seq, "what": f"state at checkpoint {point.label or point.seq}", "reason": reason}
+            )
+    return sorted(found, key=lambda item: item["seq"] if isinstance(item["seq"], int) else -1)
+
+
+def _references(replayed: Replayed) -> list[dict[str, str]]:
+    """Where to look: lines of the record and objects that are held, each once."""
+    past = replayed.past
+    lines: dict[str, str] = {}
+    objects: dict[str, str] = {}
+
+    def line(fields: Fields, what: str) -> None:
+        lines.setdefault(f"inv://{past.invocation_id}/event/{fields.get('seq')}", what)
+
+    def obj(name: object, what: str) -> None:
+        if isinstance(name, str) and name in replayed.held:
+            objects.setdefault(f"obj://sha256/{name}", what)
+
+    line(past.started, "the invocation")
+    obj(past.started.get("snapshot"), "snapshot")
+    obj(past.started.get("governance_context_hash"), "governance context, as it was given")
+    obj(past.started.get("request_object"), "request")
+    for reference in past.references:
+        line(reference, "policy reference")
+        obj(reference.get("bundle"), "policy")
+    for rerun in replayed.reruns:
+        line(rerun.retrieval.request, f"retrieval {rerun.retrieval.request_id}")
+        for corpus in rerun.corpora:
+            obj(corpus, "corpus")
+    for point in past.points:
+        lines.setdefault(f"inv://{past.invocation_id}/event/{point.seq}", f"checkpoint {point.label or point.seq}")
+    for gate in replayed.gates:
+        line(gate.fields, f"gate {gate.fields.get('gate')}")
+        obj(gate.fields.get("inputs"), f"inputs of gate {gate.fields.get('gate')}")
+    for patch in replayed.patches:
+        line(patch.fields, f"patch {patch.fields.get('path')}")
+    for call, _, _ in replayed.tools:
+        line(call, f"tool {call.get('tool')}")
+    for fields, _ in replayed.models:
+        line(fields, f"model {fields.get('model')}")
+    if past.completed is not None:
+        line(past.completed, "the end")
+        obj(past.completed.get("evidence_ref"), "evidence")
+    return [{"ref": ref, "what": what} for ref, what in (*lines.items(), *objects.items())]
+
+
+# --- the page
+
+
+def page_of(value: Mapping[str, Any]) -> str:
+    """The report as Markdown for a reader who was not there."""
+    about = value["invocation"]
+    lines = [f"# Replay of {_code(about['invocation_id'])}", "", f"**{_text(value['verdict'])}**", ""]
+    lines += _findings(value["findings"])
+    lines += _gaps(value["model_steps"]["not_reconstructable"])
+    lines += ["## What was replayed", ""]
+    lines += [
+        f"- Request: {_text(about['request'], _REQUEST)}",
+        f"- Routed to profile {_text(about['profile_id'])}, action {_text(about['action'])}"
+        f" (asked with {_text(about['verb'])}; kind {_text(about['run_kind'])})",
+        f"- Begun {_text(about['started_at'])}; {_ended(about)}",
+        f"- Retrievals on {_ground(value['as_of'], 'the corpus each was made on')},"
+        f" held against {_ground(value['compare_to'], 'what is recorded')}; epsilon {value['epsilon']}",
+        f"- Decided by code {_versions(value['code']['recorded'])}; replayed by code"
+        f" {_versions(value['code']['current'])}",
+        "",
+        "The router, the retrievals and the gates were run again on what the record kept, with the network denied;"
+        " recorded tool and model results were taken as they are. Nothing live was read.",
+        "",
+    ]
+    lines += _integrity(value["integrity"])
+    lines += ["## Decisions", ""]
+    lines += _table(
+        ("", "recorded", "replayed"),
+        [(_text(item["field"]), _text(item["recorded"]), _text(item["replayed"])) for item in value["decisions"]],
+    )
+    for item in value["retrievals"]:
+        lines += _retrieval_page(item)
+    lines += _work(value)
+    lines += ["## Not evaluated again", ""]
+    lines += [
+        f"- seq {item['seq']}: {_text(item['what'])}: {_text(item['reason'])}" for item in value["not_reevaluated"]
+    ]
+    lines += [] if value["not_reevaluated"] else ["Nothing."]
+    lines += ["", "## References", ""]
+    lines += [f"- {_code(item['ref'])}: {_text(item['what'])}" for item in value["references"]]
+    lines += ["", f"`spec-kitty invocations show {about['invocation_id']}` prints the record whole.", ""]
+    return "\n".join(lines)
+
+
+def first_screen(value: Mapping[str, Any]) -> list[str]:
+    """What a terminal shows of a report: verdict, differences, and what cannot be reconstructed or asked again."""
+    lines = [str(value["verdict"])]
+    for item in value["findings"]:
+        seq = "" if item["seq"] is None else f" seq {item['seq']}"
+        lines.append(f"  {item['severity']}: {item['code']}{seq}: {_plain(item['message'])}")
+        if item["expected"] is not None or item["actual"] is not None:
+            lines.append(f"    recorded: {_plain(_told(item['expected']))}")
+            lines.append(f"    replayed: {_plain(_told(item['actual']))}")
+    gaps = value["model_steps"]["not_reconstructable"]
+    if gaps:
+        lines.append("model steps that cannot be reconstructed exactly:")
+    for item in gaps:
+        why = "; ".join(str(gap["reason"]) for gap in item["gaps"])
+        lines.append(f"  seq {item['seq']} {_plain(str(item['model']))}: {_plain(why)}")
+    if value["not_reevaluated"]:
+        lines.append("not evaluated again:")
+    lines += [
+        f"  seq {item['seq']} {_plain(str(item['what']))}: {_plain(str(item['reason']))}"
+        for item in value["not_reevaluated"]
+    ]
+    lines += [f"note: {item['code']}: {_plain(str(item['message']))}" for item in value["integrity"]["notes"]]
+    return lines
+
+
+def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not findings:
+        return []
+    rows = [
+        (
+            _text(item["code"]),
+            "" if item["seq"] is None else str(item["seq"]),
+            _text(item["message"]),
+            _text(_told(item["expected"])),
+            _text(_told(item["actual"])),
+        )
+        for item in findings
+    ]
+    return ["## Differences", "", *_table(("finding", "seq", "what", "recorded", "replayed"), rows)]
+
+
+def _gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not steps:
+        return []
+    rows = [
+        (str(item["seq"]), _text(item["model"]), "; ".join(_text(gap["reason"]) for gap in item["gaps"]))
+        for item in steps
+    ]
+    return ["## Model steps that cannot be reconstructed exactly", "", *_table(("seq", "model", "why"), rows)]
+
+
+def _ended(about: Mapping[str, Any]) -> str:
+    return "not closed yet" if about["outcome"] is None else f"closed as {_text(about['outcome'])}"
+
+
+def _ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
+    if point is None:
+        return otherwise
+    return f"the corpus as of {_text(point['label'] or 'checkpoint')} (seq {point['seq']})"
+
+
+def _versions(code: Mapping[str, Any]) -> str:
+    return _text(", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items())))
+
+
+def _integrity(integrity: Mapping[str, Any]) -> list[str]:
+    lines = [
+        "## Integrity",
+        "",
+        f"Intact: {integrity['lines']} lines, every seal and the chain hold, and {integrity['objects']} objects hash to"
+        f" their names. Last seal {_code(str(integrity['tip']))}.",
+        "",
+    ]
+    lines += [f"- {_text(item['code'])}: {_text(item['message'])}" for item in integrity["notes"]]
+    return [*lines, ""] if integrity["notes"] else lines
+
+
+def _retrieval_page(item: Mapping[str, Any]) -> list[str]:
+    verdict = "as before" if item["match"] else "differs, or has nothing to be held against"
+    lines = [f"## Retrieval {_text(item['request_id'])} (seq {item['seq']}): {verdict}", ""]
+    lines += [f"Query: {_text(item['query'])}", ""]
+    error = item["error"]
+    if error["recorded"] is not None or error["replayed"] is not None:
+        lines += [f"Error: recorded {_text(error['recorded'])}, replayed {_text(error['replayed'])}", ""]
+    rows = []
+    for hit in item["hits"]:
+        then, now = hit["recorded"], hit["replayed"]
+        rows.append((_text(hit["uri"]), _ranked(then), _ranked(now), _changed(then, now)))
+    lines += _table(("artifact", "recorded", "replayed", "difference"), rows) if rows else ["No hits.", ""]
+    filters = item["filters_applied"]
+    told = [(entry, "recorded") for entry in filters["recorded"] or [] if entry not in filters["replayed"]]
+    told += [(entry, "replayed") for entry in filters["replayed"] if entry not in (filters["recorded"] or [])]
+    same = len(filters["replayed"]) - sum(side == "replayed" for _, side in told)
+    lines.append(f"Policy: {_count(same, 'decision')} the same." if same or told else "Policy: nothing to decide.")
+    for entry, side in told:
+        uri, rule, action = (_text(entry.get(key)) for key in ("uri", "rule_id", "action"))
+        lines.append(f"- only {side}: {action} {uri} by rule {rule}")
+    hashes = item["context_hash"]
+    if hashes["replayed"] is not None or hashes["recorded"] is not None:
+        same_text = hashes["recorded"] == hashes["replayed"]
+        told_text = "the same" if same_text else f"recorded {_code(str(hashes['recorded']))}, replayed"
+        lines += ["", f"Governance text: {told_text} {_code(str(hashes['replayed']))}."]
+    return [*lines, ""]
+
+
+def _ranked(hit: Mapping[str, Any] | None) -> str:
+    return "not there" if hit is None else f"rank {_text(hit['rank'])}, {_text(hit['score'])}"
+
+
+def _changed(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+    if then is None or now is None:
+        return "missing" if now is None else "extra"
+    names = [name for name in ("rank", "score", "digest", "explain") if then[name] != now[name]]
+    return ", ".join(names)
+
+
+def _work(value: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    if value["gates"]:
+        rows = [
+            (str(item["seq"]), _text(item["gate"]), _text(item["rule_ref"]), _verdict_of(item["recorded"]),
+             _verdict_of(item["replayed"]), _text(item["status"]))
+            for item in value["gates"]
+        ]  # fmt: skip
+        lines += ["## Gates", "", *_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows)]
+    if value["tools"]:
+        told = [
+            (str(item["seq"]), _text(item["tool"]), _text(item["side_effect"]), _text(item["status"] or "no result"),
+             "recorded result held whole" if item["injected"] else _text(item["reason"]))
+            for item in value["tools"]
+        ]  # fmt: skip
+        lines += ["## Tools, none of which was run", "", *_table(("seq", "tool", "side effect", "status", ""), told)]
+    if value["patches"]:
+        made = [
+            (str(item["seq"]), _text(item["path"]), _text(item["kind"]), _text(item["status"]), _text(item["reason"]))
+            for item in value["patches"]
+        ]
+        lines += ["## Patches", "", *_table(("seq", "file", "kind", "", ""), made)]
+    whole = value["model_steps"]["reconstructable"]
+    if whole:
+        lines += ["## Model steps held whole", ""]
+        lines += [f"- seq {item['seq']}: {_text(item['model'])}" for item in whole]
+        lines.append("")
+    return lines
+
+
+def _verdict_of(verdict: Mapping[str, Any] | None) -> str:
+    return "" if verdict is None else f"{_text(verdict['outcome'])} ({_text(verdict['reason_code'])})"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return [*lines, ""]
+
+
+def _told(value: object) -> str:
+    """A value of a finding in a few words."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "nothing"
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _plain(text: str) -> str:
+    return _clipped(" ".join(text.split()), _SHOWN)
+
+
+def _clipped(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}… ({len(text)} characters)"
+
+
+def _text(value: object, limit: int = _SHOWN) -> str:
+    """Recorded text in the middle of a line: one line, and nothing of it acts as Markdown or HTML."""
+    text = _clipped(str("none" if value is None else value), limit)
+    text = text.replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ")
+    text = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    text = _MARKUP.sub(lambda found: f"\\{found.group()}", text)
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+    # Bare addresses become links in some dialects: neither `www.` nor an `@` between words is left as it is.
+    text = re.sub(r"(?i)\bwww\.", lambda found: found.group()[:-1] + "\\.", text)
+    return text.replace("@", "@\u2060")
+
+
+def _code(text: str) -> str:
+    """An id, digest or reference as a code span; anything else as text."""
+    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9:/._-]+", text) else _text(text)

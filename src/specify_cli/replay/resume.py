@@ -1,0 +1,493 @@
+"""Going on with an unfinished run, and running a finished one again (docs/replay.md).
+
+A program is a function of one argument, the run. Guarantees: nothing is appended before the checks have passed
+and the program has something new to say; what completed is not run again; a call that may have taken effect is
+not made twice without being asked for; the original of a re-execution is never touched.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from doctrine.light import NamedTuple
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.invocation import gates
+from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
+from specify_cli.invocation.history import History, RecordedCall, changed_members, in_doubt_error, signature
+from specify_cli.invocation.recorder import Recorder
+from specify_cli.invocation.run import Past, Run
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.compare import Chain, ReplayResult, receipts_of, verify_replay
+from specify_cli.record.record import Record, fold, lines_in_force
+from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
+from specify_cli.record.snapshot import policy_digests
+from specify_cli.record.state import ExecutionState, StateFold
+from specify_cli.record.verify import OF_THE_LINES, RecordReport
+from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_record_lines, verify_file, verify_place
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, place_of
+
+Program = Callable[[Run], Any]
+
+
+class ResumePlan(NamedTuple):
+    """What a resume would do: where it begins, what is in doubt, what changed since the run began."""
+
+    invocation_id: str
+    state: ExecutionState
+    first_incomplete: tuple[str, int] | None
+    in_doubt: tuple[RecordedCall, ...]
+    changed: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/resume-plan.json`."""
+        step = self.first_incomplete
+        return {
+            "invocation_id": self.invocation_id,
+            "resumable": not self.changed,
+            "first_incomplete": None if step is None else {"step": step[0], "ordinal": step[1]},
+            "in_doubt": [
+                {
+                    "call_id": item.call_id,
+                    "tool": item.call.get("tool"),
+                    "step": item.call.get("step"),
+                    "side_effect": item.call.get("side_effect"),
+                    "safe_again": item.safe_again,
+                }
+                for item in self.in_doubt
+            ],
+            "changed": list(self.changed),
+            "unchecked": list(self.unchecked),
+            "state": self.state.as_value(),
+        }
+
+
+class Reexecution(NamedTuple):
+    """A re-execution that ran to its end, held against its original."""
+
+    original_invocation_id: str
+    invocation_id: str
+    comparison: ReplayResult
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/reexecution.json`."""
+        return {
+            "original_invocation_id": self.original_invocation_id,
+            "reexecution_invocation_id": self.invocation_id,
+            "comparison": self.comparison.as_value(),
+        }
+
+
+class _Opened(NamedTuple):
+    """An unfinished record read and judged."""
+
+    project: Project
+    recorder: Recorder
+    record: Record
+    history: History
+    plan: ResumePlan
+
+
+def program_digest(program: Program) -> str:
+    """The digest of a program: the source of its whole module, and its name in it."""
+    module = sys.modules.get(getattr(program, "__module__", ""))
+    path = getattr(module, "__file__", None)
+    source: object = None
+    if path is not None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                source = file.read()
+        except (OSError, UnicodeDecodeError):
+            source = None
+    return digest_of({"source": source or gates.source_digest(program), "name": getattr(program, "__qualname__", "")})
+
+
+def load_program(name: str) -> Program:
+    """The function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
+    import importlib
+
+    module_name, _, function = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
+    try:
+        if not module_name or not function:
+            raise ValueError("expected module:function")
+        found = getattr(importlib.import_module(module_name), function)
+    except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
+        raise CallerError(
+            "PROGRAM_NOT_FOUND",
+            f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
+            "name it as module:function, from its folder",
+        ) from error
+    if not callable(found):
+        raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
+    return found  # type: ignore[no-any-return]
+
+
+def run_program(
+    repo: str | os.PathLike[str], request: str, program: Program, profile: str | None = None, **given: Any
+) -> str:
+    """Open an invocation for a program, run it, close it; the invocation's id. A later process can resume it."""
+    from specify_cli.invocation.run import open_invocation
+
+    with open_invocation(repo, request, profile, program=program_digest(program), **given) as run:
+        program(run)
+        return run.invocation_id
+
+
+def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
+    """The state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
+    place = Index(project.root).resolve(invocation_id)
+    codec = bulk_codec()
+    folded = StateFold()
+    prev, suspect = GENESIS, False
+    for raw in read_record_lines(project.root, place):
+        line = open_line(raw[:-1], codec) if raw.endswith(b"\n") else None
+        if line is None or line.fields is None or line.problems or line.fields.get("prev") != prev:
+            # A crash that was mended, or damage: verify tells which, once all is read.
+            suspect = True
+        if line is not None and line.fields is not None and not line.problems:
+            folded.apply(line.fields)
+            prev = str(line.seal)
+            if at is not None and folded.seq >= at:
+                break
+    if suspect:
+        _sound(place, verify_file(project.root, place))
+        folded = StateFold()
+        for _, raw in lines_in_force(FileRecordStore(project.root).read(place)):
+            fields = open_line(raw, codec).fields
+            if fields is not None and (at is None or folded.seq < at):
+                folded.apply(fields)
+    if at is not None and folded.seq != at:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--at: expected a seq from 0 to {folded.seq}, found {at}",
+            f"spec-kitty invocations state {place.invocation_id} --at {folded.seq}",
+        )
+    return folded.state()
+
+
+def plan_resume(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    *,
+    home: str | None = None,
+    program: Program | None = None,
+    request: str | None = None,
+    limits: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
+) -> ResumePlan:
+    """What a resume would do; writes nothing. Raises as `resume` does, but for what it would find changed."""
+    opened = _open(repo, invocation_id, home, program, request, limits, tools)
+    opened.recorder.close()
+    return opened.plan
+
+
+def resume(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    program: Program,
+    *,
+    rerun: Sequence[str] = (),
+    home: str | None = None,
+    request: str | None = None,
+    limits: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
+    rules: gates.RuleRegistry | None = None,
+) -> str:
+    """Run an unfinished run's program to its end: what completed is given back, the rest is done; the id.
+
+    Raises InvocationError: ALREADY_COMPLETED, EXECUTION_HASH_MISMATCH, STATE_DIVERGENCE, IN_DOUBT, RESULT_NOT_KEPT.
+    Where it is raised before the program did anything new, not a byte was appended.
+    """
+    # 1. Read and judge the record; nothing is written.
+    opened = _open(repo, invocation_id, home, program, request, limits, tools)
+    plan, recorder = opened.plan, opened.recorder
+    try:
+        if plan.changed:
+            raise CallerError(
+                "EXECUTION_HASH_MISMATCH",
+                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed since it began",
+                "restore what changed, or begin another invocation",
+            )
+        unknown = sorted(set(rerun) - {item.call_id for item in plan.in_doubt})
+        if unknown:
+            known = ", ".join(item.call_id for item in plan.in_doubt) or "none"
+            raise CallerError(
+                "INVALID_VALUE",
+                f"--rerun: expected calls that are in doubt ({known}), found {unknown[0]}",
+                f"spec-kitty resume {plan.invocation_id}",
+            )
+        for call in plan.in_doubt:
+            if not call.safe_again and call.call_id not in rerun:
+                raise in_doubt_error(call, plan.invocation_id)
+        # 2. Go on: same record, same trace, the seam before the first new line.
+        seam: dict[str, object] = {
+            "event": "resumed",
+            "from_seq": plan.state.seq,
+            "state_hash": plan.state.state_hash,
+            "program": program_digest(program),
+            "in_doubt": [item.call_id for item in plan.in_doubt],
+            "rerun": sorted(rerun),
+        }
+        past = Past(
+            history=opened.history,
+            trace_id=str(opened.record.started.get("trace_id", "")),
+            spent_seconds=spent_seconds(opened.record),
+            rerun=frozenset(rerun),
+            seam=seam,
+        )
+        run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past)
+        try:
+            return _drive(run, program)
+        finally:
+            run.release()
+    finally:
+        recorder.close()
+
+
+# What says that a run could not go on, as against a run that went on and failed: the record stays open then.
+_REFUSALS = {"RUN_BUSY", "STATE_DIVERGENCE", "IN_DOUBT", "RESULT_NOT_KEPT", "NOT_RESUMABLE", "EXECUTION_HASH_MISMATCH"}
+
+
+def _drive(run: Run, program: Program) -> str:
+    try:
+        program(run)
+        run.all_asked()
+    except InvocationError as error:
+        if error.code not in _REFUSALS:
+            run.__exit__(type(error), error, None)
+        raise
+    except BaseException as error:
+        run.__exit__(type(error), error, None)
+        raise
+    run.__exit__(None, None, None)
+    return run.invocation_id
+
+
+def _open(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    home: str | None,
+    program: Program | None,
+    request: str | None,
+    limits: Mapping[str, int] | None,
+    tools: Mapping[str, str] | None,
+) -> _Opened:
+    project, cache = load_project(os.fspath(repo), home)
+    place = Index(project.root).resolve(invocation_id)
+    record = _intact(project, place)
+    if record.completed is not None:
+        raise CallerError(
+            "ALREADY_COMPLETED",
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}; there is nothing to resume",
+            f"spec-kitty invocations show {place.invocation_id}",
+        )
+    state = _refold(record)
+    history = History((entry.fields for entry in record.entries), FileObjectStore(project.root).get)
+    recorder = Recorder(project, place, cache=cache, follow=True)
+    recorded = _members(record)
+    profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
+    now = {
+        "request": request,
+        "profile": profiles.get(str(record.started.get("profile_id")), "absent"),
+        "policy": _policy_now(project, cache),
+        "tools": None if tools is None else dict(tools),
+        "program": None if program is None else program_digest(program),
+        "limits": None if limits is None else dict(limits),
+    }
+    recorded["profile"] = _profile_then(project, record)
+    plan = ResumePlan(
+        place.invocation_id,
+        state,
+        history.first_incomplete,
+        history.in_doubt,
+        tuple(changed_members(recorded, now)),
+        tuple(name for name in recorded if recorded[name] is None or now[name] is None),
+    )
+    return _Opened(project, recorder, record, history, plan)
+
+
+def _intact(project: Project, place: Place) -> Record:
+    """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
+    _sound(place, verify_place(project, place))
+    record = fold(FileRecordStore(project.root).read(place))
+    if record is None:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    return record
+
+
+def _sound(place: Place, report: RecordReport) -> None:
+    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError RECORD_DAMAGED."""
+    for item in report.findings:
+        harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
+        if harmed or item.code == "WITHHELD":
+            raise StoredDataError(
+                "RECORD_DAMAGED",
+                f"{place.path}: {item.code} at seq {item.seq}: {item.message}",
+                f"spec-kitty invocations verify {place.invocation_id}",
+            )
+
+
+def _refold(record: Record) -> ExecutionState:
+    """The state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
+    folded = StateFold()
+    for entry in record.entries:
+        if entry.problems:
+            continue
+        fields = entry.fields
+        if entry.event in ("checkpoint", "resumed"):
+            found = folded.state().state_hash
+            if fields.get("state_hash") != found:
+                raise StoredDataError(
+                    "STATE_DIVERGENCE",
+                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state {found}, it says "
+                    f"{fields.get('state_hash')}; nothing was appended",
+                    f"spec-kitty invocations state {record.invocation_id} --at {fields.get('seq')}",
+                )
+        folded.apply(fields)
+    return folded.state()
+
+
+def _members(record: Record) -> dict[str, object]:
+    started = record.started
+    references = [entry.fields for entry in record.entries if entry.event == "policy_snapshot_ref"]
+    last = references[-1] if references else {}
+    return {
+        "request": started.get("request_text") if "request_object" not in started else None,
+        "profile": None,
+        "policy": last.get("policy_hash") or ("unreadable" if last.get("error") else "none"),
+        "tools": started.get("tools"),
+        "program": started.get("program"),
+        "limits": started.get("limits"),
+    }
+
+
+def _policy_now(project: Project, cache: Any) -> str:
+    from charter.context import load_inputs
+
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    return (
+        policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).policy_hash
+        or inputs.policy_state
+    )
+
+
+def _profile_then(project: Project, record: Record) -> object:
+    import json
+
+    try:
+        manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))
+        return manifest["profiles"].get(record.started.get("profile_id"))
+    except (InvocationError, ValueError, KeyError, TypeError):
+        return None
+
+
+def spent_seconds(record: Record) -> float:
+    """How long a run was at work: from its start, and from each resume, to the last line before the next."""
+    total, begun, last = 0.0, None, None
+    for entry in record.entries:
+        text = entry.fields.get("started_at") or entry.fields.get("at") or entry.fields.get("completed_at")
+        try:
+            moment = datetime.fromisoformat(str(text))
+        except ValueError:
+            continue
+        if begun is None or entry.event == "resumed":
+            if begun is not None and last is not None:
+                total += (last - begun).total_seconds()
+            begun = moment
+        last = moment
+    return total + ((last - begun).total_seconds() if begun is not None and last is not None else 0.0)
+
+
+def reexecute(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    program: Program,
+    *,
+    allow_external: bool = False,
+    tools: str = "record",
+    models: Mapping[str, Callable[[Any], Any]] | None = None,
+    home: str | None = None,
+    caller: Caller = Caller(),
+    rules: gates.RuleRegistry | None = None,
+) -> Reexecution:
+    """Run a program again as a child of a recorded run; its events have to be those of the original.
+
+    With another model (`models`) they may differ, and the comparison says where. Raises CallerError
+    SIDE_EFFECTS_NOT_ALLOWED, StoredDataError DETERMINISM_VIOLATION; the child is closed as failed then.
+    """
+    project, _ = load_project(os.fspath(repo), home)
+    place = Index(project.root).resolve(invocation_id)
+    record = _intact(project, place)
+    lines = [entry.fields for entry in record.entries]
+    started = record.started
+    if started.get("tombstone") is True or "request_object" in started:
+        raise CallerError("NOT_RESUMABLE", f"{place.invocation_id} does not hold its request", "re-execute another run")
+    external = next((f for f in lines if f.get("event") == "tool_call" and f.get("side_effect") == "external"), None)
+    if external is not None and not allow_external:
+        from specify_cli.invocation.history import side_effects_not_allowed
+
+        raise side_effects_not_allowed(str(external.get("tool")))
+    asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
+    unknown = sorted(set(models or {}) - asked)
+    if unknown:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
+            f"spec-kitty invocations show {place.invocation_id}",
+        )
+    capture, limits = started.get("capture"), started.get("limits")
+    terms = Terms(
+        capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
+        limits=dict(limits) if isinstance(limits, dict) else None,
+        program=program_digest(program),
+        run_kind="reexecution",
+        parent=place.invocation_id,
+    )
+    executor = ProfileInvocationExecutor(repo, home=home)
+    payload = executor.invoke(
+        str(started.get("request_text")),
+        profile=str(started.get("profile_id")),
+        verb=str(started.get("verb")),
+        caller=caller,
+        terms=terms,
+    )
+    recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
+    past = Past(
+        history=History(lines, FileObjectStore(project.root).get),
+        trace_id=str(started.get("trace_id", "")),
+        again=True,
+        live_tools=tools == "live",
+        allow_external=allow_external,
+        models=models or {},
+        watch=None if models else tuple(found for fields in lines if (found := signature(fields)) is not None),
+    )
+    run = Run(executor, recorder, payload, rules, past=past)
+    failed_then = (record.completed or {}).get("outcome") == "failed"
+    try:
+        with run:
+            program(run)
+            run.finished()
+    except InvocationError as error:
+        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
+            raise
+    except Exception:
+        # The original ended in an error too; it is the same run if every event was the same up to its end.
+        if not failed_then or run.outstanding:
+            raise
+    child = fold(FileRecordStore(project.root).read(recorder.place))
+    assert child is not None
+    original, replay = (Chain(receipts_of(entry.fields for entry in item.entries), True) for item in (record, child))
+    return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))

@@ -1,0 +1,73 @@
+"""How words are spelt and what they could be forms of.  [pure]"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Verb(NamedTuple):
+    lemma: str
+    action: str
+    weight: str
+
+
+class Phrase(NamedTuple):
+    words: tuple[str, ...]
+    action: str
+    weight: str
+
+
+_MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+
+
+def fold(text: str) -> str:
+    """The text as the tables spell it: case-folded, one apostrophe, no accents."""
+    text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
+    if text.isascii():
+        return text
+    return _MARKS.sub("", unicodedata.normalize("NFKD", text))
+
+
+_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+
+
+def folded_words(text: str) -> list[str]:
+    """The words of a table cell; a German umlaut is also entered in its two-letter spelling."""
+    if text.isascii():
+        return text.split()
+    words = fold(text).split()
+    if "ä" in text or "ö" in text or "ü" in text:
+        words += fold(" ".join(w for w in text.split() if not w.isascii()).translate(_DIGRAPHS)).split()
+    return words
+
+
+def lemmas(word: str) -> Iterator[str]:
+    """The spellings under which the table may hold the verb a word is a form of, likeliest first."""
+    if not word:
+        return
+    yield word
+    if "is" in word or "ys" in word:
+        yield word.replace("ise", "ize").replace("isi", "izi").replace("yse", "yze").replace("ysi", "yzi")
+        stem = word.replace("is", "iz").replace("ys", "yz")
+    else:
+        stem = word
+    for base in dict.fromkeys((word, stem)):
+        if base.endswith(("ies", "ied")):
+            yield base[:-3] + "y"
+        if base.endswith("s") and not base.endswith("ss"):
+            yield base[:-1]
+            if base.endswith("es"):
+                yield base[:-2]
+        for ending in ("ing", "ed"):
+            if base.endswith(ending) and len(base) > len(ending) + 1:
+                cut = base[: -len(ending)]
+                yield cut + "e"
+                yield cut
+                if len(cut) > 2 and cut[-1] == cut[-2]:
+                    yield cut[:-1]

@@ -1,0 +1,55 @@
+"""Bring in the records that removed worktrees left behind (docs/adr/0008)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from doctrine.light import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.record import layout
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.store import FileObjectStore, FileRecordStore
+from specify_cli.storage.worktrees import find_left_behind, list_files, list_records, shared_directory
+
+if TYPE_CHECKING:
+    from specify_cli.project.config import Project
+
+
+def take_in(project: Project) -> list[str]:
+    """Bring the records that removed worktrees left behind into this project; return their paths.
+
+    Objects first, then annexes, then the record: a record that is there leads to all it names. A second name goes
+    once its record is here; stopping anywhere and doing it again brings in the rest. Raises InvocationError.
+    """
+    left = find_left_behind(project.root)
+    if not left:
+        return []
+    records = FileRecordStore(project.root, project.config.trail)
+    objects = FileObjectStore(project.root, project.config.trail)
+    prepare(records)
+    for home in sorted({item.home for item in left}):
+        for path in list_files(home):
+            folder, _, name = path.rpartition("/")
+            if folder.startswith((layout.OBJECTS, layout.LOCAL_OBJECTS)) and not name.endswith(layout.WITHHELD):
+                objects.put((), [durable.read_below(home, path)])
+            elif folder.startswith(layout.ANNEXES):
+                try:
+                    records.annex(os.path.basename(folder), name.removesuffix(".jsonl"), durable.read_below(home, path))
+                except FileExistsError:
+                    continue
+    taken: list[str] = []
+    for item in left:
+        path = f"{layout.RECORDS}/{item.name}"
+        data = durable.read_below(item.home, path)
+        try:
+            records.create(item.name, data)
+        except FileExistsError:
+            if durable.read_below(project.root, path) != data:
+                continue  # both stay; the one that is left behind is still said to be
+        taken.append(path)
+        os.unlink(f"{item.home}/{path}")
+    for worktree, home in sorted({item[:2] for item in left}):
+        if not list(list_records(home)) and not os.path.lexists(f"{shared_directory(home)}/worktrees/{worktree}"):
+            shutil.rmtree(home, ignore_errors=True)
+    return taken

@@ -1,0 +1,775 @@
+"""Portable evidence: records and everything they lead to in one file, and back (docs/replay.md).
+
+The file is a plain tar archive laid out like a project's `.kittify/events/`, so `tar` and `sha256sum` can look at
+it, and once unpacked every reader of ours works on it. Guarantees: the same records give the same bytes; a safe
+export holds no line or object that redaction would change, and no file whose content policy keeps back; an import
+checks everything before it writes anything and overwrites nothing. What is imported is read-only.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import stat
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from charter.context import load_inputs
+from doctrine.light import NamedTuple
+from doctrine.load import ParseCache
+from specify_cli import durable
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.project.config import Project, parse_config
+from specify_cli.record import layout
+from specify_cli.record.record import EVENTS, ULID_PATTERN, is_stand_in, lines_in_force, split_lines
+from specify_cli.record.seal import Line, open_line
+from specify_cli.record.verify import (
+    ERROR,
+    FINDINGS,
+    OF_THE_LINES,
+    Finding,
+    NamedObject,
+    RecordReport,
+    finding,
+    verify_annex,
+    verify_record,
+)
+from specify_cli.redaction.capture import RedactionError, RuleSet, redact
+from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
+from specify_cli.redaction.redact import OVERRUN
+from specify_cli.storage.frozen import withheld_by_policy
+from specify_cli.storage.index import Index, Key
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.queries import annex_files, verify_file, verify_place
+from specify_cli.storage.reachability import Reach
+from specify_cli.storage.store import (
+    FileObjectStore,
+    FileRecordStore,
+    MemoryObjectStore,
+    Place,
+    digest,
+    places,
+)
+
+MANIFEST = "EXPORT.json"
+MANIFEST_VERSION = 1
+MAX_MEMBER = 1 << 30
+MAX_EXPORT = 8 << 30
+# Why a line or an annex is withheld.
+REDACTION, IN_FULL, RECOVERED, CLOSING = "redaction", "captured-in-full", "recovered", "closing-line-withheld"
+_WHYS = (REDACTION, IN_FULL, RECOVERED, CLOSING)
+_BLOCK = tarfile.BLOCKSIZE
+_BATCH = 64 << 20
+# JSON texts within JSON texts double their escapes, so no real value comes near this.
+_UNESCAPINGS = 16
+_RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
+_OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
+_ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
+_SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+class Exported(NamedTuple):
+    """What an export holds and what it withholds."""
+
+    path: str
+    safe: bool
+    sha256: str
+    size: int
+    records: tuple[dict[str, object], ...]
+    objects: int
+    withheld_objects: tuple[dict[str, object], ...]
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/exported.json`."""
+        return {
+            **self._asdict(),
+            "records": list(self.records),
+            "withheld_objects": list(self.withheld_objects),
+        }
+
+
+class Imported(NamedTuple):
+    """What an import brought in, and what was there already."""
+
+    records: tuple[str, ...]
+    present: tuple[str, ...]
+    objects: int
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/imported.json`."""
+        return {"records": list(self.records), "present": list(self.present), "objects": self.objects}
+
+
+class _Part(NamedTuple):
+    """A record as it leaves: its bytes, its annexes, the objects both name, its row in the manifest."""
+
+    path: str
+    data: bytes
+    annexes: dict[str, bytes]
+    named: tuple[NamedObject, ...]
+    row: dict[str, object]
+
+
+def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe: bool = False) -> Exported:
+    """Write these records with every object they lead to into one new file. Raises InvocationError.
+
+    A record with damaged lines is not exported. `safe` leaves out what redaction would change today and what was
+    captured in full, and the files whose content policy denies or redacts; each such line keeps its seal, so the chain
+    still checks.
+    """
+    # 1. Read and check every record; the order they were asked for in says nothing.
+    objects = FileObjectStore(project.root)
+    index, reach = Index(project.root), Reach(objects)
+    wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
+    rules = project.config.redaction if safe else None
+    policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
+    parts = [_part(project, place, reach, rules) for place in wanted]
+    # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
+    kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
+    for part in parts:
+        for item in reach.of(part.named):
+            if item.digest in kept.objects or item.digest in left_out:
+                continue
+            why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
+            if rules is not None and item.field == "corpus" and item.code is None:
+                by_policy |= withheld_by_policy(objects, item.digest, policies)
+            data = objects.get(item.digest) if item.code is None else b""
+            why = why or (None if rules is None else _object_reason(data, rules))
+            if why is None:
+                kept.objects[item.digest] = data
+            else:
+                left_out[item.digest] = why
+    for name in kept.objects.keys() & by_policy.keys():
+        del kept.objects[name]
+        left_out[name] = by_policy[name]
+    follow = Reach(kept)
+    led_to = {item.digest for part in parts for item in follow.of(part.named) if item.code is None}
+    left_out |= dict.fromkeys(kept.objects.keys() - led_to, "only what is withheld leads to it")
+    # 3. One file, created whole.
+    files: dict[str, bytes] = {}
+    for part in parts:
+        files |= {part.path: part.data, **part.annexes}
+    for name in led_to:
+        shard, rest = layout.object_parts(name)
+        files[f"{layout.OBJECTS}/{shard}/{rest}"] = kept.objects[name]
+    told = [part.row for part in parts]
+    ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
+    files[MANIFEST] = _manifest_bytes(
+        {"v": MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
+    )
+    archive = _archive(files)
+    _create(output, archive)
+    return Exported(output, safe, digest(archive), len(archive), tuple(told), len(led_to), tuple(ordered))
+
+
+def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
+    """A record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
+    checked = verify_place(project, place, None, reach)
+    wrong = next(
+        (i for i in checked.findings if i.severity == ERROR and i.code in OF_THE_LINES | {"ANNEX_MISMATCH"}), None
+    )
+    if wrong is not None:
+        raise _not_exported(place, f"{wrong.code} at seq {wrong.seq}: {wrong.message}")
+    if rules is not None and not checked.sealed:
+        raise StoredDataError(
+            "RECORD_UNSEALED",
+            f"{place.path} is not exported: its lines carry no seals, so none of them can be withheld",
+            "export it without --safe, once you have read it",
+        )
+    data = FileRecordStore(project.root).read(place)
+    annexes = {
+        path: found for path, found in annex_files(project.root, place.invocation_id) if isinstance(found, bytes)
+    }
+    withheld = [_row(seq, "withheld", why) for seq, why in stand_ins(data)]
+    if rules is not None:
+        data, withheld = _safe_lines(data, rules)
+    path = f"{layout.IMPORTED}/{place.name}"
+    report = _report(path, data)
+    # What leaves has to verify where it arrives, whatever was taken out of it.
+    wrong = next((i for i in report.findings if i.severity == ERROR), None)
+    if wrong is not None:
+        raise _not_exported(place, f"{wrong.code} at seq {wrong.seq}: {wrong.message}")
+    named = list(report.objects)
+    for name, found in list(annexes.items()):
+        closing = report.tip if report.status == "closed" else None
+        line = open_line(found.rstrip(b"\n"))
+        why, counts = (None, {}) if rules is None else _reason(line, rules)
+        if why is None and closing is None:
+            why = CLOSING  # without its closing line nobody could check it
+        if why is not None:
+            del annexes[name]
+            fields = line.fields or {}
+            withheld.append(_row(fields.get("seq"), fields.get("event"), why, counts, name))
+            continue
+        _, objects = verify_annex(found, file=name, invocation_id=place.invocation_id, tip=closing)
+        named += objects
+    row: dict[str, object] = {
+        "invocation_id": place.invocation_id,
+        "file": place.name,
+        "lines": report.lines,
+        "tip": report.tip,
+        "status": checked.status,
+        "withheld": withheld,
+    }
+    return _Part(path, data, annexes, tuple(named), row)
+
+
+def _not_exported(place: Place, why: str) -> StoredDataError:
+    return StoredDataError(
+        "RECORD_DAMAGED",
+        f"{place.path} is not exported: {why}",
+        f"spec-kitty invocations verify {place.invocation_id}",
+    )
+
+
+def _report(path: str, data: bytes) -> RecordReport:
+    name_ids = layout.parse_record_name(path.rpartition("/")[2])
+    return verify_record(io.BytesIO(data), file=path, name_ids=name_ids, withheld=True)
+
+
+def _row(
+    seq: object, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
+) -> dict[str, object]:
+    """What the manifest says of a line, or with `file` of an annex, that is withheld."""
+    known = event if event in EVENTS or event == "withheld" else "unknown"
+    return {"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file}
+
+
+def _stand_in(seq: object, why: str, seal: str | None) -> bytes:
+    return f'{{"seq":{seq},"withheld":"{why}","~":"{seal}"}}\n'.encode()
+
+
+def stand_ins(data: bytes) -> list[tuple[int, str]]:
+    """(seq, why) of every line of a record that is a stand-in."""
+    found: list[tuple[int, str]] = []
+    for _, raw in split_lines(data):
+        if b'"withheld":' in raw:
+            line = open_line(raw)
+            seq = (line.fields or {}).get("seq")
+            if line.fields is not None and is_stand_in(line.fields) and isinstance(seq, int):
+                assert line.fields is not None
+                found.append((seq, str(line.fields["withheld"])))
+    return found
+
+
+# --- what must not leave
+
+
+def _safe_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
+    """The lines of a record that verifies with those replaced that must not leave, and what was replaced.
+
+    Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
+    as well, for it describes bytes that are not there any more.
+    """
+    out: list[bytes] = []
+    withheld: list[dict[str, object]] = []
+    passed_over = False
+    in_force = {offset for offset, _ in lines_in_force(data)}
+    for offset, raw in split_lines(data):
+        if offset not in in_force:
+            passed_over = True
+            continue
+        line = open_line(raw)
+        fields = line.fields or {}
+        if line.fields is not None and is_stand_in(line.fields):
+            why = fields["withheld"] if fields["withheld"] in _WHYS else REDACTION
+            out.append(_stand_in(fields["seq"], str(why), line.seal))
+            withheld.append(_row(fields["seq"], "withheld", str(why)))
+            continue
+        if line.problems or line.fields is None:
+            passed_over = True
+            continue
+        seen, counts = _reason(line, rules)
+        if passed_over and seen is None:
+            seen = RECOVERED
+        passed_over = False
+        if seen is None:
+            out.append(raw + b"\n")
+            continue
+        out.append(_stand_in(fields.get("seq"), seen, line.seal))
+        withheld.append(_row(fields.get("seq"), fields.get("event"), seen, counts))
+    return b"".join(out), withheld
+
+
+def _reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
+    """Why a line must not leave, with the rules that say so; None where it may."""
+    fields = line.fields or {}
+    counts = _found_in_value(fields, rules)
+    if counts:
+        return REDACTION, counts
+    return (IN_FULL, {}) if fields.get("export_safe") is False else (None, {})
+
+
+def _object_reason(data: bytes, rules: RuleSet) -> str | None:
+    """Why an object must not leave; None where it may."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return "not text, so it cannot be searched for secrets"
+    counts = _found_in(text, rules)
+    return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
+
+
+def _found_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dict[str, int]:
+    """How often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
+    counts: dict[str, int] = {}
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            _add(counts, _found_in(item, rules))
+        elif isinstance(item, Mapping):
+            for key, inner in item.items():
+                if isinstance(inner, str):
+                    # A name and the text beside it are judged together, as they were when they came in.
+                    beside = (str(key), f"{key}={inner}") if named else (str(key),)
+                    _add(counts, _found_in(inner, rules, beside))
+                else:
+                    pending += [str(key), inner]
+        elif isinstance(item, (list, tuple)):
+            pending += item
+    return counts
+
+
+def _found_in(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str, int]:
+    """How often each rule applies to a text: as it stands and as what it stands for, and the most of it.
+
+    A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
+    read; a head or tail of such a text is no JSON any more, so its escapes are undone one layer after another.
+    """
+    most: dict[str, int] = {}
+    try:
+        for reading in (text, *beside, *_unescaped(text)):
+            _raise_to(most, redact(reading, rules).counts)
+        if text.lstrip()[:1] in ("{", "[", '"'):
+            try:
+                value = parse_foreign(text)
+                _raise_to(most, foreign_text(value, rules).counts)
+            except ForeignError:
+                return most
+            _raise_to(most, _found_in_value(value, rules, named=False))
+    except RedactionError:
+        _raise_to(most, {OVERRUN: 1})  # what cannot be judged does not leave
+    return most
+
+
+def _unescaped(text: str) -> Iterator[str]:
+    for _ in range(_UNESCAPINGS):
+        if "\\" not in text:
+            return
+        plain = _ESCAPE.sub(_character, text)
+        if plain == text:
+            return
+        text = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        yield text
+
+
+def _character(found: re.Match[str]) -> str:
+    name = found[1]
+    return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
+
+
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for rule, count in more.items():
+        counts[rule] = counts.get(rule, 0) + count
+
+
+def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
+    for rule, count in other.items():
+        counts[rule] = max(counts.get(rule, 0), count)
+
+
+# --- the file
+
+
+def _manifest_bytes(manifest: object) -> bytes:
+    return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _order(path: str) -> tuple[bool, str]:
+    return path != MANIFEST, path
+
+
+def _header(path: str, size: int) -> bytes:
+    member = tarfile.TarInfo(path)
+    member.size, member.mode = size, 0o644
+    return member.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
+
+
+def _archive(files: Mapping[str, bytes]) -> bytes:
+    """A tar archive that depends on nothing but its contents."""
+    out = io.BytesIO()
+    for path in sorted(files, key=_order):
+        data = files[path]
+        out.write(_header(path, len(data)))
+        out.write(data)
+        out.write(bytes(-len(data) % _BLOCK))
+    out.write(bytes(2 * _BLOCK))
+    out.write(bytes(-out.tell() % tarfile.RECORDSIZE))
+    return out.getvalue()
+
+
+def _create(output: str, data: bytes) -> None:
+    folder, name = os.path.split(os.path.abspath(output))
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            durable.create_exclusive(fd, name, data, durable.PRIVATE)
+        finally:
+            os.close(fd)
+    except FileExistsError as error:
+        raise CallerError(
+            "FILE_EXISTS", f"{output} exists; an export overwrites nothing", "name another file"
+        ) from error
+    except OSError as error:
+        raise EnvironmentFault(
+            "WRITE_FAILED", f"cannot write {output}: {error.strerror}", "name another folder"
+        ) from error
+
+
+# --- reading one
+
+
+class Contents(NamedTuple):
+    """An export unpacked: a project to read it in, and what its manifest says of records and withheld objects."""
+
+    path: str
+    project: Project
+    records: dict[str, dict[str, Any]]
+    withheld: dict[str, str]
+    names: tuple[str, ...]
+
+
+def is_export(path: str) -> bool:
+    """Whether a file is a tar archive that begins with an export's manifest."""
+    try:
+        with _opened(path) as file:
+            head = file.read(_BLOCK)
+    except (StoredDataError, EnvironmentFault):
+        return False
+    return head[: len(MANIFEST) + 1] == MANIFEST.encode() + b"\0" and head[257:262] == b"ustar"
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[BinaryIO]:
+    """A regular file to read; who waits at the other end of a FIFO is never waited for."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise StoredDataError(
+            "NOT_A_REGULAR_FILE", f"{path} is a FIFO, device or folder; an export is a regular file", f"ls -l {path}"
+        )
+    with os.fdopen(fd, "rb") as file:
+        yield file
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes with it."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    before = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    except ValueError:
+        pass  # not the main thread, which signals go to
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def unpacked(path: str) -> Iterator[Contents]:
+    """An export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
+
+    Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
+    """
+    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+        names: list[str] = []
+        manifest = b""
+        for name, data in _members(path):
+            names.append(name)
+            manifest = manifest if names[1:] else data
+            try:
+                os.makedirs(os.path.dirname(f"{root}/{name}"), exist_ok=True)
+                with open(f"{root}/{name}", "xb") as out:
+                    out.write(data)
+            except OSError as error:
+                raise EnvironmentFault(
+                    "WRITE_FAILED", f"cannot unpack {path} in {root}: {error.strerror}", "make room there"
+                ) from error
+        records, withheld = _parsed(path, manifest, names)
+        FileObjectStore(root).withhold(withheld, tracked=False)
+        yield Contents(path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names))
+
+
+def _members(path: str) -> Iterator[tuple[str, bytes]]:
+    """The files of an export in their order; whatever `_archive` would not have written is refused."""
+    with _opened(path) as file:
+        left = size = os.fstat(file.fileno()).st_size
+        if size > MAX_EXPORT:
+            raise _invalid(path, f"it is larger than {MAX_EXPORT} bytes")
+        before: str | None = None
+        try:
+            while (block := file.read(_BLOCK)) != bytes(_BLOCK):
+                try:
+                    member = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+                except (tarfile.HeaderError, ValueError) as error:
+                    raise _invalid(path, str(error) or "it is cut short") from error
+                name, left = member.name, left - _BLOCK
+                if not _is_known(name) or not member.isreg() or not 0 <= member.size <= min(left, MAX_MEMBER):
+                    raise _invalid(path, f"member {name!r} has no place in an export")
+                if _header(name, member.size) != block:
+                    raise _invalid(path, f"member {name!r} has a header no export has")
+                if (before is None) != (name == MANIFEST) or (before is not None and _order(name) <= _order(before)):
+                    raise _invalid(path, f"member {name!r} stands in the wrong place; {MANIFEST} is the first")
+                data, padding = file.read(member.size), file.read(-member.size % _BLOCK)
+                if len(data) != member.size or padding != bytes(-member.size % _BLOCK):
+                    raise _invalid(path, "it is cut short")
+                before, left = name, left - len(data) - len(padding)
+                yield name, data
+            rest = file.read(tarfile.RECORDSIZE + 1)
+        except OSError as error:
+            raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
+    if before is None:
+        raise _invalid(path, f"it has no {MANIFEST}")
+    # A second empty block, then zeros up to a whole tar record: from one block to twenty in all.
+    if rest != bytes(_BLOCK + -(size - left + 2 * _BLOCK) % tarfile.RECORDSIZE):
+        raise _invalid(path, "something other than its end follows the last member")
+
+
+def _is_known(name: str) -> bool:
+    record = _RECORD.fullmatch(name)
+    if record is not None:
+        return layout.parse_record_name(record.group(1)) is not None
+    return name == MANIFEST or _OBJECT.fullmatch(name) is not None or _ANNEX.fullmatch(name) is not None
+
+
+def _invalid(path: str, why: str) -> StoredDataError:
+    return StoredDataError("EXPORT_INVALID", f"{path} is no whole export: {why}", "ask for it once more")
+
+
+def _parsed(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError EXPORT_INVALID."""
+    try:
+        value = json.loads(data)
+        whole = _manifest_bytes(value) == data
+    except (ValueError, RecursionError) as error:
+        raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
+    if isinstance(value, dict) and type(value.get("v")) is int and value["v"] != MANIFEST_VERSION:
+        raise _invalid(
+            path, f"{MANIFEST}: v: expected {MANIFEST_VERSION}, found {value['v']}; it needs another version"
+        )
+    if not whole or not _has_form(value, _MANIFEST_FORM):
+        raise _invalid(path, f"{MANIFEST} does not have its form")
+    records: dict[str, dict[str, Any]] = {row["file"]: row for row in value["records"]}
+    withheld: dict[str, str] = {row["digest"]: row["why"] for row in value["withheld_objects"]}
+    found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
+    if len(records) != len(value["records"]) or len(withheld) != len(value["withheld_objects"]):
+        raise _invalid(path, f"{MANIFEST} names something twice")
+    if found != records.keys():
+        odd = sorted(found ^ records.keys())[0]
+        raise _invalid(path, f"{MANIFEST} and the records that are there differ in {odd}")
+    ids = set()
+    for file, row in records.items():
+        named = layout.parse_record_name(file)
+        if named is None or named[1] != row["invocation_id"]:
+            raise _invalid(path, f"{MANIFEST}: {file} is not named by {row['invocation_id']}")
+        ids.add(named[1])
+    for name in names:
+        annex, held = _ANNEX.fullmatch(name), _OBJECT.fullmatch(name)
+        if annex is not None and annex[1] not in ids:
+            raise _invalid(path, f"{name} is about a record that is not in it")
+        if annex is not None and any(name == row["file"] for item in records.values() for row in item["withheld"]):
+            raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
+        if held is not None and held[1] + held[2] in withheld:
+            raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
+    return records, withheld
+
+
+# The form of a manifest: a type or the values allowed, an object by its members, a list of one form.
+_WITHHELD_FORM = {"seq": int, "event": str, "why": _WHYS, "rules": dict, "file": (str, type(None))}
+_RECORD_FORM = {
+    "invocation_id": str,
+    "file": str,
+    "lines": int,
+    "tip": (str, type(None)),
+    "status": ("open", "closed"),
+    "withheld": [_WITHHELD_FORM],
+}
+_MANIFEST_FORM = {
+    "v": (MANIFEST_VERSION,),
+    "safe": bool,
+    "records": [_RECORD_FORM],
+    "withheld_objects": [{"digest": str, "why": str}],
+}
+
+
+def _has_form(value: Any, form: Any) -> bool:
+    if isinstance(form, dict):
+        return (
+            isinstance(value, dict)
+            and value.keys() == form.keys()
+            and all(_has_form(value[key], form[key]) for key in form)
+        )
+    if isinstance(form, list):
+        return isinstance(value, list) and all(_has_form(item, form[0]) for item in value)
+    allowed = form if isinstance(form, tuple) else (form,)
+    return any(
+        type(value) is item if isinstance(item, type) else type(value) is type(item) and value == item
+        for item in allowed
+    )
+
+
+def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator[RecordReport]:
+    """A report for every record of an export, its findings against the manifest among them.
+
+    Raises StoredDataError EXPORT_INVALID at the end where an object is there that no record leads to.
+    """
+    root = contents.project.root
+    reach, led_to = Reach(FileObjectStore(root)), set[str]()
+    found = sorted(places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place))
+    for place in found:
+        group = [other for other in found if other.invocation_id == place.invocation_id]
+        report = verify_place(contents.project, place, group, reach, anchors)
+        led_to |= {item.digest for item in reach.of(report.objects)}
+        findings = list(report.findings)
+        data = FileRecordStore(root).read(place)
+        findings += _against_manifest(report, data, contents.records[place.name])
+        yield report._replace(findings=tuple(findings))
+    for name in contents.names:
+        held = _OBJECT.fullmatch(name)
+        if held is not None and held[1] + held[2] not in led_to:
+            raise _invalid(contents.path, f"no record in it leads to {name}")
+
+
+def check_manifest(contents: Contents, place: Place) -> None:
+    """Refuse a record that is not what the manifest says. Raises StoredDataError EXPORT_INVALID."""
+    data = FileRecordStore(contents.project.root).read(place)
+    report = verify_file(contents.project.root, place)
+    for wrong in _against_manifest(report, data, contents.records[place.name]):
+        raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
+
+
+def _against_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
+    replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
+    found = stand_ins(data)
+    # Where the closing line itself is withheld, only the manifest knows that the record is closed.
+    hidden = bool(found) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})
+    status = row["status"] if hidden else report.status
+    pairs: list[tuple[str, object, object]] = [
+        ("lines", row["lines"], report.lines),
+        ("tip", row["tip"], report.tip),
+        ("status", row["status"], status),
+        ("withheld lines", replaced, found),
+    ]
+    for what, expected, actual in pairs:
+        if expected != actual:
+            detail = f"{MANIFEST} says {what}: expected {expected}, found {actual}"
+            yield finding("ANCHOR_MISMATCH", report.file, None, 0, detail)
+
+
+def import_file(project: Project, path: str) -> Imported:
+    """Bring the records of an export in, read-only. Raises StoredDataError; nothing is written then."""
+    with unpacked(path) as contents:
+        # 1. Everything is checked where it cannot do harm.
+        for report in verify_contents(contents):
+            wrong = next((item for item in report.findings if item.severity == ERROR), None)
+            if wrong is not None:
+                raise StoredDataError(
+                    "EXPORT_INVALID",
+                    f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; nothing was imported",
+                    "ask for it once more",
+                )
+        return _brought_in(project, contents)
+
+
+def _brought_in(project: Project, contents: Contents) -> Imported:
+    def member(name: str) -> bytes:
+        with open(f"{contents.project.root}/{name}", "rb") as file:
+            return file.read()
+
+    index = Index(project.root)
+    fresh: list[str] = []
+    present: list[str] = []
+    annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
+    objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
+    for name in annexes:
+        _same_or_absent(project.root, name, member(name))
+    for file, row in contents.records.items():
+        here = [found for key in index.lookup(row["invocation_id"]) if (found := index.place(key)) is not None]
+        if not here:
+            fresh.append(file)
+            continue
+        data = member(f"{layout.IMPORTED}/{file}")
+        if any(FileRecordStore(project.root).read(found) != data for found in here):
+            raise StoredDataError(
+                "COPIES_DIFFER",
+                f"{here[0].path} is here already and differs from the one in {contents.path}; nothing was imported",
+                f"spec-kitty invocations verify {row['invocation_id']}",
+            )
+        present.append(row["invocation_id"])
+    # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
+    store = FileRecordStore(project.root, project.config.trail)
+    prepare(store)
+    held = FileObjectStore(project.root, project.config.trail)
+    held.withhold(contents.withheld, tracked=False)
+    _put(held, objects, member)
+    store.shield_folder(layout.IMPORTED, {".gitignore": b"*\n"})
+    for name in annexes:
+        if not os.path.lexists(f"{project.root}/{name}"):
+            store.hide_annexes(name.split("/")[-2])
+            _write(project.root, name, member(name))
+    for file in sorted(fresh):
+        _write(project.root, f"{layout.IMPORTED}/{file}", member(f"{layout.IMPORTED}/{file}"))
+        ids = layout.parse_record_name(file)
+        assert ids is not None
+        index.add(Key(ids[1], ids[0] or ""))
+    return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
+
+
+def _put(store: FileObjectStore, names: Sequence[str], member: Callable[[str], bytes]) -> None:
+    """Store objects, a part of them in memory at a time."""
+    batch: list[bytes] = []
+    for name in names:
+        batch.append(member(name))
+        if sum(map(len, batch)) > _BATCH:
+            store.put((), batch)
+            batch = []
+    store.put((), batch)
+
+
+def _same_or_absent(root: str, name: str, data: bytes) -> None:
+    try:
+        if durable.read_below(root, name) == data:
+            return
+    except FileNotFoundError:
+        return
+    raise StoredDataError("COPIES_DIFFER", f"{name} is here already and differs; nothing was imported", f"ls -l {name}")
+
+
+def _write(root: str, name: str, data: bytes) -> None:
+    folder, _, file = name.rpartition("/")
+    try:
+        with durable.folder(root, folder, create=True) as fd:
+            durable.create_exclusive(fd, file, data, durable.PRIVATE)
+    except FileExistsError:
+        pass  # another import brought the same file in just now; it was compared before
+    except OSError as error:
+        raise durable.write_failed(name, error) from error

@@ -1,0 +1,177 @@
+"""What a past decision saw, made again from stored objects alone; live files are not looked at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from charter.context import (
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    DOCTRINE_FOLDER,
+    GRAPH_PATHS,
+    POLICY_PATH,
+    ContextInputs,
+)
+from charter.retrieval import deciding
+from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
+from doctrine.agent_profiles.repository import SHIPPED_PREFIX
+from doctrine.light import NamedTuple
+from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
+from doctrine.yaml_reader import YamlError
+from specify_cli.errors import StoredDataError
+from specify_cli.routing.router import ProjectFacts, RouterTable
+
+if TYPE_CHECKING:
+    from charter.model import Policy
+    from specify_cli.storage.store import ObjectStore
+
+
+class Frozen(NamedTuple):
+    """What the router saw: profiles, table, facts, and the shipped bundle some of the profiles are from."""
+
+    profiles: tuple[AgentProfile, ...]
+    table: RouterTable
+    facts: ProjectFacts
+    bundle: ShippedBundle
+
+
+def inputs_of_corpus(
+    objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None, cache: ParseCache | None = None
+) -> ContextInputs:
+    """The charter and doctrine a corpus object names. `settings` are those of the snapshot's config.
+
+    Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
+    """
+    value = mapping_of(objects.get(corpus), f"corpus {corpus}")
+    files, unreadable = value.get("files"), value.get("unreadable")
+    if not isinstance(files, dict) or not isinstance(unreadable, dict) or not isinstance(value.get("shipped"), str):
+        raise invalid(f"corpus {corpus}", "files, unreadable and shipped")
+    held = {str(path): objects.get(str(name)) for path, name in files.items()}
+    bundle = objects.get(str(value["shipped"]))
+    try:
+        return ContextInputs.from_bytes(
+            held,
+            settings=None if settings is None else {"governance": dict(settings)},
+            bundle=bundle,
+            unreadable=unreadable,
+            cache=cache,
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise invalid(f"corpus {corpus}", f"files of their kinds ({error})") from error
+
+
+def withheld_by_policy(
+    objects: ObjectStore, corpus: str, policies: Sequence[Policy] = (), cache: ParseCache | None = None
+) -> dict[str, str]:
+    """The files of a corpus whose content a policy keeps back, by digest, and why: that corpus's own, or one of these.
+
+    A charter is one file, so one section of it that is kept back keeps the file back. Where the policy, or the file,
+    cannot be read there is no asking, and the file is kept back too. A policy that denies and redacts nothing keeps
+    nothing back.
+    """
+    value = mapping_of(objects.get(corpus), f"corpus {corpus}")
+    files = value.get("files")
+    named = {str(path): str(digest) for path, digest in files.items()} if isinstance(files, dict) else {}
+    ruled = [path for path in named if path.startswith((DOCTRINE_FOLDER + "/", CHARTER_MARKDOWN, CHARTER_YAML))]
+    asking = any(rule.action != "allow" for policy in policies for rule in policy.rules)
+    if POLICY_PATH not in named and not value.get("unreadable") and not asking:
+        return {}
+    try:
+        inputs = inputs_of_corpus(objects, corpus, cache=cache)
+    except StoredDataError as error:
+        return {named[path]: f"policy cannot be asked: {error.message}" for path in ruled}
+    if inputs.policy_state == "unreadable":
+        return {named[path]: "policy cannot be read, so nothing was shown" for path in ruled}
+    asked = [policy for policy in (inputs.policy, *policies) if any(rule.action != "allow" for rule in policy.rules)]
+    found: dict[str, str] = {}
+    for artifact in (*inputs.charter.sections, *inputs.artifacts):
+        rules = (deciding(policy, artifact) for policy in asked)
+        rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
+        if rule is not None:
+            charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
+            kept_back = charter if artifact.origin == "charter" else [artifact.digest]
+            found |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}")
+    read = {artifact.digest for artifact in inputs.artifacts}
+    for path in ruled if asked else ():
+        if path.startswith(DOCTRINE_FOLDER + "/") and path not in GRAPH_PATHS and named[path] not in read:
+            found[named[path]] = "policy cannot be asked: the file does not load"
+    return found
+
+
+def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
+    """The inputs of the router that a manifest names. Raises as `inputs_of_corpus` does."""
+    facts, profiles = manifest.get("facts"), manifest.get("profiles")
+    if not isinstance(facts, dict) or not isinstance(profiles, dict):
+        raise invalid("the snapshot", "facts and profiles")
+    try:
+        bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
+        table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
+        raise invalid("the shipped bundle or the router's table", f"a form this version reads ({error})") from error
+    found = [_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())]
+    languages = facts.get("languages")
+    names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
+    return Frozen(tuple(found), table, ProjectFacts(names), bundle)
+
+
+def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> AgentProfile:
+    """One profile as a snapshot holds it. Raises as `inputs_of_corpus` does."""
+    manifest = mapping_of(objects.get(snapshot), f"snapshot {snapshot}")
+    profiles = manifest.get("profiles")
+    if not isinstance(profiles, dict) or profile_id not in profiles:
+        raise invalid(f"snapshot {snapshot}", f"profile {profile_id}")
+    try:
+        bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise invalid("the shipped bundle", f"a form this version reads ({error})") from error
+    return _profile(objects, bundle, profile_id, str(profiles[profile_id]))
+
+
+def _profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
+    """A profile by its digest: an entry of the bundle, else an object."""
+    shipped = (file for name, file in bundle.files.items() if name.startswith(SHIPPED_PREFIX) and file.sha256 == digest)
+    entry = next(shipped, None)
+    try:
+        if entry is not None:
+            found = parse_profile(entry.document, digest=digest, origin="shipped")
+        else:
+            source = SourceFile(f"{profile_id}.agent.yaml", objects.get(digest), digest)
+            found = parse_profile(ParseCache(None).parse(source), digest=digest, origin="project")
+    except (YamlError, ProfileError) as error:
+        raise invalid(f"profile {profile_id}", f"a profile ({error})") from error
+    if found.profile_id != profile_id:
+        raise invalid(f"profile {profile_id}", f"its own id, found {found.profile_id}")
+    return found
+
+
+def mapping_of(data: bytes, what: str) -> dict[str, object]:
+    """The JSON object these bytes are. Raises StoredDataError SNAPSHOT_INVALID."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise invalid(what, "JSON") from error
+    if not isinstance(value, dict):
+        raise invalid(what, "a JSON object")
+    return value
+
+
+def policy_hash_of(data: bytes) -> str | None:
+    """The hash of a policy file's parse, or None where it does not load."""
+    from charter.model import CharterError
+    from charter.parse import parse_policy
+    from specify_cli.record.seal import SealError, digest_of
+
+    try:
+        document = ParseCache(None).parse(SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest()))
+        parse_policy(document)
+        return digest_of(document)
+    except (YamlError, CharterError, SealError):
+        return None
+
+
+def invalid(what: str, expected: str) -> StoredDataError:
+    """The error for a stored object that is not what it is named as."""
+    return StoredDataError("SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all")

@@ -1,0 +1,460 @@
+"""Which records exist, newest first, without reading them and usually without listing their folders.
+
+The folders are the truth. `invocation-index.jsonl` is derived from their file names, and
+`invocation-index.stamp` remembers the state of the folders (inode, change time) and of the index at the
+moment the two were seen to agree. While both are as the stamp says, the index is read; otherwise the names
+are listed once and index and stamp are made right. Both files may be deleted at any time; whoever edits them
+gains a slower or a wrong-looking list until the next change, never a changed record. A file system clock
+tick in which two changes could hide leaves no stamp, so a race costs a listing, never a row.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from bisect import bisect_left
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of, new_ulid, rfc3339
+from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN
+from specify_cli.storage.store import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import BinaryIO
+
+
+STAMP_VERSION = 1
+
+_BLOCK = 64 * 1024
+# What is read of a file that anybody may have put there: a stamp, and rows appended since it (some 60,000).
+_MAX_STAMP = 256 * 1024
+_APPENDED = 8 * 1024 * 1024
+_DAY_MILLIS = 24 * 3600 * 1000
+_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
+_LINE = re.compile(
+    (
+        rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
+        r'"started_at":"[0-9TZ:.-]{24,26}"\}\n'
+    ).encode("ascii")
+)
+# Two changes closer than this may carry the same change time: a kernel tick where times have fractions,
+# a second or two where they do not.
+_TICK_NANOS = 100_000_000
+_COARSE_NANOS = 2_000_000_000
+
+
+class Key(NamedTuple):
+    """One row of the index: enough to find the record, ordered by time."""
+
+    invocation_id: str
+    profile_id: str
+
+    def line(self) -> str:
+        profile = f'"{self.profile_id}"' if self.profile_id else "null"
+        started_at = rfc3339(millis_of(self.invocation_id))
+        return f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},"started_at":"{started_at}"}}\n'
+
+    def names(self) -> tuple[str, ...]:
+        """The file names a record of this row may have, its own form first."""
+        older = f"{self.invocation_id}.jsonl"
+        return (layout.record_name(self.profile_id, self.invocation_id), older) if self.profile_id else (older,)
+
+
+class _Listed(NamedTuple):
+    """One listing: the names in order, the folders' states before it, whether no change can hide behind them."""
+
+    names: list[str]
+    states: list[list[object]]
+    settled: bool
+
+
+class Index:
+    """The rows of one project."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.path = f"{root}/{layout.INDEX}"
+        self.scans = 0
+        # What could not be listed or written, for whoever shows the result.
+        self.problems: list[str] = []
+
+    def add(self, key: Key) -> None:
+        """Append one row after its record is durable. A row that cannot be written is found by the next list."""
+        try:
+            with self._held(0.5) as folder_fd:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
+                try:
+                    durable.append(fd, key.line().encode("ascii"), sync=False)
+                finally:
+                    os.close(fd)
+        except (OSError, InvocationError) as error:
+            self.problems.append(f"{layout.INDEX}: {error}")
+
+    def _held(self, wait: float) -> durable.folder:
+        """The folder of the index under the lock that every writer of index and stamp holds."""
+        return durable.folder(self.root, layout.EVENTS, wait=wait)
+
+    def newest(self) -> Iterator[Key]:
+        """Yield every record once, newest first; those whose ids lie more than a day ahead of the clock come last."""
+        tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
+        ahead: list[Key] = []
+        for key in self._read_backwards() if self._agrees() or self._confirm() else reversed(self.reconcile()):
+            if key.invocation_id > tomorrow:
+                ahead.append(key)
+            else:
+                yield key
+        yield from ahead
+
+    def rows_since(self, mark: str) -> tuple[Iterable[Key], str]:
+        """The rows that came after `mark`, which an earlier call gave, and the mark for now; every row for another.
+
+        Rows may come again and in any order. The index is made right before it is read.
+        """
+        known = len(self.problems)
+        listed = () if self._agrees() or self._confirm() else self.reconcile()
+        if len(self.problems) > known:
+            return listed or self.reconcile(), ""  # the index could not be made right
+        try:
+            with self._open() as file:
+                state = os.fstat(file.fileno())
+                inode, _, rest = mark.partition(":")
+                offset, _, ending = rest.partition(":")
+                start = int(offset) if inode == str(state.st_ino) and offset.isdecimal() else 0
+                if start and _ending(file, start) != ending:
+                    start = 0
+                file.seek(start)
+                data = file.read()
+                end = start + data.rfind(b"\n") + 1
+                return map(_key, _LINE.finditer(data)), f"{state.st_ino}:{end}:{_ending(file, end)}"
+        except FileNotFoundError:
+            return listed, ""
+
+    def lookup(self, prefix: str) -> list[Key]:
+        """The rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
+        if self._agrees():
+            return list(self._from(prefix))
+        if len(prefix) == 26:
+            near = [key for key in self._tail_block() if key.invocation_id == prefix]
+            if near:
+                return list(dict.fromkeys(near))
+        return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
+
+    def resolve(self, text: str) -> Place:
+        """The one record an id or an unambiguous prefix names.
+
+        Where several files hold the id, the one among the records, named by its profile, is meant; verify
+        names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
+        StoredDataError DUPLICATE_ID.
+        """
+        wanted = text.strip().upper()
+        if _PREFIX.fullmatch(wanted) is None:
+            raise CallerError(
+                "INVALID_ID",
+                f"{text!r} is not an invocation id; expected a ULID (26 letters and digits) or its beginning",
+                "spec-kitty invocations list",
+            )
+        found = self._places(self.lookup(wanted))
+        if not found and not self.scans:
+            found = self._places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
+        if not found:
+            raise CallerError(
+                "INVOCATION_NOT_FOUND",
+                f"no record has the id {wanted}{'…' if len(wanted) < 26 else ''} in {self.root}",
+                "spec-kitty invocations list",
+            )
+        if len({place.invocation_id for place in found}) > 1:
+            raise CallerError(
+                "INVOCATION_AMBIGUOUS",
+                f"{len(found)} records begin with {wanted}; expected one",
+                "give more letters of the id",
+                candidates=[{"invocation_id": place.invocation_id} for place in found[:20]],
+            )
+        own = [place for place in found if place.folder != layout.OLDER_RECORDS and place.profile_id is not None]
+        if len(found) > 1 and len(own) != 1:
+            raise StoredDataError(
+                "DUPLICATE_ID",
+                f"{len(found)} files hold the id {found[0].invocation_id}; expected one",
+                "spec-kitty invocations verify --all",
+                candidates=[{"name": place.path} for place in found],
+            )
+        return own[0] if len(found) > 1 else found[0]
+
+    def _places(self, keys: Iterable[Key]) -> list[Place]:
+        return [place for key in keys if (place := self.place(key)) is not None]
+
+    def place(self, key: Key) -> Place | None:
+        """Where a row's record lies now, or None if it is gone."""
+        names = key.names()
+        expected = [
+            layout.RECORDS,
+            layout.trail_folder(key.invocation_id),
+            layout.IMPORTED,
+            layout.OLDER_RECORDS,
+        ]
+        for folder in expected:
+            for name in names:
+                if os.path.lexists(f"{self.root}/{folder}/{name}"):
+                    return Place(folder, name, key.invocation_id, key.profile_id or None)
+        # A copy somebody moved to another month of the trail.
+        for folder in self._folders():
+            if folder not in expected and os.path.lexists(f"{self.root}/{folder}/{names[0]}"):
+                return Place(folder, names[0], key.invocation_id, key.profile_id or None)
+        return None
+
+    def reconcile(self) -> list[Key]:
+        """List the names, make index and stamp right, give every row oldest first."""
+        listed = self._list()
+        keys = sorted(
+            {Key(ids[1], ids[0] or "") for name in listed.names if (ids := layout.parse_record_name(name)) is not None}
+        )
+        data = "".join(key.line() for key in keys).encode("ascii")
+        try:
+            with self._held(2.0) as folder_fd:
+                self._rewrite(folder_fd, data)
+                self._stamp(folder_fd, listed, data)
+        except FileNotFoundError:
+            pass  # nothing was ever recorded here
+        except (OSError, InvocationError) as error:
+            # Derived files: a project that cannot be written to is listed from its names each time.
+            self.problems.append(f"{layout.INDEX}: {error}")
+        return keys
+
+    def _confirm(self) -> bool:
+        """Whether the index, though something changed, still says what the folders hold; restamps it if so.
+
+        True when the names are those of the last stamp plus the rows writers appended since, in order: one
+        listing and three digests instead of a row-by-row comparison.
+        """
+        stamp = self._read_stamp()
+        size, stamped = stamp.get("size"), stamp.get("index")
+        state = self._index_state()
+        if state is None or not isinstance(size, int) or not isinstance(stamped, list) or stamped[:1] != state[:1]:
+            return False  # another file than the one the stamp is about: nobody appended to that
+        try:
+            data = self._read(size + _APPENDED)
+        except (OSError, InvocationError):
+            return False
+        if len(data) > size + _APPENDED or _sha256(data[:size]) != stamp.get("sha256"):
+            return False
+        last = _LINE.search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
+        fresh = [_key(row) for row in _LINE.finditer(data, size)]
+        rows = [*([] if last is None else [_key(last)]), *fresh]
+        if rows != sorted(set(rows)) or sum(len(key.line()) for key in fresh) != len(data) - size:
+            return False
+        listed = self._list()
+        added = {name for key in fresh for name in key.names() if _holds(listed.names, name)}
+        before = [name for name in listed.names if name not in added] if added else listed.names
+        if len(added) != len(fresh) or _names_digest(before) != stamp.get("names"):
+            return False
+        try:
+            with self._held(2.0) as folder_fd:
+                if self._read(len(data)) != data:
+                    return False
+                self._stamp(folder_fd, listed, data)
+        except (OSError, InvocationError) as error:
+            self.problems.append(f"{layout.INDEX_STAMP}: {error}")
+        return True
+
+    def _list(self) -> _Listed:
+        """The names of every folder of records, once, with the folders' state before."""
+        self.scans += 1
+        now = time.time_ns()
+        folders = self._folders()
+        before = self._states(folders)
+        names: set[str] = set()
+        for folder in folders:
+            if folder == layout.TRAIL:
+                continue
+            try:
+                with durable.folder(self.root, folder) as fd:
+                    names.update(os.listdir(fd))
+            except FileNotFoundError:
+                continue
+            except InvocationError as error:
+                if folder == layout.RECORDS:
+                    raise
+                self.problems.append(f"{folder}: {error}")
+        settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
+        return _Listed(sorted(names), before, settled)
+
+    def _folders(self) -> list[str]:
+        months: list[str] = []
+        try:
+            with durable.folder(self.root, layout.TRAIL) as fd:
+                months = [f"{layout.TRAIL}/{name}" for name in sorted(os.listdir(fd)) if not name.startswith(".")]
+        except FileNotFoundError:
+            pass
+        except InvocationError as error:
+            self.problems.append(f"{layout.TRAIL}: {error}")
+        return [layout.RECORDS, layout.TRAIL, *months, layout.IMPORTED, layout.OLDER_RECORDS]
+
+    def _states(self, folders: Iterable[str]) -> list[list[object]]:
+        out: list[list[object]] = []
+        for folder in folders:
+            try:
+                state = os.stat(f"{self.root}/{folder}", follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                out.append([folder, None, None])
+            else:
+                out.append([folder, state.st_ino, state.st_ctime_ns])
+        return out
+
+    def _index_state(self) -> list[int] | None:
+        try:
+            state = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return [state.st_ino, state.st_size, state.st_ctime_ns]
+
+    def _agrees(self) -> bool:
+        stamp = self._read_stamp()
+        return bool(stamp.get("index") == self._index_state() and stamp.get("folders") == self._states(self._folders()))
+
+    def _read_stamp(self) -> dict[str, object]:
+        """The stamp, or nothing where there is none that can be used."""
+        try:
+            stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP, _MAX_STAMP))
+        except (OSError, ValueError, RecursionError, InvocationError):
+            return {"folders": ()}
+        return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
+
+    def _stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
+        """Remember that the index with these bytes and the folders with these names agree; under the lock."""
+        if not listed.settled:
+            return
+        stamp = {
+            "v": STAMP_VERSION,
+            "index": self._index_state(),
+            "folders": listed.states,
+            "size": len(data),
+            "sha256": _sha256(data),
+            "names": _names_digest(listed.names),
+        }
+        text = json.dumps(stamp, sort_keys=True).encode()
+        durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
+
+    def _read(self, limit: int) -> bytes:
+        """The bytes of the index; of a longer one only one more than the limit."""
+        return durable.read_below(self.root, layout.INDEX, limit)
+
+    def _rewrite(self, folder_fd: int, data: bytes) -> None:
+        """Replace the index unless it holds these bytes already; under the lock."""
+        try:
+            if self._read(len(data)) == data:
+                return
+        except (FileNotFoundError, InvocationError):
+            pass
+        durable.replace(folder_fd, "invocation-index.jsonl", data, durable.PRIVATE, sync=False)
+
+    def forget(self) -> None:
+        """Remove index and stamp; the next list makes them anew."""
+        with self._held(2.0) as folder_fd:
+            for name in ("invocation-index.jsonl", "invocation-index.stamp"):
+                try:
+                    os.unlink(name, dir_fd=folder_fd)
+                except FileNotFoundError:
+                    continue
+
+    def rows_recorded(self) -> int:
+        """How many rows the index holds, whether or not they are right."""
+        try:
+            with self._open() as file:
+                return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+        except (OSError, InvocationError):
+            return 0
+
+    def _open(self) -> BinaryIO:
+        """The index as a file; a link, FIFO or folder in its place is an error, as for a record."""
+        with durable.folder(self.root, layout.EVENTS) as folder_fd:
+            return os.fdopen(durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX), "rb")
+
+    def _read_backwards(self) -> Iterator[Key]:
+        """The rows of an index the stamp vouches for, newest first."""
+        try:
+            with self._open() as file:
+                end = file.seek(0, os.SEEK_END)
+                rest = b""
+                while end > 0:
+                    start = max(0, end - _BLOCK)
+                    file.seek(start)
+                    block = file.read(end - start) + rest
+                    cut = 0 if start == 0 else block.find(b"\n") + 1
+                    rest, end = block[:cut], start
+                    yield from map(_key, reversed(list(_LINE.finditer(block, cut))))
+        except FileNotFoundError:
+            return
+
+    def _tail_block(self) -> list[Key]:
+        """The newest rows as writers left them, in whatever state the index is."""
+        try:
+            with self._open() as file:
+                end = file.seek(0, os.SEEK_END)
+                file.seek(max(0, end - _BLOCK))
+                return [_key(row) for row in _LINE.finditer(file.read())]
+        except (OSError, InvocationError):
+            return []
+
+    def _from(self, prefix: str) -> Iterator[Key]:
+        """The rows that begin with `prefix`, found by bisection in the sorted index."""
+        try:
+            with self._open() as file:
+                low, high = 0, file.seek(0, os.SEEK_END)
+                while low < high:
+                    middle = (low + high) // 2
+                    file.seek(middle)
+                    if middle:
+                        file.readline()
+                    row = _LINE.match(file.readline())
+                    if row is not None and row.group(1).decode("ascii") < prefix:
+                        low = middle + 1
+                    else:
+                        high = middle
+                file.seek(low)
+                if low:
+                    file.readline()
+                for raw in file:
+                    row = _LINE.match(raw)
+                    if row is None or not row.group(1).decode("ascii").startswith(prefix):
+                        return
+                    yield _key(row)
+        except FileNotFoundError:
+            return
+
+
+def _key(row: re.Match[bytes]) -> Key:
+    return Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
+
+
+def _ending(file: BinaryIO, offset: int) -> str:
+    """What tells one index from another that was put in its place: the bytes before an offset, as a digest."""
+    start = max(0, offset - _BLOCK)
+    file.seek(start)
+    return _sha256(file.read(offset - start))
+
+
+def _sha256(data: bytes) -> str:
+    return sha256(data).hexdigest()
+
+
+def _names_digest(names: list[str]) -> str:
+    return _sha256("\n".join(names).encode("utf-8", "surrogateescape"))
+
+
+def _holds(names: list[str], name: str) -> bool:
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
+
+
+def _is_settled(state: list[object], now: int) -> bool:
+    changed = state[2]
+    if not isinstance(changed, int):
+        return True
+    margin = _COARSE_NANOS if changed % 1_000_000_000 == 0 else _TICK_NANOS
+    return now - changed > margin

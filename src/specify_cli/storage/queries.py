@@ -1,0 +1,613 @@
+"""The reading side: rows, one invocation whole, its newest events, and verify over a project's files.
+
+Nothing here writes a record. A file that cannot be read as one is named, never passed over in silence.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import groupby
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.project.config import Project, parse_config
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
+from specify_cli.record.record import (
+    Entry,
+    Record,
+    fold,
+    fold_entries,
+    is_invocation_id,
+    is_stand_in,
+    lines_in_force,
+)
+from specify_cli.record.seal import MAX_LINE, open_line
+from specify_cli.record.verify import (
+    Finding,
+    RecordReport,
+    finding,
+    verify_annex,
+    verify_record,
+)
+from specify_cli.storage.index import Index
+from specify_cli.storage.reachability import Reach
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from specify_cli.record.compare import Chain
+
+_HEAD = 32 * 1024
+_MAX_CLOSURES = 8 * 1024 * 1024
+# From how many records on they are shared out among processes, and how many a process takes at a time.
+_SHARED_OUT = 400
+_PART = 100
+
+
+class Row(NamedTuple):
+    """One invocation in a list."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    started_at: str | None
+    completed_at: str | None
+    status: str
+    outcome: str | None
+    run_kind: str | None
+    sealed: bool
+    request: str | None
+    mode_of_work: str | None
+    parent_invocation_id: str | None
+    actor_id: str | None
+    model: str | None
+    session: dict[str, str] | None
+    path: str
+
+    def as_value(self) -> dict[str, object]:
+        """The JSON shape `docs/schemas/invocation-row.json`."""
+        return self._asdict()
+
+
+class Filters(NamedTuple):
+    """Which rows a list wants; None means all. `since` is in milliseconds since 1970."""
+
+    profile: str | None = None
+    action: str | None = None
+    status: str | None = None
+    since: int | None = None
+    parent: str | None = None
+
+    def accept(self, row: Row) -> bool:
+        return (
+            (self.profile is None or row.profile_id == self.profile)
+            and (self.action is None or row.action == self.action)
+            and (self.status is None or row.status == self.status)
+            and (self.parent is None or (row.parent_invocation_id or "").startswith(self.parent.upper()))
+        )
+
+
+class Listing(NamedTuple):
+    """The rows found, newest first, and the records that could not be read."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[str, ...]
+
+
+def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
+    """At most `limit` rows that the filters accept, newest first."""
+    index = Index(project.root)
+    rows: list[Row] = []
+    problems: list[str] = []
+    for key in index.newest():
+        if len(rows) >= limit or (filters.since is not None and millis_of(key.invocation_id) < filters.since):
+            break
+        if filters.profile is not None and key.profile_id not in ("", filters.profile):
+            continue
+        place = index.place(key)
+        if place is None:
+            problems.append(f"{key.invocation_id}: it was there a moment ago and is gone")
+            continue
+        try:
+            row = read_row(project.root, place)
+        except (OSError, InvocationError) as error:
+            problems.append(f"{place.path}: {error}")
+            continue
+        if row is None:
+            problems.append(f"{place.path}: no started line can be read; run `spec-kitty invocations verify --all`")
+        elif filters.accept(row):
+            rows.append(row)
+    return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])))
+
+
+def parse_moment(text: str) -> int:
+    """A moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
+
+    Raises CallerError INVALID_VALUE.
+    """
+    from datetime import UTC, datetime
+
+    full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
+    try:
+        moment = datetime.fromisoformat(full)
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--since: expected a time such as 2026-11-21T09:00:00Z or 2026-11-21, found {text!r}",
+            "spec-kitty invocations list --since 2026-11-21",
+        ) from error
+
+
+def read_row(root: str, place: Place) -> Row | None:
+    """A row from the first and last lines of a record; a long middle is not read."""
+    if place.folder == layout.OLDER_RECORDS:
+        return _row(fold(_read_whole(root, place)), place)
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+        try:
+            size = os.fstat(fd).st_size
+            head = os.pread(fd, min(size, 2 * _HEAD), 0)
+            if size <= 2 * _HEAD:
+                return _row(_fold_ends(head, head) or fold(head), place)
+            record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
+            return _row(record or fold_entries(_ends_of(fd)), place)
+        finally:
+            os.close(fd)
+
+
+def _read_whole(root: str, place: Place) -> bytes:
+    """Return a record's bytes; of an older one also the closing line that stands beside it (docs/format.md §9)."""
+    data = FileRecordStore(root).read(place)
+    if place.folder != layout.OLDER_RECORDS:
+        return data
+    try:
+        beside = durable.read_below(root, layout.OLDER_CLOSURES, _MAX_CLOSURES)
+    except (OSError, InvocationError):
+        return data
+    wanted = place.invocation_id.encode()
+    for raw in beside.split(b"\n"):
+        fields = open_line(raw).fields if wanted in raw else None
+        if fields and fields.get("invocation_id") == place.invocation_id and fields.get("event") == "completed":
+            return data.rstrip(b"\n") + b"\n" + raw + b"\n"
+    return data
+
+
+def _ends_of(fd: int) -> Iterator[Entry]:
+    """The starting and closing lines of a record, one line in memory at a time."""
+    for raw in read_lines(fd):
+        if raw.endswith(b"\n") and (b'"started"' in raw or b'"completed"' in raw):
+            line = open_line(raw[:-1])
+            if line.fields is not None:
+                yield Entry(line.fields, line.seal, 0, line.problems)
+
+
+def _fold_ends(head: bytes, tail: bytes) -> Record | None:
+    """The record as its first and last whole lines tell it; None where only the whole file can tell."""
+    first, end = head.find(b"\n"), tail.rfind(b"\n")
+    start = tail.rfind(b"\n", 0, max(end, 0)) + 1
+    if first < 0 or end < 0 or (start == 0 and tail is not head):
+        return None
+    ends = [open_line(head[:first]), open_line(tail[start:end])]
+    if any(line.problems or line.fields is None for line in ends):
+        return None
+    return fold_entries(Entry(line.fields or {}, line.seal, 0, ()) for line in ends)
+
+
+def _row(record: Record | None, place: Place) -> Row | None:
+    if record is None:
+        return None
+    started, completed = record.started, record.completed or {}
+    actor, session = started.get("actor"), started.get("session")
+
+    def text(values: Mapping[str, object], key: str) -> str | None:
+        value = values.get(key)
+        return None if value is None else str(value)
+
+    return Row(
+        invocation_id=place.invocation_id,
+        profile_id=text(started, "profile_id"),
+        action=text(started, "action"),
+        started_at=text(started, "started_at"),
+        completed_at=text(completed, "completed_at"),
+        status=record.status,
+        outcome=text(completed, "outcome"),
+        run_kind=text(started, "run_kind") or "live",
+        sealed=record.sealed,
+        request=text(started, "request_text"),
+        mode_of_work=text(started, "mode_of_work"),
+        parent_invocation_id=text(started, "parent_invocation_id"),
+        actor_id=text(actor if isinstance(actor, dict) else {"actor_id": actor}, "actor_id"),
+        model=text(actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"),
+        session={str(key): str(value) for key, value in session.items()} if isinstance(session, dict) else None,
+        path=place.path,
+    )
+
+
+def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
+    """One invocation whole: row, timeline, where its context came from, evidence, findings.
+
+    The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
+    """
+    place = Index(project.root).resolve(invocation_id)
+    data = _read_whole(project.root, place)
+    record = fold(data)
+    row = _row(record, place)
+    report = verify_place(project, place)
+    if record is None or row is None:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    started, completed = record.started, record.completed or {}
+    response = next((entry.fields for entry in record.entries if entry.event == "retrieval_response"), {})
+    request = next((entry.fields for entry in record.entries if entry.event == "retrieval_request"), {})
+    annexes = annex_events(project.root, place.invocation_id)
+    lines = [*(entry.fields for entry in record.entries), *annexes]
+    return {
+        **row.as_value(),
+        "context": {
+            "hash": started.get("governance_context_hash"),
+            "available": bool(started.get("governance_context_available")),
+            "snapshot": started.get("snapshot"),
+            "query": request.get("query"),
+            "hits": response.get("hits", []),
+            "filters_applied": response.get("filters_applied", []),
+            "error": response.get("error"),
+        },
+        "evidence": {
+            "evidence_ref": completed.get("evidence_ref"),
+            "evidence_name": completed.get("evidence_name"),
+            "artifacts": [
+                {"ref": line.get("ref"), "digest": line.get("digest")}
+                for line in lines
+                if line.get("event") == "artifact_link"
+            ],
+            "commits": [line.get("sha") for line in lines if line.get("event") == "commit_link"],
+        },
+        "events": [
+            {
+                **entry.fields,
+                "~": entry.seal,
+                # A line of an older writer has no number of its own: its place in the file is one.
+                "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq', number)}",
+            }
+            for number, entry in enumerate(record.entries)
+        ],
+        "annexes": annexes,
+        "findings": [item.as_value() for item in report.findings],
+    }
+
+
+def newest_id(project: Project) -> str | None:
+    """The id of the newest record, or None in an empty project."""
+    key = next(Index(project.root).newest(), None)
+    return None if key is None else key.invocation_id
+
+
+def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[str, object]], int]:
+    """The whole lines after a byte offset, parsed, and the offset behind them."""
+    data = FileRecordStore(project.root).read(place)
+    end = data.rfind(b"\n") + 1
+    events: list[dict[str, object]] = []
+    for at, raw in lines_in_force(data):
+        line = open_line(raw)
+        if at >= offset and line.fields is not None:
+            events.append({**line.fields, **({} if line.seal is None else {"~": line.seal})})
+    return events, max(end, offset)
+
+
+# --- verify
+
+
+def read_lines(fd: int) -> Iterator[bytes]:
+    """The lines of a file with their LF, one at a time; an overlong one comes in pieces."""
+    with os.fdopen(os.dup(fd), "rb") as file:
+        while raw := file.readline(MAX_LINE + 1):
+            yield raw
+
+
+def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
+    """The lines of a record with their LF, one at a time. Raises StoredDataError."""
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+    try:
+        yield from read_lines(fd)
+    finally:
+        os.close(fd)
+
+
+def verify_place(
+    project: Project,
+    place: Place,
+    others: Iterable[Place] | None = None,
+    reach: Reach | None = None,
+    anchors: Iterable[str] = (),
+) -> RecordReport:
+    """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
+
+    Who walks all records knows the `others` already; without them the index is asked.
+    """
+    report = verify_file(project.root, place, anchors)
+    if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+        return report
+    if others is None:
+        index = Index(project.root)
+        others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
+    extra: list[Finding] = []
+    named = list(report.objects)
+    closing = report.tip if report.status == "closed" else None
+    for path, data in annex_files(project.root, place.invocation_id):
+        if isinstance(data, InvocationError):
+            extra.append(finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)))
+            continue
+        wrong, objects = verify_annex(data, file=path, invocation_id=place.invocation_id, tip=closing)
+        extra += wrong
+        named += objects
+    report = report._replace(objects=tuple(named))
+    extra += [
+        *_object_findings(reach or Reach(FileObjectStore(project.root)), report),
+        *_twin_findings(project, place, others),
+    ]
+    return report._replace(findings=(*report.findings, *extra))
+
+
+def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
+    """Every annex of a record in the order they were made: its path and bytes, or why it is not read."""
+    folder = layout.annex_folder(invocation_id)
+    try:
+        names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = f"{folder}/{name}"
+        try:
+            yield path, durable.read_below(root, path, MAX_LINE)
+        except InvocationError as error:
+            yield path, error
+
+
+def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
+    """The lines of a record's annexes that can be read, each with its seal."""
+    events: list[dict[str, object]] = []
+    for _, data in annex_files(root, invocation_id):
+        line = None if isinstance(data, InvocationError) else open_line(data.rstrip(b"\n"))
+        if line is not None and line.fields is not None and not line.problems:
+            events.append({**line.fields, "~": line.seal})
+    return events
+
+
+def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
+    """Other files under the same name that differ, and other names that hold the same id."""
+    for path in differing_copies(project.root, place):
+        yield finding("COPIES_DIFFER", place.path, None, 0, path)
+    for other in others:
+        if other.name != place.name:
+            yield finding("DUPLICATE_ID", place.path, None, 0, other.path)
+
+
+def differing_copies(root: str, place: Place) -> Iterator[str]:
+    """The paths of other files under the record's name whose bytes are not its own."""
+    store = FileRecordStore(root)
+    for folder in (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS):
+        twin = place._replace(folder=folder)
+        if folder != place.folder and os.path.lexists(f"{root}/{twin.path}"):
+            try:
+                same = store.read(place) == store.read(twin)
+            except InvocationError:
+                same = False
+            if not same:
+                yield twin.path
+
+
+def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
+    """The findings of a record's own lines."""
+    try:
+        with durable.folder(root, place.folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+            try:
+                ids = layout.parse_record_name(place.name)
+                withheld = place.folder == layout.IMPORTED
+                return verify_record(read_lines(fd), file=place.path, name_ids=ids, anchors=anchors, withheld=withheld)
+            finally:
+                os.close(fd)
+    except InvocationError as error:
+        return _unread(place.path, "NOT_A_REGULAR_FILE", str(error))
+    except OSError as error:
+        return _unread(place.path, "UNREADABLE_FILE", str(error))
+
+
+def _unread(path: str, code: str, detail: str) -> RecordReport:
+    return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
+
+
+def _object_findings(reach: Reach, report: RecordReport) -> Iterator[Finding]:
+    for item in reach.of(report.objects):
+        if item.code is not None:
+            detail = f"{item.field} {item.digest}"
+            found = finding(item.code, report.file, item.seq, item.offset, detail)
+            if item.why is not None:
+                found = found._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
+            yield found
+
+
+def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:
+    """A report for every record the project's folders hold, in the order of their ids, each read once and let go.
+
+    More than one worker means processes of their own, where there is enough to share out.
+    """
+    index = Index(project.root)
+    groups = [
+        [place for key in keys if (place := index.place(key)) is not None]
+        for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id)
+    ]
+    if workers > 1 and len(groups) >= _SHARED_OUT:
+        from concurrent.futures import ProcessPoolExecutor
+        from itertools import repeat
+
+        parts = [groups[at : at + _PART] for at in range(0, len(groups), _PART)]
+        with ProcessPoolExecutor(workers) as pool:
+            for reports in pool.map(_verify_groups, repeat(project.root), parts):
+                yield from reports
+        return
+    reach = Reach(FileObjectStore(project.root))
+    for group in groups:
+        for place in group:
+            yield verify_place(project, place, group, reach)
+
+
+def _verify_groups(root: str, groups: list[list[Place]]) -> list[RecordReport]:
+    """The reports of a part of the records, without the objects they name."""
+    project = Project(root, None, parse_config({}, None))
+    reach = Reach(FileObjectStore(root))
+    reports = [verify_place(project, place, group, reach) for group in groups for place in group]
+    return [report._replace(objects=()) for report in reports]
+
+
+def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
+    """Seals, chain, sequence and ids of a file anywhere; the objects it names are not at hand."""
+    full = os.path.abspath(path)
+    place = Place(os.path.dirname(full), os.path.basename(full), "", None)
+    try:
+        folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        return _unread(path, "UNREADABLE_FILE", str(error))
+    try:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
+    except InvocationError as error:
+        return _unread(path, "NOT_A_REGULAR_FILE", str(error))
+    except OSError as error:
+        return _unread(path, "UNREADABLE_FILE", str(error))
+    finally:
+        os.close(folder_fd)
+    try:
+        ids = layout.parse_record_name(place.name)
+        return verify_record(read_lines(fd), file=path, name_ids=ids, anchors=anchors)
+    finally:
+        os.close(fd)
+
+
+def run_chain(project: Project, target: str, side: str) -> Chain:
+    """The receipt chain of a record, given by id or file, once it is known to be intact.
+
+    Raises StoredDataError CHAIN_BREAK.
+    """
+    from specify_cli.record.compare import Chain, about_of, chain_break, receipts_of
+
+    roots = [project.root]
+    data = b""
+    if os.sep in target or target.endswith(".jsonl"):
+        home = _home_of(target)
+        if home is None:
+            report = verify_path(target)
+        else:
+            # A record that lies in a project, this one or another, is read as one of its own.
+            report = verify_file(home[0], home[1])
+            roots.insert(0, home[0])
+        if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
+            with open(target, "rb") as file:
+                data = file.read()
+    else:
+        place = Index(project.root).resolve(target)
+        report = verify_file(project.root, place)
+        data = FileRecordStore(project.root).read(place)
+    wrong = next((item for item in report.findings if item.severity == "error"), None)
+    hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
+    record = fold(data)
+    if wrong is not None or (record is None and 0 not in hidden):
+        what = "it has no started line" if wrong is None else f"{wrong.code} at seq {wrong.seq}: {wrong.message}"
+        raise chain_break(side, None, what)
+    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
+    lines: list[dict[str, object]] = []
+    cut: int | None = None
+    for _, raw in lines_in_force(data):
+        fields = open_line(raw).fields
+        seq = None if fields is None else fields.get("seq")
+        if fields is None or (is_stand_in(fields) and seq in hidden and seq in range(_FIRST_STEP)):
+            continue
+        if is_stand_in(fields) and seq in hidden and fields["withheld"] != "recovered":
+            cut = seq if isinstance(seq, int) else None
+            break
+        lines.append(fields)
+    named = None if record is None else record.started.get("snapshot")
+    found = (_redaction_of(root, named) for root in roots)
+    redaction = next((digest for digest in found if digest is not None), None)
+    started: Mapping[str, object] = {} if record is None else record.started
+    # Where lines are withheld the closing one may be among them; else a run without one is open.
+    completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
+    return Chain(receipts_of(lines), report.sealed, redaction, cut, about_of(started, completed))
+
+
+# `started`, the policy reference and the retrieval's request come first and are no steps.
+_FIRST_STEP = 3
+
+
+def _home_of(path: str) -> tuple[str, Place] | None:
+    """The project a file is a record of, as its root and the record's place there."""
+    head, name = os.path.split(os.path.realpath(path))
+    ids = layout.parse_record_name(name)
+    if ids is None or os.path.islink(path):
+        return None
+    folders = (layout.RECORDS, layout.IMPORTED, layout.OLDER_RECORDS, layout.trail_folder(ids[1]))
+    folder = next((folder for folder in folders if head.endswith(f"/{folder}")), None)
+    return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
+
+
+def _redaction_of(root: str, snapshot: object) -> str | None:
+    """The redaction set a snapshot names; None without it, for then it is not known which rules masked the run."""
+    import json
+
+    try:
+        return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])
+    except (InvocationError, ValueError, KeyError, TypeError):
+        return None
+
+
+def strays(project: Project) -> Iterator[Finding]:
+    """What lies among the records and belongs to none: a record under a name of no record, an annex without one."""
+    for folder in (layout.RECORDS, layout.IMPORTED):
+        for name in _listed(project.root, folder):
+            if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
+                yield finding(
+                    "NAME_MISMATCH", f"{folder}/{name}", None, 0, "it is named like no record and was not read"
+                )
+    index = Index(project.root)
+    for name in _listed(project.root, layout.ANNEXES):
+        if not is_invocation_id(name):
+            yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "it is named by no invocation id")
+        elif not index.lookup(name):
+            # Its record was never published, or is on another branch: of the annex its own bytes can be checked.
+            yield finding("RECORD_NOT_HERE", f"{layout.ANNEXES}/{name}", None, 0)
+            for path, data in annex_files(project.root, name):
+                if isinstance(data, InvocationError):
+                    yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
+                    continue
+                said = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
+                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(said))
+                yield from wrong
+
+
+def _listed(root: str, folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def unexpected_names(project: Project) -> Iterable[str]:
+    """Files in the records' folder that no reader takes for a record."""
+    for folder in (layout.RECORDS, layout.OLDER_RECORDS):
+        known = {place.name for place in places(project.root, [folder])}
+        try:
+            names = os.listdir(f"{project.root}/{folder}")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        yield from sorted(
+            f"{folder}/{name}"
+            for name in names
+            if name not in known and not name.startswith(".") and not name.endswith(".jsonl")
+        )

@@ -1,0 +1,109 @@
+"""Which objects a record leads to, and whether each is there and whole.
+
+Objects that records share (snapshots, the shipped bundle, charter files) are looked at once by a walk over many
+records; what belongs to one record is read and let go.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.errors import InvocationError
+from specify_cli.record.verify import NamedObject, bundle_entries, objects_of
+from specify_cli.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from doctrine.load import ParseCache
+
+
+_SHARED = {"snapshot", "shipped", "router_table", "policy", "bundle", "corpus", "profile", "file"}
+_REMEMBERED = 20_000
+
+
+class Reached(NamedTuple):
+    """An object a record leads to: where from, and what is wrong with it (a finding code) if anything.
+
+    With code WITHHELD it is not here on purpose, and `why` says the reason.
+    """
+
+    digest: str
+    field: str
+    seq: int | None
+    offset: int
+    code: str | None
+    why: str | None = None
+
+
+class _Looked(NamedTuple):
+    """What looking at an object gave: its finding code, the digests inside a bundle, the objects it names."""
+
+    code: str | None
+    inside: frozenset[str] | None = frozenset()
+    further: tuple[tuple[str, str], ...] = ()
+    why: str | None = None
+
+
+class Reach:
+    """Follows records to their objects."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._known: dict[tuple[str, str], _Looked] = {}
+
+    def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
+        """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
+        pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
+        seen: set[str] = set()
+        inside: frozenset[str] | None = frozenset()
+        while pending:
+            digest, field, seq, offset = pending.popleft()
+            # Without the bundle it cannot be told which profiles are entries of it, so none is judged.
+            if digest in seen or (field == "profile" and (inside is None or digest in inside)):
+                continue
+            seen.add(digest)
+            looked = self._look(digest, field)
+            if field == "shipped":
+                inside = looked.inside
+            pending += [(name, kind, seq, offset) for name, kind in looked.further]
+            yield Reached(digest, field, seq, offset, looked.code, looked.why)
+
+    def _look(self, digest: str, field: str) -> _Looked:
+        if field not in _SHARED:
+            return self._read(digest, field)
+        known = self._known.get((digest, field))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[digest, field] = self._read(digest, field)
+        return known
+
+    def _read(self, digest: str, field: str) -> _Looked:
+        try:
+            data = self._objects.get(digest)
+        except InvocationError as error:
+            if error.code != "OBJECT_MISSING":
+                return _Looked("OBJECT_ALTERED", None)
+            why = self._objects.why_withheld(digest, field)
+            return _Looked("OBJECT_MISSING" if why is None else "WITHHELD", None, (), why)
+        if field == "shipped":
+            return _Looked(None, bundle_entries(data))
+        if field in ("snapshot", "corpus"):
+            further = objects_of(field, data)
+            return _Looked("SNAPSHOT_INVALID") if further is None else _Looked(None, frozenset(), further)
+        return _Looked(None)
+
+
+def policy_withholds(
+    objects: ObjectStore, reached: Iterable[Reached], cache: ParseCache | None = None
+) -> dict[str, str]:
+    """Which of the objects that records lead to hold what their policies deny or redact, by digest, and why."""
+    from specify_cli.storage.frozen import withheld_by_policy
+
+    corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
+    found: dict[str, str] = {}
+    for corpus in sorted(corpora):
+        found |= withheld_by_policy(objects, corpus, cache=cache)
+    return found

@@ -1,0 +1,650 @@
+"""Records and objects: two Protocols, each with a file and an in-memory implementation.
+
+Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain however
+many writers race; an object's bytes hash to its name on every read. The file store adds: what it returned
+from is on stable storage (docs/format.md §6).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.record import layout
+from specify_cli.record.record import AppendPlan, Refusal, Tip, chain, plan_after_power_cut, plan_append
+from specify_cli.record.seal import MAX_LINE, is_digest, open_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    Compose = Callable[["Held"], Sequence["Body"]]
+    Blobs = Sequence[bytes] | dict[str, bytes]
+
+
+MAX_OBJECT = 64 * 1024 * 1024
+# A folder entry older than this has reached the disk with the file system's own periodic flush, whether or
+# not the writer that made it came to its fsync.
+SETTLED_SECONDS = 60.0
+
+# How far back a writer looks for the last line: most lines fit the first, all ordinary ones the second.
+_LINE_WINDOW = 4 * 1024
+_WINDOW = 64 * 1024
+# How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
+_UNSYNCED = 1024 * 1024
+_WHY_BYTES = 1024
+GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
+_IGNORE_ALL = b"*\n"
+_IGNORE_DERIVED = b"/invocation-index.*\n.tmp-*\n"
+
+Body = dict[str, object]
+
+
+class Place(NamedTuple):
+    """Where a record lies: folder below the root, file name, the ids its name holds."""
+
+    folder: str
+    name: str
+    invocation_id: str
+    profile_id: str | None
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder}/{self.name}"
+
+
+def place_of(profile_id: str, invocation_id: str) -> Place:
+    """Where a record of this clone lies. Raises layout.PathError."""
+    return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
+
+
+def _is_young(state: os.stat_result) -> bool:
+    """Whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
+    return time.time() - state.st_ctime < SETTLED_SECONDS
+
+
+class Held(NamedTuple):
+    """A record under its writer's lock: its last line, its bytes from an offset on, and whether it holds some bytes."""
+
+    tip: Tip
+    read: Callable[[int], bytes]
+    holds: Callable[[bytes], bool]
+
+
+class RecordStore(Protocol):
+    """Where records live."""
+
+    def create(self, name: str, data: bytes) -> None:
+        """A new record with all its bytes. Raises FileExistsError, InvocationError."""
+
+    def read(self, place: Place) -> bytes:
+        """The bytes of a record. Raises FileNotFoundError, StoredDataError."""
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        """Seal the bodies `compose` gives for the held record behind its last line.
+
+        `compose` may raise to refuse; nothing is written then. Raises StoredDataError RECORD_DAMAGED,
+        RECORD_UNSEALED, FORMAT_TOO_NEW.
+        """
+
+
+class ObjectStore(Protocol):
+    """Immutable bytes by their SHA-256."""
+
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        """Keep these; whoever sees a root later may rely on every member. A mapping gives them under their digests."""
+
+    def get(self, digest: str) -> bytes:
+        """The bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        """Why an object that is not here, and that a line names in this field, was left out on purpose, if it was."""
+
+
+def digest(data: bytes) -> str:
+    """The name of an object: SHA-256, lowercase hex."""
+    return sha256(data).hexdigest()
+
+
+def _named(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
+    """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
+    if isinstance(blobs, dict):
+        yield from blobs.items()
+    else:
+        yield from ((digest(data), data) for data in blobs)
+
+
+def _refused(place: Place, refusal: Refusal) -> StoredDataError:
+    return StoredDataError(
+        refusal.code,
+        f"{place.path} cannot be continued: {refusal.message}",
+        f"spec-kitty invocations verify {place.invocation_id}",
+    )
+
+
+def _compose(
+    place: Place,
+    plan: AppendPlan,
+    compose: Compose,
+    read: Callable[[int], bytes],
+    holds: Callable[[bytes], bool],
+) -> tuple[bytes, Tip]:
+    """The bytes to append and the new tip: the one decision both stores share."""
+    if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
+        # The adopted line closes the record, so it gets its LF whatever the caller decides.
+        return plan.prefix, plan.tip
+    bodies = compose(Held(plan.tip, read, holds))
+    if not bodies:
+        return b"", plan.tip
+    data, tip = chain(plan.tip, place.invocation_id, bodies)
+    return plan.prefix + data, tip
+
+
+class MemoryRecordStore:
+    """Records in memory, for tests and for deciding without a disk."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, bytes] = {}
+
+    def create(self, name: str, data: bytes) -> None:
+        if name in self.records:
+            raise FileExistsError(name)
+        self.records[name] = data
+
+    def read(self, place: Place) -> bytes:
+        if place.name not in self.records:
+            raise FileNotFoundError(place.name)
+        return self.records[place.name]
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        data = self.read(place)
+        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(data, place.invocation_id, at)
+        if isinstance(plan, Refusal):
+            raise _refused(place, plan)
+        added, tip = _compose(place, plan, compose, lambda offset: data[offset:], data.__contains__)
+        self.records[place.name] = data + added
+        return tip
+
+
+class MemoryObjectStore:
+    """Objects in memory."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        self.objects.update([*_named(members), *_named(roots)])
+
+    def get(self, digest: str) -> bytes:
+        if digest not in self.objects:
+            raise _missing(digest)
+        return _checked(digest, self.objects[digest])
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        return None
+
+
+def _keep(root: str, paths: Sequence[str]) -> None:
+    """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
+    if paths and not os.path.isdir(f"{root}/.git"):
+        from specify_cli.storage.worktrees import keep
+
+        keep(root, paths)
+
+
+class FileRecordStore:
+    """Records as files below `.kittify/events/profile-invocations/`, published to `.kittify/trail/`."""
+
+    def __init__(self, root: str, trail: str = "private") -> None:
+        self.root = root
+        self.trail = trail
+
+    def prepare(self) -> None:
+        """Make the records' folder and keep git away from it; what every first write needs."""
+        try:
+            with durable.folder(self.root, layout.RECORDS, create=True):
+                self._shield()
+        except OSError as error:
+            raise durable.write_failed(layout.RECORDS, error) from error
+
+    def create(self, name: str, data: bytes) -> None:
+        try:
+            with durable.folder(self.root, layout.RECORDS, create=True) as fd:
+                durable.create_exclusive(fd, name, data, durable.PRIVATE)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(f"{layout.RECORDS}/{name}", error) from error
+        _keep(self.root, [f"{layout.RECORDS}/{name}"])
+
+    def read(self, place: Place) -> bytes:
+        return durable.read_below(self.root, place.path)
+
+    def read_durably(self, place: Place) -> bytes:
+        """The bytes of a record once they and its name are on stable storage, whoever wrote them.
+
+        For an answer that rests on a line of another writer, who may not have come to its own fdatasync, or may yet
+        take the line back. Raises as `read` does, EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED.
+        """
+        try:
+            with durable.folder(self.root, place.folder) as folder_fd:
+                fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+                try:
+                    durable.lock(fd, place.path)
+                    durable.sync_data(fd)
+                    os.fsync(folder_fd)
+                    return durable.read_all(fd)
+                finally:
+                    os.close(fd)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+
+    def head(self, place: Place) -> bytes:
+        """The first line of a record without its LF. Raises as `read` does."""
+        with durable.folder(self.root, place.folder) as folder_fd:
+            fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+            try:
+                return _first_line(fd)
+            finally:
+                os.close(fd)
+
+    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        writer = self.writer(place)
+        try:
+            return writer.append(compose, at, sync=sync)
+        finally:
+            writer.close()
+
+    def writer(self, place: Place) -> RecordWriter:
+        """One record opened for appends that follow one another. Raises as `append` does."""
+        if place.folder == layout.OLDER_RECORDS:
+            raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+        if place.folder == layout.IMPORTED:
+            raise _refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
+        return RecordWriter(self.root, place)
+
+    def annex(self, invocation_id: str, name: str, line: bytes) -> str:
+        """A new annex file with its one line, durable; its path. Raises FileExistsError."""
+        folder = layout.annex_folder(invocation_id)
+        mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
+        try:
+            self._shield()
+            self.hide_annexes(invocation_id)
+            with durable.folder(self.root, folder, create=True) as fd:
+                durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{name}.jsonl", error) from error
+        _keep(self.root, [f"{folder}/{name}.jsonl"])
+        return f"{folder}/{name}.jsonl"
+
+    def hide_annexes(self, invocation_id: str) -> None:
+        """Keep the annexes of a record that is not published from git, whatever mode comes later.
+
+        Who has an annex and not its record can make nothing of it.
+        """
+        published = places(self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else [])
+        if all(place.invocation_id != invocation_id for place in published):
+            self.shield_folder(layout.annex_folder(invocation_id), {".gitignore": _IGNORE_ALL})
+
+    def publish(self, place: Place) -> str | None:
+        """Copy a finished record to the trail if it is not there; the path of the copy if made now.
+
+        Recovery is calling it again: the copy is created whole or not at all and never overwritten.
+        """
+        folder = layout.trail_folder(place.invocation_id)
+        if self.trail != "committed" or place.folder == folder:
+            return None
+        data = self.read(place)
+        try:
+            with durable.folder(self.root, folder, create=True) as fd:
+                self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
+                try:
+                    durable.create_exclusive(fd, place.name, data, durable.SHARED)
+                except FileExistsError:
+                    os.fsync(fd)  # whoever made it may not have come to that
+                    return None
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{place.name}", error) from error
+        return f"{folder}/{place.name}"
+
+    def _shield(self) -> None:
+        """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
+        private = self.trail == "private"
+        # Where nobody accepted a committed trail its tracked file stays; each private folder below has one of its own.
+        ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)
+        self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
+        self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
+        self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
+        if private:
+            self.shield_folder(layout.OBJECTS, {".gitignore": _IGNORE_ALL})
+
+    def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
+        """Give a folder its nested git files where they are absent or differ; they are durable on return.
+
+        Of several contents the first is written, and each of them is left as it is.
+
+        What they keep from git comes after them, so no power cut leaves it without them. A file that is there but
+        young may be one whose writer has not come to its own fsync of the folder.
+        """
+        with durable.folder(self.root, relative, create=True) as fd:
+            young = False
+            for name, content in files.items():
+                allowed = content if isinstance(content, tuple) else (content,)
+                if small_file(fd, name) not in allowed:
+                    durable.replace(fd, name, allowed[0], durable.SHARED)
+                else:
+                    young = young or _is_young(os.stat(name, dir_fd=fd, follow_symlinks=False))
+            if young:
+                os.fsync(fd)
+
+
+class RecordWriter:
+    """Appends to one record; its folder and file stay open between appends, its lock does not.
+
+    After a fork the child opens both anew: a lock taken through a shared descriptor would be shared too.
+    """
+
+    def __init__(self, root: str, place: Place) -> None:
+        self.place = place
+        self._root = root
+        self._folder = self._file = self._pid = -1
+        self._tip: Tip | None = None
+        self.size = 0
+
+    def append(self, compose: Compose, at: str, *, sync: bool = True) -> Tip:
+        """As `RecordStore.append`, for the writer's record."""
+        place = self.place
+        try:
+            self._hold()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+        try:
+            plan = self._plan(at)
+            self._tip = None
+            data, tip = _compose(
+                place,
+                plan,
+                compose,
+                lambda offset: durable.read_all(self._file, offset),
+                lambda needle: durable.holds(self._file, needle),
+            )
+            if data:
+                self.size = durable.append(self._file, data, sync=sync)
+                self._tip = tip
+            elif sync:
+                # The answer rests on lines that are there already, and their writer may have died before its sync.
+                durable.sync_data(self._file)
+            return tip
+        except OSError as error:
+            raise durable.write_failed(place.path, error) from error
+        finally:
+            durable.unlock(self._file)
+
+    def close(self) -> None:
+        """Let go of the record."""
+        for fd in (self._file, self._folder):
+            if fd >= 0:
+                os.close(fd)
+        self._folder = self._file = -1
+        self._tip = None
+
+    def _hold(self) -> None:
+        """Open and lock the file that has the record's name now."""
+        if self._pid != os.getpid():
+            self.close()
+            self._pid = os.getpid()
+        name = self.place.name
+        while True:
+            if self._folder < 0:
+                self._folder = durable.open_folder(self._root, self.place.folder.split("/"))
+            if self._file < 0:
+                flags = os.O_RDWR | os.O_APPEND
+                self._file = durable.open_regular(self._folder, name, flags, self.place.path)
+            try:
+                durable.lock(self._file, self.place.path)
+                held, there = os.fstat(self._file), os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+            except FileNotFoundError:
+                # The folder itself may have been moved away with the record; look again by its path.
+                self.close()
+                raise
+            if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+                return
+            os.close(self._file)
+            self._file = -1
+            self._tip = None
+
+    def _plan(self, at: str) -> AppendPlan:
+        fd, place = self._file, self.place
+        size = os.fstat(fd).st_size
+        # A record that ends where this writer's last line ended still ends with that line.
+        if self._tip is not None and size == self.size:
+            return AppendPlan(b"", self._tip, 0)
+        if durable.holds(fd, b"\0", max(0, size - _UNSYNCED)):
+            cut = plan_after_power_cut(durable.read_all(fd), place.invocation_id, at)
+            if isinstance(cut, Refusal):
+                raise _refused(place, cut)
+            if cut is not None:
+                return cut
+        refusal = Refusal("RECORD_DAMAGED", "no complete line")
+        for reach in (_LINE_WINDOW, _WINDOW, size):
+            start = max(0, size - reach)
+            window = os.pread(fd, reach, start) if start else durable.read_all(fd)
+            plan = plan_append(window[window.find(b"\n") + 1 :] if start else window, place.invocation_id, at)
+            if not isinstance(plan, Refusal):
+                return plan
+            refusal = plan
+            if not start:
+                break
+        if refusal.code == "RECORD_UNSEALED" and open_line(_first_line(fd)).seal is not None:
+            refusal = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
+        raise _refused(place, refusal)
+
+
+def small_file(folder_fd: int, name: str) -> bytes | None:
+    """The first bytes of a plain file; None for anything else, which a replace then takes the place of."""
+    try:
+        fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+    except (FileNotFoundError, InvocationError):
+        return None
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+class FileObjectStore:
+    """Objects as files `<folder>/<2 hex>/<62 hex>`.
+
+    In private mode the folder is `.kittify/events/objects`. In committed mode that folder is tracked, so what
+    an open record names is kept in `.kittify/local/objects`, where no stash, clean or checkout takes it away,
+    and `publish` copies it over when the record is closed (docs/adr/0002).
+
+    What stands under an object's name and is not the object is replaced when the object is put: a branch can plant a
+    file under a name it knows. `replaced` says which those were.
+    """
+
+    def __init__(self, root: str, trail: str = "private") -> None:
+        self.root = root
+        self.folder = layout.LOCAL_OBJECTS if trail == "committed" else layout.OBJECTS
+        self.replaced: list[str] = []
+
+    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
+        try:
+            known = all(self._held(name, data) is not None for name, data in _named(roots))
+            self._put_group(members, settle=not known)
+            self._put_group(roots, settle=True)
+        except OSError as error:
+            raise durable.write_failed(self.folder, error) from error
+
+    def publish(self, digests: Sequence[str]) -> None:
+        """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""
+        if self.folder == layout.OBJECTS:
+            return
+        tracked = FileObjectStore(self.root)
+        wanted: dict[str, bytes] = {}
+        young: set[str] = set()
+        for name in digests:
+            data = self.get(name)
+            state = tracked._held(name, data)
+            if state is None:
+                wanted[name] = data
+            elif _is_young(state):
+                young.add(name[:2])
+        try:
+            tracked._put_group(wanted, young, settle=False, mode=durable.SHARED)
+        except OSError as error:
+            raise durable.write_failed(layout.OBJECTS, error) from error
+
+    def _put_group(self, blobs: Blobs, young: Iterable[str] = (), *, settle: bool, mode: int = durable.PRIVATE) -> None:
+        """Write all, fsync all, link all, then fsync each folder once.
+
+        A root that is already there proves its members durable, because it was linked after their folders
+        were fsynced. With `settle`, an entry younger than the file system's own flush is fsynced again: the
+        writer that made it may not have come to that. So are the folders named as `young`.
+        """
+        absent: dict[str, bytes] = {}
+        young = set(young)
+        for name, data in _named(blobs):
+            state = self._held(name, data)
+            if state is None:
+                absent[name] = data
+            elif settle and _is_young(state):
+                young.add(name[:2])
+        if not absent and not young:
+            return
+        folders: dict[str, int] = {}
+        staged: list[tuple[str, int, durable.Staged]] = []
+        try:
+            for shard in sorted({name[:2] for name in absent} | young):
+                folders[shard] = durable.open_folder(self.root, (*self.folder.split("/"), shard), create=True)
+            for name, data in absent.items():
+                fd = folders[name[:2]]
+                staged.append((name, fd, durable.Staged(fd, data, mode)))
+            while staged:
+                name, fd, file = staged.pop(0)
+                try:
+                    file.publish(name[2:])
+                except FileExistsError:
+                    # Another writer was first, or what has the name is not the object: then it gives way.
+                    if self._held(name, absent[name]) is None:
+                        durable.replace(fd, name[2:], absent[name], mode)
+                        self.replaced.append(name)
+            for fd in folders.values():
+                os.fsync(fd)
+            _keep(self.root, [f"{self.folder}/{name[:2]}/{name[2:]}" for name in absent])
+        finally:
+            for _, _, file in staged:
+                file.discard()
+            for fd in folders.values():
+                os.close(fd)
+
+    def _held(self, name: str, data: bytes) -> os.stat_result | None:
+        """The state of the file under an object's name if it holds the object; nobody's word is taken for its bytes."""
+        shard, rest = layout.object_parts(name)
+        try:
+            fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
+        except OSError:
+            return None
+        try:
+            state = os.fstat(fd)
+            same = stat.S_ISREG(state.st_mode) and state.st_size == len(data) and durable.read_all(fd) == data
+            return state if same else None
+        finally:
+            os.close(fd)
+
+    def get(self, digest: str) -> bytes:
+        if not is_digest(digest):
+            raise _missing(digest)  # a record can name anything
+        shard, rest = layout.object_parts(digest)
+        altered: StoredDataError | None = None
+        for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
+            shown = f"{folder}/{shard}/{rest}"
+            try:
+                return _checked(digest, durable.read_below(self.root, shown, MAX_OBJECT))
+            except FileNotFoundError:
+                continue
+            except StoredDataError as error:
+                altered = altered or error  # what a branch planted does not hide the object of this clone
+            except OSError as error:
+                raise EnvironmentFault(
+                    "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
+                ) from error
+        raise altered or _missing(digest)
+
+    def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
+        """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
+        folder, mode = (layout.OBJECTS, durable.SHARED) if tracked else (layout.LOCAL_OBJECTS, durable.PRIVATE)
+        for name, why in sorted(reasons.items()):
+            shard, rest = layout.object_parts(name)
+            try:
+                with durable.folder(self.root, f"{folder}/{shard}", create=True) as fd:
+                    durable.create_exclusive(fd, rest + layout.WITHHELD, why.encode("utf-8", "replace"), mode)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise durable.write_failed(f"{folder}/{shard}", error) from error
+
+    def why_withheld(self, digest: str, field: str) -> str | None:
+        # What a branch can bring only ever excuses a file of the charter or the doctrine.
+        if not is_digest(digest):
+            return None
+        shard, rest = layout.object_parts(digest)
+        for folder in (layout.LOCAL_OBJECTS, *([layout.OBJECTS] if field == "file" else [])):
+            try:
+                said = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
+            except (OSError, InvocationError):
+                continue
+            return said[:_WHY_BYTES].decode("utf-8", "replace")
+        return None
+
+
+def _checked(name: str, data: bytes) -> bytes:
+    if digest(data) != name:
+        raise StoredDataError(
+            "OBJECT_CORRUPT",
+            f"object {name} holds other bytes (they hash to {digest(data)}); it is not used",
+            "restore it from a clone that has it; its name says what it must hash to",
+        )
+    return data
+
+
+def _missing(name: str) -> StoredDataError:
+    return StoredDataError(
+        "OBJECT_MISSING",
+        f"object {name} is not in {layout.OBJECTS}",
+        "fetch it from the clone that wrote the record",
+    )
+
+
+def _first_line(fd: int) -> bytes:
+    size = _WINDOW
+    while True:
+        head = os.pread(fd, size, 0)
+        end = head.find(b"\n")
+        if end >= 0:
+            return head[:end]
+        if len(head) < size or size > MAX_LINE:
+            return head
+        size *= 8
+
+
+def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
+    """Every record by its name in these folders; nothing is opened."""
+    for folder in folders:
+        try:
+            with os.scandir(f"{root}/{folder}") as entries:
+                for entry in entries:
+                    ids = layout.parse_record_name(entry.name)
+                    if ids is not None:
+                        yield Place(folder, entry.name, ids[1], ids[0])
+        except (FileNotFoundError, NotADirectoryError):
+            continue

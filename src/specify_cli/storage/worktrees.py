@@ -1,0 +1,145 @@
+"""Keep the records of a linked worktree when the worktree is removed (docs/adr/0008).
+
+`git worktree remove` deletes the ignored files of a worktree, and with them its open and private records. So each
+record, annex and object of a linked worktree has a second name below the git directory that all worktrees share:
+
+    <git dir>/kittify/worktrees/<project>/<worktree>/.kittify/events/…
+
+A second name is the same file: what is appended later is there too, and nothing is written or synced twice. Where that
+folder cannot be written or is another file system nothing fails, and doctor says that the records go with the worktree.
+A record whose second name is its only one is *left behind*; `adoption` brings it into the project that asks. The main
+worktree, which nobody removes, has no second names.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.git import find_worktree, git_directory, own_git_directory
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+_FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS)
+
+
+class LeftBehind(NamedTuple):
+    """A record that no worktree holds any more: the worktree it was of, that one's folder of second names, its name."""
+
+    worktree: str
+    home: str
+    name: str
+
+
+def _homes(root: str) -> tuple[str, str | None] | None:
+    """Return (the folder of the second names of this project's worktrees, that of this one if it is linked)."""
+    top = find_worktree(root)
+    shared, own = (None, None) if top is None else (git_directory(top), own_git_directory(top))
+    if top is None or shared is None or own is None:
+        return None
+    place = os.path.relpath(root, top)
+    project = "top" if place == "." else sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    homes = f"{shared}/kittify/worktrees/{project}"
+    linked = os.path.realpath(own) != os.path.realpath(shared)
+    return homes, f"{homes}/{os.path.basename(own)}" if linked else None
+
+
+def keep(root: str, paths: Iterable[str]) -> None:
+    """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
+    found = _homes(root)
+    if found is None or found[1] is None:
+        return
+    home = found[1]
+    try:
+        everything = not os.path.isdir(home)
+        os.makedirs(home, 0o700, exist_ok=True)
+        for path in list_files(root) if everything else paths:
+            _link(root, home, path)
+    except (OSError, InvocationError):
+        return  # doctor says that these go with the worktree
+
+
+def keep_all(root: str) -> None:
+    """Give every file of a linked worktree that lacks it its second name."""
+    found = _homes(root)
+    if found is not None and found[1] is not None and os.path.isdir(found[1]):
+        keep(root, list(list_files(root)))
+    else:
+        keep(root, ())
+
+
+def _link(root: str, home: str, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    os.makedirs(f"{home}/{folder}", 0o700, exist_ok=True)
+    with durable.folder(root, folder) as fd:
+        try:
+            os.link(name, f"{home}/{path}", src_dir_fd=fd, follow_symlinks=False)
+        except FileExistsError:
+            return
+
+
+def list_files(root: str) -> Iterator[str]:
+    """Yield the records, annexes and objects below a root, what a record needs before the record."""
+    for folder in _FOLDERS:
+        for top, folders, names in os.walk(f"{root}/{folder}"):
+            folders.sort()
+            for name in sorted(names):
+                if not name.startswith("."):
+                    yield os.path.relpath(f"{top}/{name}", root)
+
+
+def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(f"{home}/{layout.RECORDS}") as entries:
+            for entry in entries:
+                if layout.parse_record_name(entry.name) is not None and entry.is_file(follow_symlinks=False):
+                    yield entry.name, entry.stat(follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+
+
+def find_left_behind(root: str) -> list[LeftBehind]:
+    """Return the records of this project whose worktrees are gone."""
+    found = _homes(root)
+    if found is None:
+        return []
+    try:
+        names = sorted(os.listdir(found[0]))
+    except OSError:
+        return []
+    homes = [(name, f"{found[0]}/{name}") for name in names]
+    return [
+        LeftBehind(name, home, record)
+        for name, home in homes
+        for record, state in sorted(list_records(home))
+        if state.st_nlink == 1
+    ]
+
+
+def find_unkept(root: str) -> tuple[int, str]:
+    """Return how many records of a linked worktree have no second name, and why none can be given now ("": it can)."""
+    found = _homes(root)
+    if found is None or found[1] is None:
+        return 0, ""
+    count = sum(state.st_nlink == 1 for _, state in list_records(root))
+    shared = shared_directory(found[0])
+    try:
+        if os.stat(shared).st_dev != os.stat(root).st_dev:
+            return count, f"{shared} is on another file system"
+    except OSError as error:
+        return count, f"{shared} cannot be read: {error.strerror}"
+    there = found[1]
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    usable = os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)
+    return count, "" if usable else f"{there} cannot be written"
+
+
+def shared_directory(home: str) -> str:
+    """Return the git directory that a folder of second names lies in."""
+    return home.rpartition("/kittify/worktrees/")[0]

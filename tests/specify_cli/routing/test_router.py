@@ -1,0 +1,415 @@
+"""From a request to one action: the corpus, the alias rows, and the refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import AgentProfileRepository
+from specify_cli.routing import router
+from specify_cli.routing.router import (
+    ACTIONS,
+    ProjectFacts,
+    RouterAmbiguityError,
+    RouterDecision,
+    RouterTable,
+    route,
+)
+from specify_cli.routing.table import PhraseIndex
+
+HERE = Path(__file__).parent
+TABLE = RouterTable.from_bytes(Path(router.__file__).with_name("router_table.json").read_bytes())
+CORPUS = [json.loads(line) for line in (HERE / "router_corpus.jsonl").read_text().splitlines()]
+NO_FACTS = ProjectFacts()
+
+
+def profile(profile_id: str, *roles: str, **fields: object) -> AgentProfile:
+    return AgentProfile(
+        profile_id=profile_id,
+        name=profile_id.title(),
+        description="",
+        schema_version="1.0",
+        roles=roles,
+        capabilities=fields.pop("capabilities", ()),  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+EIGHT = [
+    profile("implementer", "IMPLEMENTER"),
+    profile("reviewer", "REVIEWER"),
+    profile("architect", "ARCHITECT"),
+    profile("designer", "DESIGNER"),
+    profile("planner", "PLANNER"),
+    profile("researcher", "RESEARCHER"),
+    profile("curator", "CURATOR"),
+    profile("manager", "MANAGER"),
+]
+
+
+def outcome(answer: RouterDecision | RouterAmbiguityError) -> str:
+    return answer.action if isinstance(answer, RouterDecision) else answer.error_code
+
+
+def asked(request: str, hint: str | None = None) -> str:
+    return outcome(route(request, EIGHT, TABLE, NO_FACTS, hint))
+
+
+def decided(request: str, hint: str | None = None) -> RouterDecision:
+    answer = route(request, EIGHT, TABLE, NO_FACTS, hint)
+    assert isinstance(answer, RouterDecision), answer
+    return answer
+
+
+def refused(request: str, hint: str | None = None) -> RouterAmbiguityError:
+    answer = route(request, EIGHT, TABLE, NO_FACTS, hint)
+    assert isinstance(answer, RouterAmbiguityError), answer
+    return answer
+
+
+def wrong(profiles: list[AgentProfile]) -> list[tuple[str, str, str]]:
+    found = []
+    for case in CORPUS:
+        expected = case["expected_action"] or case["expected_error"]
+        actual = outcome(route(case["request"], profiles, TABLE, NO_FACTS))
+        if actual != expected:
+            found.append((case["request"], expected, actual))
+    return found
+
+
+def test_the_corpus_routes_as_people_expect() -> None:
+    assert wrong(EIGHT) == []
+
+
+def test_the_corpus_routes_the_same_with_the_shipped_profiles() -> None:
+    assert wrong(list(AgentProfileRepository().all())) == []
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_alias_alone_asks_for_the_action_of_its_row(action: str) -> None:
+    aliases = TABLE.aliases[action]
+
+    assert dict.fromkeys(aliases, action) == {alias: asked(alias) for alias in aliases}
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_every_alias_in_front_of_a_work_package_asks_for_the_action_of_its_row(action: str) -> None:
+    aliases = TABLE.aliases[action]
+
+    assert dict.fromkeys(aliases, action) == {alias: asked(f"Please {alias} WP03.") for alias in aliases}
+
+
+def test_every_role_verb_alone_asks_for_some_action_and_an_alias_row_beats_the_role() -> None:
+    assert tuple(map(asked, ("synthesize", "audit", "plan", "draft"))) == (
+        "analyze",
+        "review",
+        "plan",
+        "specify",
+    )
+
+
+def test_every_verb_of_the_table_is_in_one_row_only() -> None:
+    document = json.loads(TABLE.data)
+    words = [word for text in document["verbs"].values() for word in text.split()]
+
+    assert sorted({word for word in words if words.count(word) > 1}) == []
+
+
+def test_the_table_knows_the_digest_of_its_bytes_and_its_version() -> None:
+    again = RouterTable.from_bytes(TABLE.data)
+
+    assert (TABLE.digest, 1) == (again.digest, again.version)
+
+
+@pytest.mark.parametrize("request_text", ["", "   ", "\n\t", "?!", "please", "the", "\u200b", "🙂", "is"])
+def test_a_request_of_blanks_punctuation_or_stop_words_is_empty(request_text: str) -> None:
+    assert (refused(request_text).error_code, refused(request_text).candidates) == ("EMPTY_REQUEST", ())
+
+
+def test_an_empty_request_is_empty_for_a_named_profile_too() -> None:
+    assert asked("  ", hint="implementer") == "EMPTY_REQUEST"
+
+
+@pytest.mark.parametrize("request_text", ["#12", "`x` `y`", "WP03", "12345", "notes.md"])
+def test_a_request_that_only_names_a_thing_is_not_empty_but_has_no_match(request_text: str) -> None:
+    assert asked(request_text) == "ROUTER_NO_MATCH"
+
+
+@pytest.mark.parametrize("request_text", ["organise the notes", "summarised the notes", "analysing the notes"])
+def test_british_spelling_is_no_misspelling(request_text: str) -> None:
+    assert decided(request_text).rule == "leading verb"
+
+
+def test_a_request_without_any_signal_offers_one_profile_for_each_action() -> None:
+    error = refused("banana")
+
+    assert ("ROUTER_NO_MATCH", list(ACTIONS)) == (error.error_code, [c["action"] for c in error.candidates])
+
+
+def test_two_readings_are_both_offered() -> None:
+    error = refused("review and then implement WP03")
+
+    assert [(c["profile_id"], c["action"]) for c in error.candidates] == [
+        ("reviewer", "review"),
+        ("implementer", "implement"),
+    ]
+
+
+def test_a_decision_names_token_and_rule() -> None:
+    decision = decided("fix the failing login test")
+
+    assert decision[:3] + decision[4:6] == (
+        "implementer",
+        "implement",
+        "canonical_verb",
+        "fix",
+        "leading verb",
+    )
+    assert (
+        decision.match_reason == "'fix' asks to implement (leading verb); implementer was chosen by the only profile."
+    )
+
+
+def test_a_decision_lists_what_was_considered() -> None:
+    considered = decided("fix the failing login test").considered
+
+    assert [considered[0].get("action"), considered[1].get("profile_id")] == ["implement", "implementer"]
+
+
+def test_a_noun_that_implies_the_action_is_a_domain_keyword() -> None:
+    assert (
+        decided("typo in README").confidence,
+        decided("typo in README").action,
+    ) == ("domain_keyword", "implement")
+
+
+def test_a_misspelt_leading_verb_says_how_it_was_read() -> None:
+    assert decided("reviwe the PR").rule == "leading verb, read as 'review'"
+
+
+@pytest.mark.parametrize("text", ["preview the page", "assets for the page", "product of two", "rewiev", "xinspect it"])
+def test_a_word_that_only_resembles_a_verb_is_not_read_as_one(text: str) -> None:
+    assert asked(text) == "ROUTER_NO_MATCH"
+
+
+@pytest.mark.parametrize("mark", ["\u200b", "\u00ad", "\ufeff", "\u2060"])
+def test_a_character_nobody_sees_does_not_hide_a_verb(mark: str) -> None:
+    assert asked(f"{mark}re{mark}view the page") == "review"
+
+
+@pytest.mark.parametrize(
+    ("request_text", "rule"),
+    [
+        ("the avatar does not wobble", "what the subject fails to do"),
+        ("the avatar isn't shown", "what the subject fails to do"),
+        ("I can't export my invoices", "what the subject fails to do"),
+        ("the mail check rejects plus signs", "what the subject does"),
+        ("never return null from the loader", "what the software must not do"),
+        ("more tests for the loader", "something to be improved"),
+    ],
+)
+def test_a_lack_is_work_to_do_and_says_so(request_text: str, rule: str) -> None:
+    assert (decided(request_text).action, decided(request_text).rule) == ("implement", rule)
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "it doesn't matter",
+        "I don't know the author",
+        "the plan is not good",
+        "never return",
+        "don't send it",
+        "don't print anything",
+        "don't deploy the loader",
+        "I like trains",
+        "WP03 is merged",
+        "what a lovely page",
+        "stop",
+        "cancel that",
+        "do it",
+    ],
+)
+def test_a_remark_is_no_request(request_text: str) -> None:
+    assert asked(request_text) == "ROUTER_NO_MATCH"
+
+
+def test_what_is_already_done_gives_way_to_what_is_asked() -> None:
+    assert asked("just pushed the branch - review it when you can") == "review"
+
+
+def test_a_question_gives_way_to_an_order_in_a_later_sentence() -> None:
+    assert tuple(map(asked, ("Why does it hang? Fix it.", "Why does it hang? Check the logs."))) == (
+        "implement",
+        "analyze",
+    )
+
+
+def test_a_phrase_index_gives_the_longest_phrase_first() -> None:
+    index = PhraseIndex([("plan", "map out | map"), ("analyze", "map out why")], "own")
+
+    assert [" ".join(phrase.words) for phrase in index.get("map")] == ["map out why", "map out", "map"]
+    assert index.get("nap") == ()
+
+
+# --- an explicit profile -----------------------------------------------------------------------------------
+
+
+def test_an_explicit_profile_does_not_erase_the_action_in_the_text() -> None:
+    decision = decided("review the parser", hint="implementer")
+
+    assert decision[:3] == ("implementer", "review", "exact")
+
+
+def test_an_explicit_profile_without_a_verb_acts_in_its_first_role_and_says_so() -> None:
+    decision = decided("the parser", hint="reviewer")
+
+    assert decision[:3] == ("reviewer", "review", "exact")
+    assert "first role REVIEWER" in decision.match_reason
+
+
+def test_a_noun_alone_does_not_outweigh_the_first_role_of_an_explicit_profile() -> None:
+    assert decided("typo in README", hint="researcher").action == "analyze"
+
+
+def test_an_explicit_profile_settles_an_ambiguous_text_when_one_reading_is_its_own() -> None:
+    decision = decided("review and then implement WP03", hint="implementer")
+
+    assert (decision.action, decision.token) == ("implement", "implement")
+
+
+def test_an_explicit_profile_with_neither_reading_leaves_the_text_ambiguous() -> None:
+    assert asked("review and then implement WP03", hint="planner") == "ROUTER_AMBIGUOUS"
+
+
+def test_an_explicit_profile_may_be_spelt_in_capitals() -> None:
+    assert decided("fix it", hint=" Reviewer ").profile_id == "reviewer"
+
+
+def test_an_unknown_profile_is_refused_with_the_closest_first() -> None:
+    error = refused("fix it", hint="reviewr")
+
+    assert ("PROFILE_NOT_FOUND", "reviewer", len(EIGHT)) == (
+        error.error_code,
+        error.candidates[0]["profile_id"],
+        len(error.candidates),
+    )
+    assert error.suggestion == "Did you mean reviewer?"
+    assert (error.candidates[0]["reason"], error.candidates[-1]["reason"]) == ("similar id", "available")
+
+
+def test_a_profile_unlike_any_other_is_refused_with_all_that_are_available() -> None:
+    assert refused("fix it", hint="zzz").suggestion == "Choose one of the available profiles."
+
+
+def test_a_sentinel_can_neither_be_chosen_nor_named() -> None:
+    ghost = profile("ghost", "IMPLEMENTER", sentinel=True, routing_priority=100)
+
+    assert (
+        outcome(route("fix it", [ghost], TABLE, NO_FACTS)),
+        outcome(route("fix it", [ghost], TABLE, NO_FACTS, "ghost")),
+    ) == ("ROUTER_NO_MATCH", "PROFILE_NOT_FOUND")
+
+
+def test_an_explicit_profile_of_an_unknown_role_acts_by_its_verbs() -> None:
+    odd = profile("odd", "ORACLE", canonical_verbs=("divine", "audit"))
+
+    answer = route("the parser", [odd], TABLE, NO_FACTS, "odd")
+
+    assert outcome(answer) == "review"
+
+
+def test_an_explicit_profile_of_an_unknown_role_without_verbs_implements() -> None:
+    assert outcome(route("the parser", [profile("odd", "ORACLE")], TABLE, NO_FACTS, "odd")) == "implement"
+
+
+def test_an_explicit_profile_without_any_role_still_routes() -> None:
+    answer = route("the parser", [profile("bare")], TABLE, NO_FACTS, "bare")
+
+    assert isinstance(answer, RouterDecision)
+    assert "no role" in answer.match_reason
+
+
+# --- properties --------------------------------------------------------------------------------------------
+
+_VOCABULARY = (
+    "fix review plan spec organize delegate the a and then don't not why is parser test PR code, . ? \n to "
+    "bug of for `x` a/b.py WP03 please can you überprüfe corrige without only : - ( ) build's"
+)
+_WORDS = st.sampled_from(_VOCABULARY.split(" "))
+_TEXTS = st.one_of(st.text(max_size=80), st.lists(_WORDS, max_size=14).map(" ".join))
+
+
+@settings(max_examples=300, deadline=None)
+@given(_TEXTS)
+@example("don't")
+@example("-")
+@example("a-")
+@example("/")
+@example("re-")
+@example("l'")
+@example("`")
+@example("\udc80")
+def test_any_text_gives_an_answer_and_the_same_one_in_any_order_of_profiles(text: str) -> None:
+    assert route(text, EIGHT, TABLE, NO_FACTS) == route(text, EIGHT[::-1], TABLE, NO_FACTS)
+
+
+@settings(max_examples=200, deadline=None)
+@given(_TEXTS)
+def test_every_candidate_routes_to_itself_when_it_is_named_outright(text: str) -> None:
+    answer = route(text, EIGHT, TABLE, NO_FACTS)
+    candidates = answer.candidates if isinstance(answer, RouterAmbiguityError) else ()
+
+    picks = [route(text, EIGHT, TABLE, NO_FACTS, c["profile_id"]) for c in candidates]
+
+    assert [(c["profile_id"], c["action"]) for c in candidates] == [
+        (p.profile_id, p.action) for p in picks if isinstance(p, RouterDecision)
+    ]
+
+
+@settings(max_examples=200, deadline=None)
+@given(_TEXTS)
+def test_a_profile_of_an_unrelated_role_does_not_change_the_answer(text: str) -> None:
+    other = profile("zz-oracle", "ORACLE")
+
+    assert outcome(route(text, EIGHT, TABLE, NO_FACTS)) == outcome(route(text, [*EIGHT, other], TABLE, NO_FACTS))
+
+
+@settings(max_examples=100, deadline=None)
+@given(_TEXTS)
+def test_surrounding_blanks_do_not_change_the_answer(text: str) -> None:
+    assert outcome(route(text, EIGHT, TABLE, NO_FACTS)) == outcome(
+        route(f"  \n{text.strip()}\n ", EIGHT, TABLE, NO_FACTS)
+    )
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "a",
+        "a ",
+        "fix it, ",
+        "`",
+        '"',
+        "/",
+        "a/",
+        "a.",
+        "(",
+        "don't ",
+        "and fix ",
+        "'a",
+        "\n",
+        "é",
+        "a-",
+        "set x ",
+    ],
+)
+def test_a_request_of_a_mebibyte_is_read_at_its_beginning_only(unit: str) -> None:
+    long = unit * (2**20 // len(unit))
+
+    assert outcome(route(long[: 2**19], EIGHT, TABLE, NO_FACTS)) == outcome(route(long, EIGHT, TABLE, NO_FACTS))
