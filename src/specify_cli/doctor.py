@@ -18,6 +18,8 @@ from doctrine.light import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.handler import logged
+from specify_cli.hooks.harnesses import HARNESSES
+from specify_cli.hooks.install import Place, standing
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -224,7 +226,10 @@ def _hooks(project: Project) -> Iterator[Ailment]:
         what = f"{len(killed)} hooks began with a large payload and never ended; the last: {killed[-1]}"
         yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
-    in_use = any(name in ("bindings", "hooks.json") for name in _names(project.root, layout.LOCAL))
+    in_use = "bindings" in _names(project.root, layout.LOCAL) or any(
+        standing(Place(harness, "project", project.root, harness.project)).state in ("current", "outdated")
+        for harness in HARNESSES.values()
+    )
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
         for folder in (layout.LOCAL, layout.RECORDS):
             why = _unwritable(project.root, folder)

@@ -891,7 +891,7 @@ class HooksChange(_Shape):
     harness: HarnessName
     scope: Literal["project", "user"]
     path: str
-    state: Literal["installed", "updated", "unchanged", "restored", "removed", "deleted", "absent"]
+    state: Literal["installed", "updated", "unchanged", "removed", "deleted", "absent"]
     diff: str | None
     note: str | None
 

@@ -14,14 +14,12 @@ from types import MappingProxyType
 
 from doctrine.light import NamedTuple
 from specify_cli.hooks.json_text import (
-    Insertion,
     JsonTextError,
     Node,
     Style,
     fresh,
     insert,
     is_blank,
-    joined,
     read,
     remove,
     style_of,
@@ -323,28 +321,26 @@ def is_ours(harness: Harness, handler: object) -> bool:
     return isinstance(command, str) and re.fullmatch(rf"spec-kitty hook {harness.name}{_BEHIND}", command) is not None
 
 
-def with_hooks(text: str, harness: Harness) -> Insertion:
-    """The text with everything that is missing put in. Raises JsonTextError."""
+def with_hooks(text: str, harness: Harness) -> str:
+    """Return the text with everything that is missing put in. Raises JsonTextError."""
     if is_blank(text):
-        begin = len(text) - len(text.removeprefix("\ufeff"))
-        new = fresh(_document(harness))
-        return Insertion(text[:begin] + new + text[begin:], ((begin, begin + len(new)),))
-    spans: tuple[tuple[int, int], ...] = ()
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        return mark + fresh(_document(harness))
     style = style_of(text, _root(text, harness))
     if harness.form == "flat" and _root(text, harness).find("version") is None:
-        text, spans = _added(text, harness, (), "version", 1, style, spans)
+        text = _added(text, harness, (), "version", 1, style)
     for item in wanted(harness):
         root = _root(text, harness)
         outer = _member(text, root, item.path[0], "object")
         array = None if outer is None else _member(text, outer, item.path[1], "array")
         if array is not None:
             if not any(child.node.value == item.element for child in array.children):
-                text, spans = _added(text, harness, item.path, None, item.element, style, spans)
+                text = _added(text, harness, item.path, None, item.element, style)
         elif outer is not None:
-            text, spans = _added(text, harness, item.path[:1], item.path[1], [item.element], style, spans)
+            text = _added(text, harness, item.path[:1], item.path[1], [item.element], style)
         else:
-            text, spans = _added(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style, spans)
-    return Insertion(text, spans)
+            text = _added(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style)
+    return text
 
 
 def without_hooks(text: str, harness: Harness) -> str:
@@ -419,22 +415,13 @@ def _kind(node: Node) -> str:
     return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
 
 
-def _added(
-    text: str,
-    harness: Harness,
-    path: tuple[str, ...],
-    key: str | None,
-    value: object,
-    style: Style,
-    spans: tuple[tuple[int, int], ...],
-) -> tuple[str, tuple[tuple[int, int], ...]]:
+def _added(text: str, harness: Harness, path: tuple[str, ...], key: str | None, value: object, style: Style) -> str:
     container = _root(text, harness)
     for name in path:
         found = container.find(name)
         assert found is not None
         container = found
-    done = insert(text, container, key, value, style, comments=harness.comments)
-    return done.text, joined(spans, done.spans)
+    return insert(text, container, key, value, style, comments=harness.comments)
 
 
 def _handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:

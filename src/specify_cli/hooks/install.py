@@ -1,10 +1,8 @@
-"""Putting our hooks into a harness's settings file, taking them out again, and saying how things stand.
+"""Put our hooks into a harness's settings file, take them out again, and say how things stand.
 
 Guarantees: a settings file is replaced whole or not at all, and only where it is as it was read; a file that is not
-of its form, or not a plain file, is refused and left alone. What an install put in is remembered by digests and
-places, without a copy of anybody's settings, so taking it out gives the very bytes back while the file is untouched.
-The memory is believed only where the file bears it out. A crash between the two writes leaves a memory that matches
-no file; taking out then goes by what is ours.
+of its form, or not a plain file, is refused and left alone. What is ours is known by what it runs, so taking it out
+keeps every other line as its owner wrote it. A file that says nothing without our hooks goes.
 """
 
 from __future__ import annotations
@@ -12,10 +10,9 @@ from __future__ import annotations
 import difflib
 import errno
 import hashlib
-import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from doctrine.light import NamedTuple
@@ -31,24 +28,18 @@ from specify_cli.hooks.harnesses import (
     with_hooks,
     without_hooks,
 )
-from specify_cli.hooks.json_text import JsonTextError, is_blank, read, taken_out
-from specify_cli.record import layout
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.hooks.json_text import JsonTextError, is_blank, read
 
 MAX_SETTINGS = 4 * 1024 * 1024
-_MEMORY = layout.LOCAL_HOOKS.rpartition("/")[2]
-_MAX_MEMORY = 256 * 1024
-Spans = tuple[tuple[int, int], ...]
 
 
 class Place(NamedTuple):
-    """Where a harness's settings are for a scope, and where it is remembered what was done to them."""
+    """Where a harness's settings are for a scope."""
 
     harness: Harness
     scope: str
     root: str
     relative: str
-    memory: str  # the folder of hooks.json; below the root for a project
 
     @property
     def path(self) -> str:
@@ -60,7 +51,7 @@ class Change(NamedTuple):
     """What an install or uninstall did, or would do. `text` is None where the file goes."""
 
     place: Place
-    state: str  # installed · updated · unchanged · restored · removed · deleted · absent
+    state: str  # installed · updated · unchanged · removed · deleted · absent
     before: str | None
     after: str | None
 
@@ -92,168 +83,86 @@ class Standing(NamedTuple):
     problem: str | None
 
 
-class _Memory(NamedTuple):
-    """What an install left: digests of the file before and after, what it put in where, the folders it made."""
-
-    before: str | None
-    after: str
-    spans: Spans | None
-    folders: tuple[str, ...]
-
-
 def install(place: Place, *, dry_run: bool = False) -> Change:
     """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was changed."""
-    # 1. The file as it is, and as it was before us where that can still be told.
     data = _read(place)
     text = None if data is None else _text(place, data)
-    memory = _recall(place)
     if place.harness.form == "plugin":
-        return _install_plugin(place, data, text, memory, dry_run=dry_run)
-    try:
-        original = None if memory is None else _original(place, data, text, memory)
-        exact = True
-        if original is not None:
-            base = original.text
-        elif text is None or (state := presence(text, place.harness)) == "absent":
-            base = text
-        elif state == "current":
-            return Change(place, "unchanged", text, text)
-        else:
-            base, exact = without_hooks(text, place.harness), False
-        # 2. The file as it is to be.
-        done = with_hooks(base or "", place.harness)
-    except JsonTextError as error:
-        raise _invalid(place, error) from error
-    if done.text == text:
-        return Change(place, "unchanged", text, text)
-    change = Change(place, "installed" if text == base else "updated", text, done.text)
-    if not dry_run:
-        # 3. Memory, then the file.
-        folders = memory.folders if memory is not None and original is not None else _absent_folders(place)
-        before = None if base is None else _digest(base)
-        _remember(place, _Memory(before, _digest(done.text), done.spans if exact else None, folders))
-        _write(place, data, done.text)
+        change = _install_plugin(place, text)
+    else:
+        try:
+            base = "" if text is None else without_hooks(text, place.harness)
+            if text is not None and presence(text, place.harness) == "current":
+                return Change(place, "unchanged", text, text)
+            state = "installed" if base == (text or "") else "updated"
+            change = Change(place, state, text, with_hooks(base, place.harness))
+        except JsonTextError as error:
+            raise _invalid(place, error) from error
+    if not dry_run and change.after is not None and change.state != "unchanged":
+        _write(place, data, change.after)
     return change
 
 
 def uninstall(place: Place, *, dry_run: bool = False) -> Change:
-    """Give back the bytes from before where the file is untouched since, else take out what is ours."""
+    """Take out what is ours and keep the rest as it is written. Raises StoredDataError, EnvironmentFault."""
     data = _read(place)
-    memory = _recall(place)
     if data is None:
-        if not dry_run:
-            _remember(place, None)
         return Change(place, "absent", None, None)
     text = _text(place, data)
     try:
-        change = _taken_out(place, data, text, memory)
+        change = _taken_out(place, text)
     except JsonTextError as error:
         raise _invalid(place, error) from error
-    if dry_run:
-        return change
-    if change.after is None:
-        _delete(place, data, () if memory is None else memory.folders)
-    elif change.after != text:
-        _write(place, data, change.after)
-    _remember(place, None)
+    if not dry_run and change.after is None:
+        _delete(place, data)
+    elif not dry_run and change.after != text:
+        _write(place, data, str(change.after))
     return change
 
 
 def standing(place: Place) -> Standing:
-    """How things stand at one place; a file that cannot be used is a state, not an error."""
+    """Return how things stand at one place; a file that cannot be used is a state, not an error."""
     try:
         data = _read(place)
         if data is None:
             return Standing(place, "absent", None)
         text = _text(place, data)
         if place.harness.form == "plugin":
-            state = "current" if text == PLUGIN else "outdated" if text.startswith(PLUGIN_MARK) else "foreign"
-        else:
-            found = presence(text, place.harness)
-            state = "outdated" if found == "partial" else found
+            ours = "outdated" if _digest(text) in EARLIER_PLUGINS else "edited"
+            state = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
+            return Standing(place, state, None)
+        found = presence(text, place.harness)
+        return Standing(place, "outdated" if found == "partial" else found, None)
     except JsonTextError as error:
         return Standing(place, "invalid", _invalid(place, error).message)
     except StoredDataError as error:
         return Standing(place, "invalid", error.message)
-    memory = _recall(place)
-    known = _digest(text) in EARLIER_PLUGINS
-    if state == "outdated" and not known and memory is not None and memory.after != _digest(text):
-        state = "edited"
-    return Standing(place, state, None)
 
 
 # --- what is to be done
 
 
-class _Original(NamedTuple):
-    text: str | None
-
-
-def _original(place: Place, data: bytes | None, text: str | None, memory: _Memory) -> _Original | None:
-    """The file as it was before the install that is remembered; None where that cannot be told for certain."""
-    if data is None or text is None or _digest(text) != memory.after:
-        return None
-    # Whatever the memory says, only our own entries may go.
+def _taken_out(place: Place, text: str) -> Change:
     harness = place.harness
-    rest = without_hooks(text, harness)
-    if memory.before is None:
-        return _Original(None) if _says_nothing(rest, harness) else None
-    if memory.spans is None or (memory.spans and memory.spans[-1][1] > len(text)):
-        return None
-    before = taken_out(text, memory.spans)
-    if _digest(before) != memory.before:
-        return None
-    if _plain(without_hooks(before, harness), harness) != _plain(rest, harness):
-        return None
-    return _Original(before)
-
-
-def _says_nothing(text: str, harness: Harness) -> bool:
-    return is_blank(text) or left_over(read(text, comments=harness.comments).value, harness)
-
-
-def _plain(text: str, harness: Harness) -> object:
-    """The value of a text without what an install makes around its entries."""
-    value = {} if is_blank(text) else read(text, comments=harness.comments).value
-    if not isinstance(value, dict):
-        return value
-    inner = {
-        key: {name: item for name, item in kept.items() if item != []} if isinstance(kept, dict) else kept
-        for key, kept in value.items()
-    }
-    bare = {key: kept for key, kept in inner.items() if kept not in ({}, [])}
-    if harness.form == "flat" and bare.get("version") == 1:
-        del bare["version"]
-    return bare
-
-
-def _taken_out(place: Place, data: bytes, text: str, memory: _Memory | None) -> Change:
-    harness = place.harness
-    untouched = memory is not None and memory.after == _digest(text)
     if harness.form == "plugin":
-        if text == PLUGIN or untouched or _digest(text) in EARLIER_PLUGINS:
+        if text == PLUGIN or _digest(text) in EARLIER_PLUGINS:
             return Change(place, "deleted", text, None)
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
         return Change(place, "absent", text, text)
-    original = None if memory is None else _original(place, data, text, memory)
-    if original is not None:
-        return Change(place, "deleted" if original.text is None else "restored", text, original.text)
-    if presence(text, harness) == "absent":
-        return Change(place, "absent", text, text)
     rest = without_hooks(text, harness)
-    if memory is not None and memory.before is None and _says_nothing(rest, harness):
+    if rest == text:
+        return Change(place, "absent", text, text)
+    says_nothing = is_blank(rest) or left_over(read(rest, comments=harness.comments).value, harness)
+    if says_nothing and "/" not in rest:  # a comment is its owner's text
         return Change(place, "deleted", text, None)
     return Change(place, "removed", text, rest)
 
 
-def _install_plugin(
-    place: Place, data: bytes | None, text: str | None, memory: _Memory | None, *, dry_run: bool
-) -> Change:
+def _install_plugin(place: Place, text: str | None) -> Change:
     if text == PLUGIN:
         return Change(place, "unchanged", text, text)
-    known = {*EARLIER_PLUGINS, *(() if memory is None else (memory.after,))}
-    if text is not None and _digest(text) not in known:
+    if text is not None and _digest(text) not in EARLIER_PLUGINS:
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
         raise StoredDataError(
@@ -261,12 +170,7 @@ def _install_plugin(
             f"{place.path} is not ours; it was left as it is",
             f"give {place.path} another name, then install again",
         )
-    change = Change(place, "installed" if text is None else "updated", text, PLUGIN)
-    if not dry_run:
-        folders = _absent_folders(place) if memory is None or text is None else memory.folders
-        _remember(place, _Memory(None, _digest(PLUGIN), None, folders))
-        _write(place, data, PLUGIN)
-    return change
+    return Change(place, "installed" if text is None else "updated", text, PLUGIN)
 
 
 def _edited_plugin(place: Place) -> StoredDataError:
@@ -355,18 +259,18 @@ def _write(place: Place, seen: bytes | None, text: str) -> None:
         raise durable.write_failed(place.path, error) from error
 
 
-def _delete(place: Place, seen: bytes, folders: tuple[str, ...]) -> None:
-    """Take the file away, and the folders an install made if nothing else came into them."""
+def _delete(place: Place, seen: bytes) -> None:
+    """Take the file away, and the folders on its way that hold nothing else."""
+    parts = place.relative.split("/")[:-1]
     try:
         with _folder(place) as fd:
             _still(place, seen)
             os.unlink(_name(place), dir_fd=fd)
             os.fsync(fd)
-        for folder in sorted(folders, key=len, reverse=True):
-            parent, _, name = folder.rpartition("/")
-            fd = durable.open_folder(place.root, parent.split("/") if parent else [])
+        for end in range(len(parts), 0, -1):
+            fd = durable.open_folder(place.root, parts[: end - 1])
             try:
-                os.rmdir(name, dir_fd=fd)
+                os.rmdir(parts[end - 1], dir_fd=fd)
             finally:
                 os.close(fd)
     except FileNotFoundError:
@@ -389,104 +293,5 @@ def _changed(place: Place) -> EnvironmentFault:
     )
 
 
-def _absent_folders(place: Place) -> tuple[str, ...]:
-    """The folders on the way to the settings file that are not there yet."""
-    head = place.relative.rpartition("/")[0]
-    parts = head.split("/") if head else []
-    ways = ["/".join(parts[: end + 1]) for end in range(len(parts))]
-    return tuple(way for way in ways if not os.path.lexists(f"{place.root}/{way}"))
-
-
-# --- memory
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
-def _memories(place: Place) -> dict[str, object]:
-    """What is remembered, by harness; read as anybody could have written it."""
-    try:
-        with _memory_folder(place, create=False) as folder_fd:
-            fd = durable.open_regular(folder_fd, _MEMORY, os.O_RDONLY, layout.LOCAL_HOOKS)
-            try:
-                value = json.loads(os.pread(fd, _MAX_MEMORY, 0))
-            finally:
-                os.close(fd)
-    except (OSError, ValueError, RecursionError, StoredDataError):
-        return {}
-    found = value.get("files") if isinstance(value, dict) else None
-    return dict(found) if isinstance(found, dict) else {}
-
-
-@contextmanager
-def _memory_folder(place: Place, *, create: bool) -> Iterator[int]:
-    if place.scope == "project":
-        with durable.folder(place.root, layout.LOCAL, create=create) as fd:
-            yield fd
-        return
-    if create:
-        os.makedirs(place.memory, mode=0o700, exist_ok=True)
-    with durable.folder(place.memory) as fd:
-        yield fd
-
-
-def _recall(place: Place) -> _Memory | None:
-    found = _memories(place).get(place.harness.name)
-    if not isinstance(found, dict) or found.get("path") != place.path:
-        return None
-    before, after, spans, folders = (found.get(key) for key in ("before", "after", "spans", "folders"))
-    if not isinstance(after, str) or not (before is None or isinstance(before, str)):
-        return None
-    own = place.relative.split("/")
-    known = {"/".join(own[:end]) for end in range(1, len(own))}
-    kept = tuple(way for way in folders if way in known) if isinstance(folders, list) else ()
-    return _Memory(before, after, _spans(spans), kept)
-
-
-def _spans(value: object) -> Spans | None:
-    """Places in order and apart; None for anything else."""
-    if not isinstance(value, list):
-        return None
-    found: list[tuple[int, int]] = []
-    for item in value:
-        if not isinstance(item, list) or len(item) != 2 or not all(type(at) is int for at in item):
-            return None
-        start, end = item
-        if not (found[-1][1] if found else 0) <= start < end:
-            return None
-        found.append((start, end))
-    return tuple(found)
-
-
-def _remember(place: Place, memory: _Memory | None) -> None:
-    try:
-        if memory is None and place.harness.name not in _memories(place):
-            return
-        if place.scope == "project":
-            FileRecordStore(place.root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
-        with _memory_folder(place, create=True) as fd:
-            # Read and written under one lock: installs of other harnesses may run beside this one.
-            durable.lock(fd, place.memory)
-            files = _memories(place)
-            if memory is not None:
-                files[place.harness.name] = _as_value(place, memory)
-            elif files.pop(place.harness.name, None) is None:
-                return
-            if files:
-                data = json.dumps({"v": 1, "files": files}, ensure_ascii=False, indent=1).encode("utf-8") + b"\n"
-                durable.replace(fd, _MEMORY, data, durable.PRIVATE)
-            else:
-                os.unlink(_MEMORY, dir_fd=fd)
-    except OSError as error:
-        raise durable.write_failed(f"{place.memory}/{_MEMORY}", error) from error
-
-
-def _as_value(place: Place, memory: _Memory) -> Mapping[str, object]:
-    return {
-        "path": place.path,
-        "before": memory.before,
-        "after": memory.after,
-        "spans": None if memory.spans is None else [list(span) for span in memory.spans],
-        "folders": list(memory.folders),
-    }

@@ -58,13 +58,6 @@ class Style(NamedTuple):
     one_line: bool
 
 
-class Insertion(NamedTuple):
-    """A text with something put in: `spans` are the places of what is new."""
-
-    text: str
-    spans: tuple[tuple[int, int], ...]
-
-
 def is_blank(text: str) -> bool:
     """Whether a text holds nothing but a byte order mark and white space."""
     return not text.removeprefix(BOM).strip(_SPACE)
@@ -183,8 +176,8 @@ def fresh(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
-def insert(text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool) -> Insertion:
-    """The text with one more member or element at the end of a container."""
+def insert(text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool) -> str:
+    """Return the text with one more member or element at the end of a container."""
     own = _line_indent(text, container.start)
     children = container.children
     if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
@@ -214,48 +207,24 @@ def _spell(key: str | None, value: str) -> str:
     return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
 
 
-def _put(text: str, pieces: list[tuple[int, str]]) -> Insertion:
-    """The text with pieces put in at places in order."""
+def _put(text: str, pieces: list[tuple[int, str]]) -> str:
+    """Return the text with pieces put in at places in order."""
     out: list[str] = []
-    spans: list[tuple[int, int]] = []
-    taken = grown = 0
+    begin = 0
     for at, piece in pieces:
-        out += text[taken:at], piece
-        spans.append((at + grown, at + grown + len(piece)))
-        taken, grown = at, grown + len(piece)
-    return Insertion("".join((*out, text[taken:])), tuple(spans))
+        out += text[begin:at], piece
+        begin = at
+    return "".join((*out, text[begin:]))
 
 
-def joined(spans: tuple[tuple[int, int], ...], later: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """The places of everything put in, after `later` was put into a text that held `spans`."""
-    for start, end in later:
-        size = end - start
-        moved: list[tuple[int, int]] = []
-        for first, last in spans:
-            if start <= first:
-                moved.append((first + size, last + size))
-            elif start < last:
-                moved.append((first, last + size))
-            else:
-                moved.append((first, last))
-        spans = tuple(sorted((*moved, (start, end))))
-    merged: list[tuple[int, int]] = []
-    for first, last in spans:
-        if merged and first <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
-        else:
-            merged.append((first, last))
-    return tuple(merged)
-
-
-def taken_out(text: str, spans: tuple[tuple[int, int], ...]) -> str:
-    """The text without these places, which are in order and apart."""
-    kept: list[str] = []
+def _without(text: str, *places: tuple[int, int]) -> str:
+    """Return the text without these places, which are in order and apart."""
+    parts: list[str] = []
     at = 0
-    for start, end in spans:
-        kept.append(text[at:start])
+    for start, end in places:
+        parts.append(text[at:start])
         at = end
-    return "".join((*kept, text[at:]))
+    return "".join((*parts, text[at:]))
 
 
 def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
@@ -273,13 +242,13 @@ def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
         end = _behind_line(text, end)
     if place + 1 < len(children):
         comma = reader.skip(child.node.end)
-        return taken_out(text, ((begin, end if end <= comma else comma), (comma, comma + 1)))
+        return _without(text, (begin, end if end <= comma else comma), (comma, comma + 1))
     if place == 0:
-        return taken_out(text, ((begin, end),))
+        return _without(text, (begin, end))
     comma = reader.skip(children[place - 1].node.end)
     if begin <= comma:
         begin = comma + 1
-    return taken_out(text, ((comma, comma + 1), (begin, end)))
+    return _without(text, (comma, comma + 1), (begin, end))
 
 
 def _indent(text: str, at: int) -> str | None:

@@ -30,7 +30,6 @@ HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
 BEGUN = f"{LOCAL}/begun"
 # Below the git directory: what a hook could not note in the project.
 LOST_IN_GIT = "kittify/hook-failures.jsonl"
-LOCAL_HOOKS = f"{LOCAL}/hooks.json"
 OLDER_RECORDS = "kitty-ops"
 OLDER_CLOSURES = f"{OLDER_RECORDS}/op-closures.jsonl"
 

@@ -262,7 +262,6 @@ def test_a_moved_settings_folder_is_followed(cli: Cli, tmp_path: Path) -> None:
     cli("hooks", "install", *argv, env=env)
 
     assert (tmp_path / "moved/settings.json").is_file()
-    assert (tmp_path / "state/spec-kitty/hooks.json").is_file()
     assert cli("hooks", "uninstall", *argv, env=env).json()["changes"][0]["state"] == "deleted"
     assert not (tmp_path / "moved").exists()
 

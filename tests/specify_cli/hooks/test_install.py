@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.hooks import install as hook_install
-from specify_cli.hooks.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks
+from specify_cli.hooks.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
 from specify_cli.hooks.install import Change, Place, install, standing, uninstall
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
@@ -28,9 +28,7 @@ SETTINGS = b'{\n    "permissions": {"allow": ["Bash(ls:*)"]},\n    "env": {"TOKE
 
 
 def place(root: Path, harness: Harness = CLAUDE, scope: str = "project") -> Place:
-    if scope == "project":
-        return Place(harness, scope, str(root), harness.project, str(root))
-    return Place(harness, scope, str(root), harness.user, f"{root}/.local/state/spec-kitty")
+    return Place(harness, scope, str(root), harness.project if scope == "project" else harness.user)
 
 
 def file(root: Path, harness: Harness = CLAUDE) -> Path:
@@ -74,24 +72,38 @@ def test_in_again_and_out_leaves_the_disk_as_it_was(tmp_path: Path, harness: Har
     "data",
     [
         SETTINGS,
-        b"",
-        b" \n",
-        b"\xef\xbb\xbf{}\n",
         b'{"a":1}',
         SETTINGS.replace(b"\n", b"\r\n"),
-        b'{\n\t"hooks": {\n\t\t"PreToolUse": [], "Stop": [{"hooks": [{"command": "x"}]}]\n\t}\n}\n',
+        b'{\n\t"hooks": {\n\t\t"Stop": [{"hooks": [{"command": "x"}]}]\n\t}\n}\n',
         '{ "odd" :\n"é\\u00e9" , "n":[1.50,1E3]\n\n}'.encode(),
     ],
 )
 @pytest.mark.parametrize("harness", [h for h in HARNESSES.values() if h.form != "plugin"], ids=lambda h: h.name)
-def test_settings_that_were_there_come_back_to_the_byte(tmp_path: Path, harness: Harness, data: bytes) -> None:
+def test_settings_that_were_there_stay_their_owners_text(tmp_path: Path, harness: Harness, data: bytes) -> None:
     path = given_settings(tmp_path, data, harness)
 
     assert install(place(tmp_path, harness)).state == "installed"
     assert path.read_bytes() != data
     assert install(place(tmp_path, harness)).state == "unchanged"
-    assert uninstall(place(tmp_path, harness)).state == "restored"
-    assert path.read_bytes() == data
+    assert uninstall(place(tmp_path, harness)).state == "removed"
+    left = path.read_bytes()
+    assert left in (data, _with_version(data, harness))
+
+
+def _with_version(data: bytes, harness: Harness) -> bytes:
+    """What is left of a file in which `version` was missing: a harness of the flat form wants it, with hooks or not."""
+    text = with_hooks(data.decode(), harness)
+    return without_hooks(text, harness).encode() if harness.form == "flat" else data
+
+
+@pytest.mark.parametrize("data", [b"", b" \n", b"{}\n", b"\xef\xbb\xbf{}\n"])
+@pytest.mark.parametrize("harness", [h for h in HARNESSES.values() if h.form != "plugin"], ids=lambda h: h.name)
+def test_a_file_that_said_nothing_goes(tmp_path: Path, harness: Harness, data: bytes) -> None:
+    path = given_settings(tmp_path, data, harness)
+    install(place(tmp_path, harness))
+
+    assert uninstall(place(tmp_path, harness)).state == "deleted"
+    assert not path.exists()
 
 
 def test_comments_are_kept_where_the_harness_takes_them_and_refused_where_not(tmp_path: Path) -> None:
@@ -106,6 +118,10 @@ def test_comments_are_kept_where_the_harness_takes_them_and_refused_where_not(tm
     assert refused.read_bytes() == data
     uninstall(place(tmp_path, GEMINI))
     assert kept.read_bytes() == data
+    given_settings(tmp_path, b"{\n  // mine\n}\n", GEMINI)
+    install(place(tmp_path, GEMINI))
+    uninstall(place(tmp_path, GEMINI))
+    assert b"// mine" in kept.read_bytes()
 
 
 def test_a_file_edited_since_loses_only_what_is_ours(tmp_path: Path) -> None:
@@ -127,22 +143,20 @@ def test_a_file_of_ours_that_somebody_added_to_stays_with_that(tmp_path: Path) -
     assert json.loads(path.read_text()) == {"model": "m"}
 
 
-def test_a_hook_somebody_changed_is_edited_and_put_right_by_an_install(tmp_path: Path) -> None:
+def test_a_hook_somebody_changed_is_outdated_and_put_right_by_an_install(tmp_path: Path) -> None:
     given_settings(tmp_path, SETTINGS)
     install(place(tmp_path))
     path = file(tmp_path)
     path.write_text(path.read_text().replace('"timeout": 15', '"timeout": 1', 1))
 
-    assert standing(place(tmp_path)).state == "edited"
+    assert standing(place(tmp_path)).state == "outdated"
     assert install(place(tmp_path)).state == "updated"
     assert standing(place(tmp_path)).state == "current"
     assert uninstall(place(tmp_path)).state == "removed"
     assert json.loads(path.read_text()) == json.loads(SETTINGS)
 
 
-def test_what_an_older_release_put_in_is_outdated_and_an_update_still_gives_the_bytes_back(
-    tmp_path: Path,
-) -> None:
+def test_what_an_older_release_put_in_is_outdated_and_updated(tmp_path: Path) -> None:
     path = given_settings(tmp_path, SETTINGS)
     older = CLAUDE._replace(events=CLAUDE.events[:2])
     install(place(tmp_path, older))
@@ -150,13 +164,12 @@ def test_what_an_older_release_put_in_is_outdated_and_an_update_still_gives_the_
     assert standing(place(tmp_path)).state == "outdated"
     assert install(place(tmp_path)).state == "updated"
     assert standing(place(tmp_path)).state == "current"
-    assert uninstall(place(tmp_path)).state == "restored"
+    assert uninstall(place(tmp_path)).state == "removed"
     assert path.read_bytes() == SETTINGS
 
 
 def test_hooks_of_another_clone_are_known_by_what_they_run(tmp_path: Path) -> None:
-    """The settings are committed, the memory is not: taking out goes by what is ours."""
-    path = given_settings(tmp_path, with_hooks(SETTINGS.decode(), CLAUDE).text.encode())
+    path = given_settings(tmp_path, with_hooks(SETTINGS.decode(), CLAUDE).encode())
 
     assert standing(place(tmp_path)).state == "current"
     assert install(place(tmp_path)).state == "unchanged"
@@ -176,18 +189,6 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(tmp_path: Path) -> None:
     ]
     assert everything(tmp_path) == {".claude": None, ".claude/settings.json": SETTINGS}
     assert not (tmp_path / ".kittify").exists()
-
-
-def test_the_memory_holds_no_settings_and_git_does_not_see_it(tmp_path: Path) -> None:
-    given_settings(tmp_path, SETTINGS)
-    install(place(tmp_path))
-    memory = tmp_path / ".kittify/local/hooks.json"
-
-    assert b"s3cret" not in memory.read_bytes() and b"permissions" not in memory.read_bytes()
-    assert memory.stat().st_mode & 0o777 == 0o600
-    assert (memory.parent / ".gitignore").read_bytes() == b"*\n"
-    uninstall(place(tmp_path))
-    assert not memory.exists()
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o640])
@@ -284,13 +285,13 @@ def test_a_change_by_another_program_meanwhile_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = given_settings(tmp_path, SETTINGS)
-    remember = hook_install._remember
+    still = hook_install._still
 
-    def meanwhile(where: Place, memory: Any) -> None:
-        remember(where, memory)
+    def meanwhile(where: Place, seen: bytes) -> None:
         path.write_bytes(b"{}")
+        still(where, seen)
 
-    monkeypatch.setattr(hook_install, "_remember", meanwhile)
+    monkeypatch.setattr(hook_install, "_still", meanwhile)
     with pytest.raises(EnvironmentFault) as caught:
         install(place(tmp_path))
 
@@ -330,7 +331,7 @@ def test_a_failed_write_anywhere_leaves_the_old_or_the_new_file_whole(
             except (InvocationError, OSError):
                 pass
         now = path.read_bytes()
-        new = with_hooks(SETTINGS.decode(), CLAUDE).text.encode()
+        new = with_hooks(SETTINGS.decode(), CLAUDE).encode()
         assert now in (SETTINGS, new)
         act(place(root))
         assert path.read_bytes() == (new if act is install else SETTINGS)
@@ -358,7 +359,7 @@ while True:
 def test_kill_9_leaves_the_old_or_the_new_file_whole(tmp_path: Path) -> None:
     rounds = 60 if os.environ.get("SPEC_KITTY_STRESS") == "full" else 8
     path = given_settings(tmp_path, SETTINGS)
-    new = with_hooks(SETTINGS.decode(), CLAUDE).text.encode()
+    new = with_hooks(SETTINGS.decode(), CLAUDE).encode()
     seen: set[bytes] = set()
     for _ in range(rounds):
         child = subprocess.Popen(
@@ -374,7 +375,7 @@ def test_kill_9_leaves_the_old_or_the_new_file_whole(tmp_path: Path) -> None:
         seen.add(path.read_bytes())
         install(place(tmp_path))
         assert path.read_bytes() == new
-        assert uninstall(place(tmp_path)).state in ("restored", "removed")
+        assert uninstall(place(tmp_path)).state == "removed"
         assert path.read_bytes() == SETTINGS
 
     assert seen <= {SETTINGS, new}
@@ -397,7 +398,6 @@ def test_a_foreign_file_of_the_plugins_name_is_refused(tmp_path: Path) -> None:
 def test_a_plugin_of_an_earlier_release_is_replaced_in_a_clone_that_did_not_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file is committed, the memory is not; its text says that it is ours."""
     where = place(tmp_path, OPENCODE)
     text = PLUGIN_MARK + "earlier\n"
     monkeypatch.setattr(hook_install, "EARLIER_PLUGINS", frozenset((hashlib.sha256(text.encode()).hexdigest(),)))
@@ -408,69 +408,16 @@ def test_a_plugin_of_an_earlier_release_is_replaced_in_a_clone_that_did_not_inst
     assert path.read_text() == PLUGIN
 
 
-def test_an_edited_plugin_is_refused_and_an_older_one_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_edited_plugin_is_refused(tmp_path: Path) -> None:
     where = place(tmp_path, OPENCODE)
-    with monkeypatch.context() as patch:
-        patch.setattr(hook_install, "PLUGIN", PLUGIN_MARK + "older\n")
-        install(where)
-
-    assert standing(where).state == "outdated"
-    assert install(where).state == "updated"
-    assert file(tmp_path, OPENCODE).read_text() == PLUGIN
+    install(where)
     file(tmp_path, OPENCODE).write_text(PLUGIN + "// mine\n")
+
     assert standing(where).state == "edited"
     for act in (install, uninstall):
         with pytest.raises(StoredDataError, match="was edited"):
             act(where)
     assert file(tmp_path, OPENCODE).read_text() == PLUGIN + "// mine\n"
-
-
-# --- a memory somebody else wrote
-
-
-@pytest.mark.parametrize(
-    "memory",
-    [
-        b"",
-        b"[]",
-        b"{",
-        b'{"files": []}',
-        b'{"files": {"claude-code": 1}}',
-        b'{"files": {"claude-code": {"path": ".claude/settings.json", "after": 1}}}',
-        b"[" * 100_000,
-        b"\xff",
-    ],
-)
-def test_a_memory_of_any_form_is_survived(tmp_path: Path, memory: bytes) -> None:
-    given_settings(tmp_path, SETTINGS)
-    install(place(tmp_path))
-    (tmp_path / ".kittify/local/hooks.json").write_bytes(memory)
-
-    assert install(place(tmp_path)).state == "unchanged"
-    assert uninstall(place(tmp_path)).state == "removed"
-    assert json.loads(file(tmp_path).read_bytes()) == json.loads(SETTINGS)
-
-
-@pytest.mark.parametrize("before", ["nothing", "less"])
-def test_a_planted_memory_cannot_take_out_what_is_not_ours(tmp_path: Path, before: str) -> None:
-    text = '{\n  "permissions": {"deny": ["Read(.env)"]},\n  "a": 1\n}\n'
-    path = given_settings(tmp_path, with_hooks(text, CLAUDE).text.encode())
-    now = path.read_text()
-    start = now.index('"permissions"')
-    span = [start, now.index('"a"')]
-    less = now[: span[0]] + now[span[1] :]
-    entry = {
-        "path": ".claude/settings.json",
-        "before": None if before == "nothing" else hook_install._digest(less),
-        "after": hook_install._digest(now),
-        "spans": [span],
-        "folders": [".claude", "..", "/etc"],
-    }
-    (tmp_path / ".kittify/local").mkdir(parents=True)
-    (tmp_path / ".kittify/local/hooks.json").write_text(json.dumps({"v": 1, "files": {"claude-code": entry}}))
-
-    assert uninstall(place(tmp_path)).state == "removed"
-    assert json.loads(path.read_text()) == json.loads(text)
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -486,10 +433,9 @@ hook_events = st.dictionaries(st.sampled_from(["PreToolUse", "preToolUse", "Stop
     st.none() | hook_events,
     st.sampled_from([h for h in HARNESSES.values() if h.form != "plugin"]),
     st.sampled_from([None, 2, 4]),
-    st.booleans(),
 )
 def test_any_settings_have_the_same_value_after_in_and_out(
-    rest: dict[str, Any], hooks: Any, harness: Harness, indent: int | None, forget: bool
+    rest: dict[str, Any], hooks: Any, harness: Harness, indent: int | None
 ) -> None:
     document = rest if hooks is None else {**rest, "hooks": hooks}
     with tempfile.TemporaryDirectory() as folder:
@@ -501,14 +447,9 @@ def test_any_settings_have_the_same_value_after_in_and_out(
             assert path.read_bytes() == before
             return
         uninstall(place(Path(folder), harness))
+        now = json.loads(path.read_bytes()) if path.exists() else {}
 
-        assert path.read_bytes() == before
-        if forget:
-            install(place(Path(folder), harness))
-            (Path(folder) / ".kittify/local/hooks.json").unlink()
-            uninstall(place(Path(folder), harness))
-            now = json.loads(path.read_bytes())
-            assert _solid(now) == _solid(document)
+        assert _solid(now) == _solid(document)
 
 
 def _solid(document: dict[str, Any]) -> dict[str, Any]:

@@ -353,16 +353,14 @@ def _folders() -> tuple[str, str | None]:
 def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place | None:
     """Where a harness's settings are; None where there is no home folder."""
     if scope == "project":
-        return Place(harness, scope, root, harness.project, root)
+        return Place(harness, scope, root, harness.project)
     if home is None:
         return None
     moved = os.environ.get(harness.variable) if harness.variable else None
-    state = os.environ.get("XDG_STATE_HOME", "")
-    memory = f"{state if os.path.isabs(state) else f'{home}/.local/state'}/spec-kitty"
     if moved and os.path.isabs(moved):
         parent, name = os.path.split(os.path.normpath(moved))
-        return Place(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}", memory)
-    return Place(harness, scope, home, harness.user, memory)
+        return Place(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
+    return Place(harness, scope, home, harness.user)
 
 
 def _detected(harness: Harness, root: str, home: str | None) -> bool:
