@@ -30,7 +30,23 @@ _KEYS = (
         "signingkey",
         "masterkey",
     ),
-    *("accountkey", "sharedkey", "servicekey", "subscriptionkey", "storagekey", "deploykey", "licensekey"),
+    *("accountkey", "sharedkey", "servicekey", "subscriptionkey", "storagekey", "deploykey", "licensekey", "keydata"),
+)
+_PASSWORDS = (
+    *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "passwort", "passe", "storepass", "keypass"),
+    *(
+        "contraseña",
+        "contrasena",
+        "senha",
+        "wachtwoord",
+        "пароль",
+        "密码",
+        "密碼",
+        "パスワード",
+        "비밀번호",
+        "hasło",
+        "lösenord",
+    ),
 )
 _PLACEHOLDERS = frozenset(
     """
@@ -65,7 +81,16 @@ _PATTERNS: dict[str, re.Pattern[str]] = {}
 
 def vocabulary() -> tuple[object, ...]:
     """The words this module judges by, for the digest of a rule set."""
-    return (sorted(_NEUTRAL), sorted(_PLACEHOLDERS), _KEYS, _STAND_IN, _POINTERS, _TELLING_PARTS, sorted(_SCHEMES))
+    return (
+        sorted(_NEUTRAL),
+        sorted(_PLACEHOLDERS),
+        _KEYS,
+        _PASSWORDS,
+        _STAND_IN,
+        _POINTERS,
+        _TELLING_PARTS,
+        sorted(_SCHEMES),
+    )
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -129,12 +154,14 @@ def kind_of_name(name: str) -> str:
         return "session"
     if last in _NEUTRAL:
         return ""
-    if "".join(words[-3:]).endswith(("secretkey", "secretaccesskey")):
+    if "".join(words[-3:]).endswith(("secretkey", "secretaccesskey", "secretkeybase")):
         return "password"
-    if last == "pw" or last.endswith(("password", "passwd", "passphrase", "passcode", "pwd", "secret", "passwort")):
+    if last == "pw" or last.endswith(_PASSWORDS):
         return "password"
-    if pair.endswith(_KEYS) or pair == "xapikey" or last.endswith("token") or pair in ("accesskeysecret",):
+    if pair.endswith(_KEYS) or last.endswith("token"):
         return "token"
+    if last == "pat" and len(words) > 1:
+        return "access"
     if last in (
         "credential",
         "credentials",
@@ -173,9 +200,11 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
         return _is_strong(value)
     if kind == "session":
         return len(value) >= 12 and is_random(value) and not _is_own_id(value)
+    if kind == "access":
+        return len(value) >= 20 and value.replace("_", "").replace("-", "").isalnum() and is_random(value)
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
-        return style == "env" and any(len(part) >= 20 and is_random(part) for part in value.split("."))
+        return style not in ("code", "prose") and is_random(value)
     if kind == "token" and " " in value:  # a scheme, then what it carries
         scheme, _, carried = value.partition(" ")
         return scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
@@ -210,6 +239,8 @@ def _is_password(value: str, style: str) -> bool:
         return not (style == "flag" and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha())))
     lettered = any(c.isalpha() for c in value)
     counted = any(c.isdigit() for c in value)
+    if style == "cell":
+        return " " not in value and lettered and (counted or not value.replace("_", "").isalnum())
     if style == "line":
         return (lettered and counted) or (value.islower() and len(value) >= 4) or not value.replace("_", "").isalnum()
     marked = any(c in "!@#$%^&*" for c in value)

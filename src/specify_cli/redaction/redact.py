@@ -8,6 +8,7 @@ objects are `capture`; JSON values are `foreign`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import lru_cache
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
@@ -141,17 +142,82 @@ def _re2(what: str, pattern: str) -> Any:
         raise RuleError(f"{what}: {reason.decode() if isinstance(reason, bytes) else reason}") from error
 
 
+class View(NamedTuple):
+    """A text as it is searched: without colour codes, with characters in place of their escapes.
+
+    `words` are its long runs of token characters, in which alone tokens can stand. `cuts` are pairs of a place in the
+    view and how much further on, from there, the same character stands in the text.
+    """
+
+    text: str
+    folded: str
+    words: str
+    cuts: tuple[tuple[int, int], ...] = ()
+
+    def back(self, start: int, end: int) -> tuple[int, int]:
+        """Return where a stretch of the view stands in the text."""
+        if not self.cuts:
+            return start, end
+        last = self.cuts[bisect_right(self.cuts, (end - 1, _FAR)) - 1]
+        return start + self.cuts[bisect_right(self.cuts, (start, _FAR)) - 1][1], end + last[1]
+
+
+_FAR = 1 << 62
+_ESCAPES = ("\x1b[", "\\u", "\\x1b[", "\\033[", "&quot;", "&#", "&amp;")
+_ESCAPE = (
+    r"(?:\x1b|\\{1,8}(?:u00|x)1[bB]|\\{1,8}033)\[[0-9;:?]{0,64}[A-Za-z]"
+    r"|\\{1,8}u([0-9a-fA-F]{4})|&(quot|amp|apos|#0?39|#x27|#0?34|#x22);"
+)
+_ENTITIES = {"quot": '"', "amp": "&", "#34": '"', "#034": '"', "#x22": '"'}
+_LONG = 16
+_TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/~:"
+_WRITTEN = b"abcdefghijklmnopqrstuvwxyz_-.+/:"
+_AS_RUNS = bytes(65 if byte in _TOKEN_BYTES else 32 for byte in range(256))
+
+
+def view_of(text: str) -> View:
+    """Return the view of a text that is searched."""
+    cuts: list[tuple[int, int]] = [(0, 0)]
+    if any(sign in text for sign in _ESCAPES):
+        pieces: list[str] = []
+        at = length = 0
+        for match in compiled(_ESCAPE).finditer(text):
+            shown = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
+            pieces += text[at : match.start()], shown
+            length += match.start() - at
+            at = match.end()
+            if shown:
+                cuts.append((length, match.start() - length))
+                length += 1
+            cuts.append((length, at - length))
+        text = "".join((*pieces, text[at:]))
+    return View(text, folded_of(text), _long_words(text), tuple(cuts) if len(cuts) > 1 else ())
+
+
+def _long_words(text: str) -> str:
+    data = text.encode("utf-8", "replace")
+    runs = data.translate(_AS_RUNS)
+    found = []
+    at = runs.find(b"A" * _LONG)
+    while at >= 0:
+        end = runs.find(b" ", at)
+        end = len(data) if end < 0 else end
+        if data[at:end].strip(_WRITTEN):
+            found.append(data[at:end])
+        at = runs.find(b"A" * _LONG, end)
+    return b"\n".join(found).decode("ascii")
+
+
 def redact(text: str, rules: RuleSet) -> Redacted:
     """The text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's engine fails."""
-    folded = folded_of(text)
-    return redact_with(text, candidates(text, folded, rules), rules, folded)
+    return redact_with(text, None, rules)
 
 
-def candidates(text: str, folded: str, rules: RuleSet) -> tuple[int, ...]:
+def _candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """The shipped rules one of whose needles stands in the text, as their places in the table."""
     found = []
     for place, rule in enumerate(rules.shipped):
-        where = folded if rule.folded else text
+        where = view.words if rule.in_words else view.folded if rule.folded else view.text
         for needle in rule.needles:
             if needle in where:
                 found.append(place)
@@ -161,18 +227,17 @@ def candidates(text: str, folded: str, rules: RuleSet) -> tuple[int, ...]:
 
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
     """The shipped rules that find something in the text, as their places in the table."""
-    folded = folded_of(text)
-    return tuple(p for p in candidates(text, folded, rules) if _raw(p, text, folded, rules))
+    view = view_of(text)
+    return tuple(p for p in _candidates(view, rules) if _raw(p, view, rules))
 
 
-def redact_with(text: str, places: tuple[int, ...], rules: RuleSet, folded: str | None = None) -> Redacted:
-    """`redact` for a text in which no other shipped rule than those at `places` can apply."""
+def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Redacted:
+    """`redact` for a text in which no other shipped rule than those at `places` can apply; None are all."""
     counts: dict[str, int] = {}
-    if not places and not rules.user:
+    if not places and places is not None and not rules.user:
         return Redacted(text, counts)
-    folded = folded_of(text) if folded is None else folded
     for _ in range(MAX_PASSES):
-        spans = _findings(text, folded, places, rules)
+        spans = _findings(text, places, rules)
         if not spans:
             return Redacted(text, counts)
         # What a mask leaves behind can match anew (a word now begins where it did not), hence again until nothing does.
@@ -183,17 +248,17 @@ def redact_with(text: str, places: tuple[int, ...], rules: RuleSet, folded: str 
             at = end
             counts[rule_id] = counts.get(rule_id, 0) + 1
         text = "".join((*pieces, text[at:]))
-        folded = folded_of(text)
-        places = candidates(text, folded, rules)
+        places = None
     return Redacted(MASK.format(rule=OVERRUN), {**counts, OVERRUN: 1})
 
 
-def _findings(text: str, folded: str, places: tuple[int, ...], rules: RuleSet) -> list[Span]:
+def _findings(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
     """What to mask, in order and apart from each other; masks already there stay as they are."""
+    view = view_of(text)
     spans = [
-        (start, end, place, rules.shipped[place].rule_id)
-        for place in places
-        for start, end in _raw(place, text, folded, rules)
+        (*view.back(start, end), place, rules.shipped[place].rule_id)
+        for place in (_candidates(view, rules) if places is None else places)
+        for start, end in _raw(place, view, rules)
     ]
     if rules.user:
         spans += _by_user_rules(text, rules)
@@ -204,12 +269,12 @@ def _findings(text: str, folded: str, places: tuple[int, ...], rules: RuleSet) -
     return _apart(spans, masks_in(text, rules.ids))
 
 
-def _raw(place: int, text: str, folded: str, rules: RuleSet) -> list[tuple[int, int]]:
+def _raw(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
     """What one shipped rule finds, overlaps and all."""
     rule = rules.shipped[place]
     if rule.pattern:
-        return by_pattern(rule, text, folded)
-    return FINDERS[rule.rule_id](rule, text, folded, rules.ids)
+        return by_pattern(rule, view.text, view.folded, view.words)
+    return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
 
 
 def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:

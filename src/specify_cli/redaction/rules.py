@@ -28,8 +28,9 @@ class Rule(NamedTuple):
 
     What is masked is group 1 if the pattern has one, else everything from the needle on. `start` says what may
     stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_` or `-` behind one). `run` is how
-    many token characters must follow before the pattern is tried. `folded` needles are found in any case. A rule
-    without a pattern is found by the function of its name in `FINDERS`.
+    many token characters must follow before the pattern is tried. `back` is how many characters before the needle
+    the pattern begins. `folded` needles are found in any case. What a `judged` rule finds is masked unless it is a
+    placeholder. A rule without a pattern is found by the function of its name in `FINDERS`.
     """
 
     rule_id: str
@@ -39,15 +40,72 @@ class Rule(NamedTuple):
     start: str = "any"
     run: int = 0
     folded: bool = False
+    back: int = 0
+    judged: bool = False
+
+    @property
+    def in_words(self) -> bool:
+        """What it finds stands in a run of at least 16 token characters."""
+        return self.run >= 14 or self.back >= 14
 
 
+_UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
+_SLASH = r"(?:\\?/|%2[Ff])"
+# One word of a command line, in the quotes it stands in.
+_WORD = (
+    r"\\*[\"']?((?<=\")[^\"\n\\]{3,256}+|(?<=')[^'\n\\]{3,256}+|(?<![\"'])[^\s\"'\\;|&<>(){}-][^\s\"'\\;|<>)]{2,255}+)"
+)
+_KEY_LINES = (
+    r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,64}[-+>|#*]?[ \t]{0,64}[\"']?(?:[A-Za-z0-9+/]{1,512}+={0,2}(?=[\"'\\,\s]|$)"
+    r"|(?:Proc-Type|DEK-Info|Version|Comment|Key|MAC-Data)[^\n\\]{0,256}|(?=\\n|\r?\n))[\"']?,?[ \t]{0,8}\+?"
+    r"|[ \t]{1,8}[A-Za-z0-9+/]{24,}+={0,2})*+"
+)
+# A letter and a digit stand within reach: what follows a prefix was drawn, not written.
+_DRAWN = r"(?=[A-Za-z_+/.-]{0,40}\d)(?=[^A-Za-z]{0,40}[A-Za-z])"
+
+# What stands behind an option of a command: `next` the next word, `glued` what is glued on, `pair` name:password,
+# `cookie` name=value. Short commands end in a space.
+OPTIONS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
+    "-u": (("pair", ("curl", "wget", "http")),),
+    "--user": (("pair", ("curl", "wget", "http")),),
+    "--proxy-user": (("pair", ("curl",)),),
+    "-b": (("cookie", ("curl",)), ("next", ("gh secret", "gh variable"))),
+    "--cookie": (("cookie", ("curl",)),),
+    "--body": (("next", ("gh secret", "gh variable")),),
+    "-p": (
+        ("next", ("docker login", "podman login", "registry login", "az login", "oc login", "cf login", "mongo", "twine", "sshpass")),
+        ("glued", ("mysql", "mariadb", "7z", "rar ", "sshpass", "mongo")),
+    ),
+    "-P": (("next", ("zip", "sqlcmd", "bcp ", "tsql")), ("glued", ("sqlcmd",))),
+    "-a": (("next", ("redis-cli", "valkey-cli", "keydb-cli")), ("pair", ("http ", "https "))),
+    "-w": (("next", ("ldap",)), ("glued", ("ldap",))),
+    "-k": (("next", ("openssl enc",)),),
+    "-storepass": (("next", ("keytool", "jarsigner")),),
+    "-keypass": (("next", ("keytool", "jarsigner")),),
+    "-passin": (("next", ("openssl",)),),
+    "-passout": (("next", ("openssl",)),),
+}  # fmt: skip
+_OPTION = r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
+_NEXT = r"(?:[ \t]{1,4}|=|\\*[\"'],\s{0,4}){1,2}"
+_BEHIND = {
+    "next": _NEXT + "(?:pass:)?" + _WORD,
+    "glued": r"(?![ \t=\"',])" + _WORD + r"|(?=\\*[\"'][^,\s])" + _WORD,
+    "pair": r"(?:[ \t]{0,4}=?[ \t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
+    "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
+}
 # The order is precedence: where two rules find overlapping text, the first one names the mask.
 SHIPPED: tuple[Rule, ...] = (
     Rule("private-key", "PEM, OpenSSH, PGP and PuTTY private keys, also escaped, quoted or cut off; a JWK's private members", ("PRIVATE KEY", "Private-Lines:", '"kty"', '\\"kty\\"')),
+    Rule("private-key", "key material without its first line, told by how it begins", ("MII",), r"[A-Za-z0-9+/]{3}IBA(?:AKC|DANBg)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=40),
+    Rule("private-key", "key material without its first line, told by how it begins", ("b3BlbnNzaC1rZXktdjEA", "MHcCAQEEI", "MIGkAgEBBD", "MIGHAgEAMBMG", "MC4CAQAwBQYDK2Vw"), r"[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=20),
+    Rule("private-key", "a PEM private key in base64", ("LS0tLS1CRUdJTiB",), r"(?:SU0EgUFJJVkFUR|QUklWQVRF|FQyBQUklWQVRF|PUEVOU1NIIFBSSVZB|FTkNSWVBURUQgUFJJVkFUR)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, run=40),
     Rule("aws-access-key", "AWS access key ids", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[A-Z0-9]{16,}+", run=16),
     Rule("aws-secret-key", "the secret beside an AWS access key id", ("AKIA", "ASIA"), r"[A-Z0-9]{16}(?:[\s,:;|\"'/\\]|\\[nt]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", run=16),
     Rule("azure-key", "Azure storage, service bus and application keys", ("accountkey=", "accesskey=", "sharedsecret="), r"([A-Za-z0-9+/%_-]{20,}+={0,2})", folded=True),
-    Rule("azure-client-secret", "Microsoft Entra client secrets", ("Q~",)),
+    Rule("azure-client-secret", "Microsoft Entra client secrets", ("Q~",), r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,40}+", run=31, back=4),
+    Rule("azure-key", "Azure keys told by their signature", ("+ASt", "+ABa", "ACDb"), r"[A-Za-z0-9+/]{76}(?:\+ASt|\+ABa|ACDb)[A-Za-z0-9+/]{4,8}={0,2}(?![A-Za-z0-9+/])", back=76),
+    Rule("azure-key", "Azure keys told by their signature", ("+ASb", "+AEh", "+ACR", "AIoT", "AzSe", "AzFu", "AzCa"), r"[A-Za-z0-9+/]{33}(?:\+A(?:Sb|Eh|CR)|AIoT|Az(?:Se|Fu|Ca))[A-Za-z0-9+/]{4,12}={0,2}(?![A-Za-z0-9+/])", back=33),
+    Rule("azure-key", "Azure DevOps tokens", ("AZDO",), r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])", back=76),
     Rule("azure-sas", "signatures in shared access URLs", ("sig=",), r"([A-Za-z0-9%+/_-]{24,}+={0,2})", start="word", folded=True),
     Rule("gcp-api-key", "Google API keys", ("AIza",), r"[A-Za-z0-9_-]{32,}+", run=32),
     Rule("google-oauth", "Google OAuth access and refresh tokens and client secrets", ("ya29.", "GOCSPX-", "1//0"), r"[A-Za-z0-9_.-]{20,}+", start="word", run=20),
@@ -56,8 +114,9 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("bitbucket-token", "Bitbucket and Atlassian tokens and app passwords", ("ATBB", "ATATT3", "ATCTT3"), r"[A-Za-z0-9_=-]{24,}+", run=20),
     Rule("npm-token", "npm access tokens", ("npm_",), r"[A-Za-z0-9]{30,}+", run=30),
     Rule("pypi-token", "PyPI upload tokens", ("pypi-",), r"Ag[A-Za-z0-9_-]{30,}+", run=30),
-    Rule("slack-token", "Slack tokens", ("xox", "xapp-"), r"(?:[a-z](?:\.xox[a-z])?-|\d-)[A-Za-z0-9-]{10,}+"),
-    Rule("slack-webhook", "Slack webhook addresses", ("hooks.slack.com",), r"\\?/(?:services|workflows|triggers)\\?/((?:[A-Za-z0-9_+-]|\\?/){20,}+)"),
+    Rule("slack-token", "Slack tokens", ("xox", "xapp-"), r"(?:[a-z](?:\.xox[a-z])?-|\d-)[A-Za-z0-9-]{10,}+", run=14),
+    Rule("slack-webhook", "Slack webhook addresses", ("hooks.slack.com",), _SLASH + "(?:services|workflows|triggers)" + _SLASH + r"((?:[A-Za-z0-9_+-]|\\?/|%2[Ff]){20,}+)"),
+    Rule("teams-webhook", "Microsoft Teams webhook addresses", ("webhook.office.com",), _SLASH + "webhookb2" + _SLASH + r"([A-Za-z0-9@/%\\-]{60,}+)"),
     Rule("stripe-key", "Stripe secret, restricted and webhook keys", ("sk_", "rk_", "whsec_"), r"(?:(?<=[rs]k_)(?:live|test|prod)_|(?<=c_))[A-Za-z0-9+/]{10,}+=*", start="word", run=15),
     Rule("twilio-key", "Twilio API keys", ("SK",), r"[0-9a-f]{32}(?![0-9A-Za-z])", start="word", run=32),
     Rule("sendgrid-key", "SendGrid keys", ("SG.",), r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{30,}+", start="word", run=16),
@@ -69,108 +128,120 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("heroku-key", "a UUID beside the word heroku", ("heroku",), r"[\w .:=\"'\\-]{0,40}?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})", folded=True),
     Rule("databricks-token", "Databricks tokens", ("dapi",), r"[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])", start="word", run=32),
     Rule("vault-token", "HashiCorp Vault and Terraform Cloud tokens", ("hvs.", "hvb.", "hvr."), r"[A-Za-z0-9_-]{24,}+", start="word", run=24),
-    Rule("vault-token", "Terraform Cloud tokens", (".atlasv1.",)),
-    Rule("discord-token", "Discord bot tokens", (".",)),
-    Rule("discord-token", "Discord webhook addresses", ("discord.com", "discordapp.com"), r"\\?/api\\?/webhooks\\?/\d+\\?/([A-Za-z0-9_-]{40,}+)"),
-    Rule("telegram-token", "Telegram bot tokens", (":AA",), r"[A-Za-z0-9_-]{30,}+", run=30),
+    Rule("vault-token", "Terraform Cloud tokens", (".atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}+", back=14),
+    Rule("discord-token", "Discord bot tokens", ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"), r"[A-Za-z0-9_-]{20,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}+", start="word", run=28),
+    Rule("discord-token", "Discord webhook addresses", ("discord.com", "discordapp.com"), _SLASH + "api" + _SLASH + "webhooks" + _SLASH + r"\d+" + _SLASH + "([A-Za-z0-9_-]{40,}+)"),
+    Rule("telegram-token", "Telegram bot tokens", (":AA",), r"\d{8}:(AA[A-Za-z0-9_-]{30,}+)", run=30, back=8),
     Rule("vendor-token", "tokens of further vendors, told by their prefix", (
-        "shp", "sq0", "lin_", "ntn_", "figd_", "PMAK-", "NRAK-", "glsa_", "glc_", "sntry", "dp.", "pul-", "fo1_", "FlyV1 ", "sbp_",
-        "pscale_", "rubygems_", "dckr_", "AKCp", "gsk_", "xai-", "r8_", "pplx-", "nvapi-", "tvly-", "jina_", "lsv2_", "AGE-SECRET-KEY-1",
-        "LTAI", "ops_eyJ", "dt0c01.", "tskey-", "CFPAT-", "shippo_", "key-", "secret_", "pat-", "circleci-", "CCIPAT_", "vercel_", "amzn."),
-        r"(?:at_|ca_|pa_|ss_|(?:atp|csp|idp)-|api_|oauth_|[suc]_|[ps]t\.|tkn_|pw_|oauth_|pat_|oat_|live_|test_|na1-|eu1-|mws\.|oauth2\.|[a-z]{2,6}-)?"
-        r"(?=[A-Za-z_+/-]{0,40}\d)(?=[^A-Za-z]{0,40}[A-Za-z])[A-Za-z0-9]{16,}+(?:[_.+/-]{1,4}[A-Za-z0-9]++)*+", start="token", run=16),
+        "dckr_pat_", "dckr_oat_", "figd_", "nvapi-", "pscale_", "CFPAT-", "glsa_", "glc_", "lsv2_pt_", "lsv2_sk_", "dp.pt.", "dp.st.", "dp.ct.",
+        "dp.sa.", "dp.scim.", "dp.audit.", "tskey-", "sgp_", "sbp_", "sb_secret_", "aio_", "AVNS_", "p8e-", "bkua_", "CLOJARS_", "dnkey-",
+        "duffel_", "EZAK", "EZTK", "fio-u-", "FLWSECK", "FLWPUBK", "fo1_", "ico-", "napi_", "nfp_", "NRAK-", "NRII-", "NRJS-", "pcsk_", "phx_", "phc_",
+        "pnu_", "rdme_", "rnd_", "squ_", "sqp_", "sqa_", "tk-us-", "sm_pat_", "sm_aat_", "sm_sat_", "tfp_", "vcp_", "xau_", "zpka_", "xkeysib-",
+        "xsmtpsib-", "AKID", "LTAI", "AQVN", "sha256~", "cfat_", "cfut_", "cfk_", "rzp_live_", "rzp_test_", "s4t2ud-", "s4t2af-", "shpat_", "shpca_",
+        "shppa_", "shpss_", "shptka_", "sq0atp-", "sq0csp-", "sq0idp-", "lin_api_", "lin_oauth_", "ntn_", "PMAK-", "sntryu_", "pul-", "rubygems_",
+        "AKCp", "gsk_", "xai-", "r8_", "pplx-", "tvly-", "jina_", "AGE-SECRET-KEY-1", "dt0c01.", "shippo_", "circleci-", "CCIPAT_", "vercel_",
+        "endr+", "ATATT3", "whsec_", "v1.0-", "live_sk_", "pypi-"),
+        r"(?:[a-z0-9_-]{2,16}\.)?" + _DRAWN + r"[A-Za-z0-9_-]{14,}+(?:[.+~]{1,2}[A-Za-z0-9_-]{2,}+)*+", start="token", run=14),
+    Rule("vendor-token", "tokens of further vendors in base64, told by their prefix", (
+        "fm1a_", "fm1r_", "fm2_", "ABSK", "bedrock-api-key-", "cmVmdGtu", "ops_eyJ", "sntrys_eyJ", "glc_eyJ", "eyJrIjoi", "essu_", "sc_", "ext_", "scauth_", "authress_"),
+        _DRAWN + r"[A-Za-z0-9+/_.,-]{50,}+={0,2}", start="token", run=40),
+    Rule("vendor-token", "tokens that end in a UUID", (
+        "pat-na1-", "pat-eu1-", "pat-ap1-", "amzn.mws.", "access-sandbox-", "access-development-", "access-production-", "sk-lf-", "pk-lf-", "sdk-", "mob-", "api-"),
+        _UUID, start="token", run=36),
+    Rule("vendor-token", "tokens that end in hex", ("key-", "test_", "pubkey-"), r"[0-9a-f]{32,}(?![0-9A-Za-z_-])", start="token", run=32),
+    Rule("vendor-token", "tokens of which a prefix says little", ("secret_", "live_", "4b1d"), r"(?=[A-Za-z_-]{0,40}\d)(?=[^A-Z]{0,40}[A-Z]|[0-9a-f]{35})[A-Za-z0-9_-]{35,}+", start="token", run=35),
+    Rule("vendor-token", "Octopus Deploy keys", ("API-",), r"[A-Z0-9]{25,28}(?![A-Za-z0-9-])", start="token", run=25),
+    Rule("vendor-token", "1Password secret keys", ("A3-",), r"[A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){3,4}[A-Z0-9]{5,6}(?![A-Za-z0-9])", start="token", run=30),
+    Rule("vendor-token", "Resend and Fireworks keys", ("re_", "fw_"), r"(?=[A-Za-z_]{0,30}\d)(?:(?<=re_)[A-Za-z0-9]{8}_[A-Za-z0-9]{24}|(?<=fw_)[A-Za-z0-9]{22,24})(?![A-Za-z0-9_])", start="token", run=22),
+    Rule("vendor-token", "Harness tokens", ("pat.", "sat."), r"[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}", start="token", run=22),
+    Rule("vendor-token", "Mapbox tokens", ("sk.eyJ", "pk.eyJ", "tk.eyJ"), r"[A-Za-z0-9_-]{40,}+\.[A-Za-z0-9_-]{20,}+", start="token", run=40),
+    Rule("vendor-token", "Dropbox and Yandex tokens", ("sl.", "t1."), r"(?:[a-z]\.)?(?:[A-Za-z0-9_=-]{8,80}+\.[A-Za-z0-9_-]{86}|[A-Za-z0-9_-]{100,}+)", start="token", run=40),
+    Rule("vendor-token", "JetBrains tokens", ("perm:", "perm-"), r"[A-Za-z0-9=_-]{8,}+\.[A-Za-z0-9=_-]{8,}+\.[A-Za-z0-9]{20,}+", start="token", run=14),
+    Rule("vendor-token", "Firebase keys", ("APA91b",), r"[A-Za-z0-9_-]{100,}+", run=100),
+    Rule("vendor-token", "Twitter bearer tokens", ("AAAAAAAAAAAAAAAAAAAAA",), r"(?!A{12})[A-Za-z0-9%]{60,}+", start="token", run=14),
+    Rule("vendor-token", "Braintree tokens", ("access_token$",), r"(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
+    Rule("vendor-token", "Mandrill keys", ("md-",), r"(?=[^A-Z]{0,21}[A-Z])(?=\D{0,21}\d)[A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])", start="token", run=22),
+    Rule("vendor-token", "MaxMind keys", ("_mmk",), r"(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![A-Za-z0-9_])", back=36),
+    Rule("vendor-token", "Mailchimp keys", ("-us",), r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}(?!\d)", back=32),
     Rule("vendor-token", "Airtable tokens", ("pat",), r"[A-Za-z0-9]{14}\.[a-f0-9]{64}", start="token", run=14),
-    Rule("vendor-token", "Square access tokens", ("EAAA",), r"[A-Za-z0-9_-]{50,}+", start="token", run=50),
+    Rule("vendor-token", "Square and Facebook access tokens", ("EAA",), r"[A-Za-z0-9_-]{50,}+", start="token", run=50),
     Rule("vendor-token", "Facebook access tokens", ("EAACEdEose0cBA",), r"[A-Za-z0-9]{20,}+", start="token", run=20),
     Rule("vendor-token", "crates.io tokens", ("cio",), r"[A-Za-z0-9]{32}(?![A-Za-z0-9])", start="token", run=32),
     Rule("vendor-token", "NuGet keys", ("oy2",), r"[a-z0-9]{43}(?![A-Za-z0-9])", start="token", run=43),
     Rule("vendor-token", "Okta tokens", ("SSWS ",), r"([A-Za-z0-9_-]{30,}+)", start="word"),
-    Rule("vendor-token", "Brevo keys", ("xkeysib-",), r"[a-f0-9]{40,}+(?:-[A-Za-z0-9]++)?", run=40),
-    Rule("vendor-token", "LaunchDarkly keys", ("sdk-", "mob-"), r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", start="token"),
     Rule("vendor-token", "Twitch chat tokens", ("oauth:",), r"([a-z0-9]{30})(?![A-Za-z0-9])", start="token"),
-    Rule("vendor-token", "Elastic keys", ("essu_",), r"[A-Za-z0-9+/_-]{30,}+={0,2}", start="token", run=30),
-    Rule("vendor-token", "Asana tokens", ("0/",), r"([0-9a-f]{32})(?![0-9A-Za-z])", start="token"),
-    Rule("vendor-token", "Mailchimp keys", ("-us",)),
+    Rule("vendor-token", "Asana tokens", ("0/", "1/", "2/"), r"(?:\d{16}(?:/\d{16})?:)?([0-9a-f]{32})(?![0-9A-Za-z])", start="token", run=32),
     Rule("jwt", "JSON web tokens", ("eyJ",), r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}", start="word", run=8),
     Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("authorization", "bearer", "basic"), folded=True),
-    Rule("cookie", "cookies in headers", ("cookie",), r"2?\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?([A-Za-z0-9_.!#$%&*+^|~-]{1,128}+=(?![<{$])[^\s;\"'\\]{6,4096}+(?:;\s?[^\s;=\"'\\]{1,128}+(?:=[^;\"'\\\r\n]{0,4096}+)?+){0,64}+)", folded=True),
+    Rule("cookie", "cookies in headers", ("cookie",), r"2?\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?([A-Za-z0-9_.!#$%&*+^|~-]{1,128}+=(?![<{$])(?:[^\s;\"'\\]{6,4096}+|[^\s;\"'\\]{0,5}(?=;\s?[A-Za-z0-9_.-]{1,128}=))(?:;\s?[^\s;=\"'\\]{1,128}+(?:=[^;\"'\\\r\n]{0,4096}+)?+){0,64}+)", folded=True),
     Rule("url-password", "passwords and tokens before the @ of an address", ("://", ":\\/\\/")),
     Rule("url-password", "passwords in Go database addresses", ("@tcp(", "@unix(")),
-    Rule("user-password", "name:password behind curl's -u", ("-u", "--user", "--proxy-user")),
-    Rule("user-password", "passwords on the command lines of sshpass and mysql", ("sshpass", "mysql"), r"(?:dump|admin|import|show)?[^\n|;\"']{0,160}?\s-p(?:(?<=sshpass -p)\s{0,4})?\\*[\"']?([^\s\"'\\-][^\s\"'\\]{2,127}+)"),
+    Rule("user-password", "passwords behind the options of command lines (curl -u and -b, docker login -p, mysql -p, redis-cli -a, zip -P, …)", (" -", "\"-", "'-")),
+    Rule("user-password", "passwords set or piped on command lines", ("config set ", "configure set "), r"\S{0,160}?(?:_auth|_password|secret|token)[A-Za-z_]{0,16}[ =]{1,4}" + _WORD, judged=True),
+    Rule("user-password", "passwords set or piped on command lines", ("securestring",), r"[^\n\"']{0,40}(?=[\"'])" + _WORD, folded=True, judged=True),
+    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judged=True),
+    Rule("user-password", "passwords set or piped on command lines", ("sqlplus ",), r"(?:-[A-Za-z]{1,8} ){0,4}\\*[\"']?[\w$#]{1,64}/([^\s@\"']{3,128}+)@?", judged=True),
     Rule("netrc", "passwords in netrc lines", ("machine ", "default login"), r"\s{0,4}(?:\S{1,256}\s{1,4}login)?\s{1,4}\S{1,128}\s{1,4}password\s{1,4}(\S{1,256})", folded=True),
     Rule("secret-value", "a value beside a telling name (password, secret, token, api_key, connection_string, …) that is no placeholder, reference or ordinary word", (
         "pass", "pw", "secret", "token", "key", "credential", "creds", "auth", "sess", "jwt", "connectionstring", "connection_string",
-        "connection string", "connstr"), folded=True),
+        "connection string", "connstr", "_pat", "senha", "wachtwoord", "contraseña", "пароль", "密码", "密碼", "パスワード", "비밀번호", "hasło", "lösenord"), folded=True),
 )  # fmt: skip
 
 # Grows when the functions below would find something else in the same text.
-FINDERS_VERSION = 2
+FINDERS_VERSION = 3
 
-_TYPED = r"(?::\s{0,3}[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==)|\[\d{0,4}\])?"
+_TYPED = r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==)|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
 _ASSIGNED = (
     r"(?P<close>\\*[\"'`\]]{0,2})\s{0,8}"
     + _TYPED
     + r"(?:\s{1,4}(?:string|String|str))?\s{0,8}"
-    + r"(?P<sep>:=|=>|={1,3}|:|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|(?:is|was)(?=\s))"
-    + r"[ \t]{0,16}(?:\r?\n[ \t]{1,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
+    + r"(?P<sep>:=|=>|={1,3}|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
+    + r"[ \t]{0,16}(?:\r?\n[ \t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
 )
 _RUN = r"[^\s\"'`<>\\]{1,256}+"
 
 
-def by_pattern(rule: Rule, text: str, folded: str) -> list[tuple[int, int]]:
+def by_pattern(rule: Rule, text: str, folded: str, words: str) -> list[tuple[int, int]]:
+    """Return what a rule with a pattern finds in a text."""
     found = []
     where = folded if rule.folded else text
     pattern = None
     for needle in rule.needles:
-        at = where.find(needle)
+        at = where.find(needle) if not rule.in_words or needle in words else -1
         while at >= 0:
-            behind = at + len(needle)
-            step = behind
+            step = behind = at + len(needle)
             if (not rule.run or _is_run(text[behind : behind + rule.run], rule.run)) and (
                 rule.start == "any" or _begins(text, at, rule.start)
             ):
                 pattern = pattern or compiled(rule.pattern)
-                match = pattern.match(folded if rule.rule_id == "netrc" else text, behind)
+                first = at - rule.back if rule.back else behind
+                match = pattern.match(folded if rule.rule_id == "netrc" else text, first) if first >= 0 else None
                 if match is not None:
-                    start, end = match.span(1) if pattern.groups else (at, match.end())
-                    if rule.rule_id == "telegram-token":
-                        if not text[max(0, at - 8) : at].isdigit() or at < 8:
-                            start = end
-                        else:
-                            start = at + 1
-                    if start < end:
+                    start, end = match.span(1) if pattern.groups else (first if rule.back else at, match.end())
+                    if not (rule.judged and stands_in(text[start:end])):
                         found.append((start, end))
-                    step = match.end()
+                    step = max(step, match.end())
             at = where.find(needle, step)
     return found
 
 
 def _is_run(text: str, length: int) -> bool:
-    return len(text) == length and (
-        text.isalnum()
-        or text.replace("-", "a").replace("_", "a").replace(".", "a").replace("+", "a").replace("/", "a").isalnum()
-    )
+    return len(text) == length and (text.isalnum() or compiled(r"[\w.+/$~:=%@,-]*").fullmatch(text) is not None)
 
 
 def _begins(text: str, at: int, start: str) -> bool:
     """A token may begin here: nothing that belongs to it stands before, or what does is the end of an escape."""
-    if at == 0:
-        return True
-    before = text[at - 1]
-    if start == "token" and before in "_-":
+    before = text[at - 1 : at]
+    if start == "token" and before in ("_", "-"):
         # One joins it to a word before it; two part them (mcp__…), and so does one with no word before it (a diff's -).
         return text[at - 2 : at - 1] in ("_", "-") or not text[at - 2 : at - 1].isalnum()
-    if not before.isalnum():
-        return True
-    if not before.isascii():
-        return True
-    if before in "nrtbf" and text[at - 2 : at - 1] == "\\":
-        return True
-    if text[at - 3 : at - 2] == "%" or text[at - 6 : at - 4] == "\\u" or text[at - 4 : at - 2] == "\\x":
-        return True
-    opened = text.rfind("[", max(0, at - 12), at)
-    return before == "m" and opened >= 0 and set(text[opened + 1 : at - 1]) <= set("0123456789;")
+    return (
+        not before.isalnum()
+        or not before.isascii()
+        or (before in "nrtbf" and text[at - 2 : at - 1] == "\\")
+        or text[at - 3 : at - 2] == "%"
+        or text[at - 4 : at - 2] == "\\x"
+    )
 
 
 # --- what a needle and a pattern cannot say
@@ -224,65 +295,6 @@ def _private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> li
             r"(?:\"|\\\")(?:d|p|q|dp|dq|qi|k)\\*\"\s{0,4}:\s{0,4}\\*\"([A-Za-z0-9_-]{32,}+)"
         ).finditer(text):
             found.append(match.span(1))
-    return found
-
-
-_KEY_LINES = (
-    r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,64}[-+>|#*]?[ \t]{0,64}[\"']?(?:[A-Za-z0-9+/]{1,512}+={0,2}(?=[\"'\\,\s]|$)"
-    r"|(?:Proc-Type|DEK-Info|Version|Comment|Key|MAC-Data)[^\n\\]{0,256}|(?=\\n|\r?\n))[\"']?,?[ \t]{0,8}\+?"
-    r"|[ \t]{1,8}[A-Za-z0-9+/]{24,}+={0,2})*+"
-)
-
-
-def _entra_secrets(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    found = []
-    at = text.find("Q~")
-    while at >= 0:
-        match = compiled(r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,40}+").match(text, at - 4) if at >= 4 else None
-        if match is not None:
-            found.append(match.span())
-        at = text.find("Q~", match.end() if match is not None else at + 2)
-    return found
-
-
-def _fixed_before(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    """Tokens whose telling part stands in the middle or at the end."""
-    found = []
-    mailchimp = rule.rule_id == "vendor-token"
-    pattern = (
-        r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}(?!\d)" if mailchimp else r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}+"
-    )
-    back = 32 if mailchimp else 14
-    for needle in rule.needles:
-        at = text.find(needle)
-        while at >= 0:
-            match = None
-            if at >= back and text[at - 8 : at].isalnum():
-                match = compiled(pattern).match(text, at - back)
-            if match is not None:
-                found.append(match.span())
-            at = text.find(needle, match.end() if match is not None else at + len(needle))
-    return found
-
-
-def _discord_tokens(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    """Three parts, the middle one of six characters: two dots at that distance are rare enough to look closer."""
-    found = []
-    at = text.find(".")
-    while at >= 0:
-        second = text.find(".", at + 1)
-        if (
-            second - at == 7
-            and at >= 23
-            and _is_run(text[at - 23 : at], 23)
-            and _is_run(text[second + 1 : second + 26], 25)
-        ):
-            first = compiled(r"[MNO][A-Za-z0-9_-]{22,27}\.").search(text, max(0, at - 28), at + 1)
-            last = compiled(r"\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}+").match(text, at)
-            if first is not None and last is not None:
-                found.append((first.start(), last.end()))
-                second = text.find(".", last.end())
-        at = second
     return found
 
 
@@ -365,64 +377,125 @@ def _url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
     return found
 
 
-def _user_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    if "curl" not in folded and "wget" not in folded and "http" not in folded:
-        return []
+def what_follows(option: str, head: str) -> list[str]:
+    """Return how a password may follow an option, by the command that stands before it."""
+    for sign in "|;&\n":
+        head = head[head.rfind(sign) + 1 :]
+    head = head.translate(_UNQUOTED).replace("  ", " ").lower()
+    return [form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)]
+
+
+_UNQUOTED = str.maketrans(dict.fromkeys("\"'`,\\", " "))
+
+
+def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     found = []
-    pattern = r"(?:-u|--user|--proxy-user)(?:[ \t]{0,4}=?[ \t]{0,4}|\\*[\"'],\s{0,4}\\*[\"'])\\*[\"']?([^\s:\"'\\]{1,128}+):([^\s\"'\\]{3,256}+)"
     for needle in rule.needles:
         at = text.find(needle)
         while at >= 0:
-            match = None
-            if (at == 0 or text[at - 1] in " \t\n\"'[(,") and text.find(":", at, at + 160) >= 0:
-                match = compiled(pattern).match(text, at)
-            if match is not None:
-                name, secret = match[1], match[2]
-                numbers = name == secret or secret.isdigit()  # as in docker run -u 1000:1000
-                if not (numbers or stands_in(secret) or holds_mask(secret, ids)):
-                    found.append(match.span(2))
-            at = text.find(needle, match.end() if match is not None else at + len(needle))
+            step = at + 2
+            option = compiled(_OPTION).match(text, at + 1) if text[step : step + 1] in _OPTION_LETTERS else None
+            if option is None:
+                at = text.find(needle, step)
+                continue
+            for form in what_follows(option[0], text[max(0, at - 400) : at + 1]):
+                match = compiled(_BEHIND[form]).match(text, option.end())
+                if match is not None:
+                    place = match.lastindex or 0
+                    secret = match[place]
+                    numbers = form == "pair" and secret.isdigit()  # as in docker run -u 1000:1000
+                    if not (numbers or stands_in(secret) or holds_mask(secret, ids)):
+                        found.append(match.span(place))
+                        step = match.end()
+                        break
+            at = text.find(needle, step)
     return found
+
+
+_OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 
 
 def _secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     found = []
     done: set[int] = set()
-    length = len(text)
     for needle in rule.needles:
         at = folded.find(needle)
         while at >= 0:
-            end = at + len(needle)
-            stop = min(length, end + 48)
-            while end < stop and (text[end].isalnum() or text[end] in "_-"):
-                end += 1
-            if end not in done:
+            near = text[at + len(needle) : at + len(needle) + 160]
+            rest = near.lstrip(_NAME_SIGNS)
+            end = at + len(needle) + len(near) - len(rest)
+            if rest and end not in done:
                 done.add(end)
-                secret = _secret_beside(text, at, end, ids)
-                if secret is not None:
-                    found.append(secret)
-            at = folded.find(needle, at + len(needle))
+                if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
+                    found += _cells_below(text, at, ids, done)
+                if _leads_to_value(rest[:64], text[max(0, at - 48) : at]):
+                    secret = _secret_beside(text, at, end, ids)
+                    if secret is not None:
+                        found.append(secret)
+            at = folded.find(needle, end)
     return found
+
+
+_NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+_BOUNDS = frozenset("|,;\t\r\n")
+
+
+def _leads_to_value(rest: str, head: str) -> bool:
+    """Tell by what stands behind and before a name, at small cost, that a value could belong to it."""
+    next_ = rest.lstrip(" \t\r\n\"'`]\\")
+    sign = next_[:1]
+    return (
+        sign in ("=", ":", ">", "：", "|", "{")
+        or (sign in ("(", ",", "[") and ('"' in rest or "'" in rest or "=" in rest))
+        or next_.startswith(("is ", "was ", "to ", "str", "Str"))
+        or (rest[0] in ' "' and ("-" in head or "#define " in head or "set" in head))
+        or "value" in rest
+    )
+
+
+def _cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -> list[tuple[int, int]]:
+    """Find the secrets of a table in which the line at `at` names the columns."""
+    line = text.rfind("\n", max(0, at - 2000), at) + 1
+    stop = text.find("\n", at, at + 2000)
+    found: list[tuple[int, int]] = []
+    if stop < 0 or -1 - line in done:
+        return found
+    done.add(-1 - line)
+    header = compiled(_HEADER).fullmatch(text, line, stop)
+    if header is None:
+        return found
+    sign = next(sign for sign in "|\t,;" if sign in header[0])
+    kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
+    for _ in range(200 if any(kinds) else 0):
+        begin = stop + 1
+        stop = text.find("\n", begin, begin + 4000)
+        stop = len(text) if stop < 0 and len(text) - begin < 4000 else stop
+        cells = text[begin:stop].split(sign) if stop > begin else []
+        if len(cells) == len(kinds):
+            done.add(-1 - begin)
+            for kind, cell in zip(kinds, cells, strict=True):
+                value = cell.strip(_FRAME)
+                if kind and is_secret(kind, value, ids, "cell"):
+                    first = begin + cell.index(value)
+                    found.append((first, first + len(value)))
+                begin += len(cell) + 1
+        elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
+            break
+    return found
+
+
+_FRAME = " \t\r\"'`*|"
+_CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
+_HEADER = rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ ]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
 
 
 def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[int, int] | None:
     """Where the secret stands that belongs to the name around `at`, which ends at `end`."""
-    near = text[end : end + 64]
-    next_ = near.lstrip(" \t\r\n\"'`]\\")
-    sign = next_[:1]
     start = at
     least = max(0, at - 48)
     while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
         start -= 1
     dashed = text.startswith("--", start) or (text[start : start + 1] == "-" and text[start : start + 2] != "->")
-    if not (
-        sign in ("=", ":", ">")
-        or (sign in ("(", ",", "[") and ('"' in near or "'" in near or "=" in near))
-        or next_.startswith(("is ", "was ", "str"))
-        or (dashed and near[:1] in (" ", '"'))
-        or "value" in near
-    ):
-        return None
     if start > 0 and text[start - 1] == "\\" and text[start] in "nrt":
         start += 1
     name = text[start:end].lstrip("-.$")
@@ -430,17 +503,19 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     if not kind:
         return None
     match = compiled(_ASSIGNED).match(text, end)
-    if match is None or (match["sep"] in ("is", "was") and match["close"]):
-        match = compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if dashed else None
+    if match is None or (match["sep"] in _VERBS and match["close"] not in ("", "`")):
+        told = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+        match = compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if told else None
         if match is None:
             return None
     sep, quote, begin = match["sep"], match["quote"], match.end()
+    before = text[start - 1 : start]
     called = sep == "(" or (sep == "," and not dashed)
-    if called and quote is None:
-        return None
-    if sep == ">" and text[start - 1 : start] not in ("<", ":"):
-        return None
-    if text[end - 1] == "-" and sep == ">":
+    if (
+        (called and quote is None)
+        or (sep == ">" and (before not in ("<", ":") or text[end - 1] == "-"))
+        or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
+    ):
         return None
     if quote is not None:
         close = _closing(text, quote, begin)
@@ -464,8 +539,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
             rest = compiled(r"[^\s\"'`<>\\]*+").match(text, finish)
             return begin, rest.end() if rest is not None else finish
         return None
-    before = text[start - 1 : start]
-    if before in ("?", "&") or (before == ";" and text[start - 5 : start] == "&amp;"):
+    if before in ("?", "&"):
         value = value.split("&")[0].split("#")[0]
         style = "joined"
     elif (
@@ -477,7 +551,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
         style = "joined"
     elif dashed:
         style = "flag"
-    elif sep in ("is", "was"):
+    elif sep in _VERBS or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
         style = "prose"
     elif sep == ">":
         style = "joined"
@@ -493,6 +567,10 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
         rest = compiled(r"[^\s\"'`<>\\]*+").match(text, finish)
         finish = rest.end() if rest is not None else finish
     return begin, finish
+
+
+_VERBS = ("is", "was", "to")
+_SETTERS = ("#define ", "set -gx ", "set -x ", "setx ")
 
 
 def _closing(text: str, quote: str, begin: int) -> int:
@@ -525,19 +603,15 @@ def _style(text: str, start: int, name: str, match: re.Match[str], finish: int) 
     ends = (
         after[:1] in ("", "\n", "\r") or after == "\\n" or text[finish : finish + 3].lstrip(" ")[:1] in ("", "\n", "#")
     )
-    if not head and ends and (match["sep"].endswith(":") or not spaced):
+    if not head and ends and (match["sep"][-1] in ":：|" or not spaced):
         return "line"
     return "code"
 
 
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
     "private-key": _private_keys,
-    "azure-client-secret": _entra_secrets,
-    "vault-token": _fixed_before,
-    "vendor-token": _fixed_before,
-    "discord-token": _discord_tokens,
     "authorization": _authorizations,
     "url-password": _url_passwords,
-    "user-password": _user_passwords,
+    "user-password": _option_values,
     "secret-value": _secret_values,
 }
