@@ -66,28 +66,9 @@ _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "Absol
 _VERBS = frozenset(("do", "ask", "advise"))
 _CLOSING = frozenset(("profile-invocation",))
 _ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
-# What may stand before a program's name, each with those of its options that take the next word.
-_RUNNERS = {
-    **dict.fromkeys(("if", "then", "elif", "else", "while", "until", "do", "!", "{", "nohup", "setsid", "builtin"), ""),
-    "time": "-f -o",
-    "command": "-v -V",  # which name a program and run none
-    "exec": "-a",
-    "env": "-u -C --unset --chdir",
-    "nice": "-n",
-    "stdbuf": "-i -o -e",
-    "sudo": "-u -g -h -p -C -D -R -T --user --group --host --chdir",
-    "timeout": "-k -s --kill-after --signal",
-    "xargs": "-I -n -P -L -d -s -a -E --max-args --max-procs --max-lines --delimiter --arg-file",
-    **dict.fromkeys(
-        ("uv", "uvx", "run", "poetry", "pipx", "pdm", "hatch"),
-        "-p -C -P -w --project --directory --with --from --python --package --group --extra --env-file --spec",
-    ),
-}
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
 _MAX_COMMAND = 256 * 1024
 _MAX_PRINTED = 200
-_SIGNS = "\\\"`$'#<> \t\r\n;&|()"
-_OPTIONS_OF_PYTHON = frozenset(("-X", "-W"))
+_SPACED = str.maketrans({**dict.fromkeys("\\\"`'$#<>()", " "), **dict.fromkeys(";&|\n", " ; ")})
 # Harnesses that tell a failed call by an event of its own: what is told as done is done.
 _TELLS_FAILURES = frozenset(("claude-code", "cursor"))
 # The last lines of a command's result in Gemini CLI and Qwen Code, behind its output.
@@ -127,7 +108,7 @@ def translate(harness: str, payload: object) -> HookInput:
                 ending = _first(payload, "transcript_path")
             printed = _printed_by(payload) if begins is not None else ()
             started = printed[0] if len(printed) == 1 else None
-            if printed:
+            if begins is not None:
                 events = (_call(payload, subagent, ours=True), *events)
     elif kind == "permissiondenied":
         events = (_denied(payload, subagent),)
@@ -378,165 +359,17 @@ def _printed_by(payload: dict[str, object]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _runs(command: str, verbs: frozenset[str], depth: int = 0) -> bool:
-    """Whether one of a command line's commands is a spec-kitty with one of these words behind it.
+def _runs(command: str, verbs: frozenset[str]) -> bool:
+    """Return whether a command line may run spec-kitty with one of these words.
 
-    What is quoted is an argument, unless it is what a shell is told to run; a line that is not understood runs none.
+    A line that only mentions it, in quotes or a comment, counts too: whoever asks compares the ids in what the call
+    printed with the records, so a mention binds nothing.
     """
-    for words in _commands(command):
-        rest = _program(words)
-        if len(rest) < 2:
-            continue
-        name = rest[0].rpartition("/")[2]
-        if name.startswith("python"):
-            at = 1
-            while at < len(rest) and rest[at][:1] == "-" and rest[at] != "-m":
-                at += 2 if rest[at] in _OPTIONS_OF_PYTHON else 1
-            module = rest[at + 1] if rest[at : at + 1] == ["-m"] and len(rest) > at + 2 else ""
-            if module.partition(".")[0] == "specify_cli" and rest[at + 2] in verbs:
-                return True
-        elif name == "spec-kitty":
-            if rest[1] in verbs:
-                return True
-        elif name in _SHELLS and depth < 3:
-            for place, word in enumerate(rest[1:-1], 1):
-                if word[:1] != "-":
-                    break
-                if word[1:2] != "-" and "c" in word:
-                    if _runs(rest[place + 1], verbs, depth + 1):
-                        return True
-                    break
-    return False
-
-
-def _program(words: list[str]) -> list[str]:
-    """A command from its program's name on: without assignments, and without what runs it."""
-    at = 0
-    valued: str | None = None
-    while at < len(words):
-        word = words[at]
-        if word in _RUNNERS:
-            valued = _RUNNERS[word]
-            at += 1
-            if word == "timeout":
-                while at < len(words) and words[at][:1] == "-":
-                    at += 2 if words[at] in valued.split() else 1
-                at += 1  # how long
-        elif valued is not None and word[:1] == "-" and len(word) > 1:
-            at += 2 if word in valued.split() else 1
-        elif word.partition("=")[0].isidentifier() and "=" in word:
-            at += 1
-        else:
-            break
-    return words[at:]
-
-
-def _commands(line: str) -> list[list[str]]:
-    """The simple commands of a shell's command line, their words without quotes; none where a quote stays open.
-
-    Substitutions are commands of their own; the text of a here-document and comments are none.
-    """
-    if len(line) > _MAX_COMMAND:
-        return []
-    done: list[list[str]] = []
-    outer: list[tuple[list[str], list[str] | None, str, bool]] = []  # what a substitution stands in
-    words: list[str] = []
-    word: list[str] | None = None  # in pieces
-    closing = ""
-    quoted = False
-    texts: list[tuple[str, bool]] = []  # here-documents that begin with the next line
-    at, end = 0, len(line)
-    while at < end:
-        begin, sign = at, line[at]
-        at += 1
-        if sign == "\\":
-            if line[at : at + 1] != "\n":
-                word = word or []
-                word.append(line[at : at + 1])
-            at += 1
-        elif sign == '"':
-            quoted = not quoted
-            word = word or [""]
-        elif sign == "`" and closing == "`":
-            done.append(words if word is None else [*words, "".join(word)])
-            words, word, closing, quoted = outer.pop()
-        elif sign == "`" or (sign == "$" and line[at : at + 1] == "("):
-            at += sign == "$"
-            outer.append((words, word or [""], closing, quoted))
-            words, word, closing, quoted = [], None, "`" if sign == "`" else ")", False
-        elif quoted:
-            while at < end and line[at] not in '"\\`$':
-                at += 1
-            word = word or []
-            word.append(line[begin:at])
-        elif sign == "'":
-            stop = line.find("'", at)
-            if stop < 0:
-                return []
-            word = word or []
-            word.append(line[at:stop])
-            at = stop + 1
-        elif sign == "#" and word is None:
-            stop = line.find("\n", at)
-            at = end if stop < 0 else stop
-        elif sign == "<" and line[at : at + 1] == "<" and line[at + 1 : at + 2] != "<":
-            at, text = _heredoc(line, at + 1)
-            texts.append(text)
-        elif sign == "<" and line[at : at + 2] == "<<":
-            at += 2
-        elif sign in " \t\r":
-            if word is not None:
-                words.append("".join(word))
-            word = None
-        elif sign in ";&|\n()":
-            if word is not None:
-                words.append("".join(word))
-            if words:
-                done.append(words)
-            words, word = [], None
-            if sign == "\n":
-                for name, indented in texts:
-                    at = _behind(line, at, name, indented)
-                texts = []
-            elif sign == "(":
-                outer.append(([], None, closing, False))
-                closing = ")"
-            elif sign == ")" and closing == ")":
-                words, word, closing, quoted = outer.pop()
-        else:
-            while at < end and line[at] not in _SIGNS:
-                at += 1
-            word = word or []
-            word.append(line[begin:at])
-    if quoted:
-        return []
-    if word is not None:
-        words.append("".join(word))
-    return [*done, words] if words else done
-
-
-def _heredoc(line: str, at: int) -> tuple[int, tuple[str, bool]]:
-    """Behind the word that ends a here-document: that word, and whether tabs may stand before it."""
-    indented = line[at : at + 1] == "-"
-    at += indented
-    while line[at : at + 1] in (" ", "\t"):
-        at += 1
-    begin = at
-    while at < len(line) and line[at] not in " \t\n;&|()<>":
-        at += 1
-    return at, (line[begin:at].replace("'", "").replace('"', "").replace("\\", ""), indented)
-
-
-def _behind(line: str, at: int, name: str, indented: bool) -> int:
-    """Where a here-document is over."""
-    while at < len(line):
-        stop = line.find("\n", at)
-        stop = len(line) if stop < 0 else stop
-        text = line[at:stop]
-        at = stop + 1
-        if (text.lstrip("\t") if indented else text) == name:
-            break
-    return min(at, len(line))
+    words = command[:_MAX_COMMAND].translate(_SPACED).split()
+    return any(
+        word in verbs and (before.rpartition("/")[2] == "spec-kitty" or before.partition(".")[0] == "specify_cli")
+        for before, word in zip(words, words[1:], strict=False)  # noqa: RUF007  # itertools is not loaded here
+    )
 
 
 def _texts(output: object) -> list[str]:

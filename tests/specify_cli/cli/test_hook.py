@@ -591,10 +591,13 @@ def test_of_two_records_begun_in_one_call_the_environment_tells_the_one_that_is_
 
 
 @pytest.mark.usefixtures("run")
-def test_a_call_that_only_quotes_a_do_is_kept_as_an_orphan(hook: Callable[..., None], chartered: Path) -> None:
-    hook(do_call(chartered, "t1", "git commit -m 'spec-kitty do is used'", session="unbound"))
+def test_a_call_that_only_quotes_a_do_is_kept_with_its_output(hook: Callable[..., None], chartered: Path) -> None:
+    call = do_call(chartered, "t1", "git commit -m 'spec-kitty do is used'", session="unbound")
+    hook(call)
+    hook(after(call, "[main 1a2b3c4] spec-kitty do is used"))
 
-    assert [line["hook_event"] for line in log(chartered, layout.ORPHANS)] == ["PreToolUse"]
+    (orphan,) = log(chartered, layout.ORPHANS)
+    assert [event["event"] for event in orphan["events"]] == ["tool_call", "tool_result"]
 
 
 @pytest.mark.parametrize("ends", ["ABC", "CBA", "BAC", ""])
