@@ -64,7 +64,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "NAME_MISMATCH": (ERROR, "the file name and the record disagree", "give the file its own name back"),
     "DUPLICATE_ID": (ERROR, "another file holds the same invocation id", "keep the one that belongs there"),
     "SECOND_START": (ERROR, "a record begins again", "find the writer; a record has one started line"),
-    "INVALID_TIME": (ERROR, "a line's time is none", "find the writer"),
+    "INVALID_TIME": (ERROR, "a line's time is not an RFC 3339 time in UTC", "find the writer"),
     "INVALID_VERSION": (ERROR, "v is not a version number", "find the writer"),
     "VERSION_MIXED": (ERROR, "a line has another format version than the first", "find the writer"),
     "UNSUPPORTED_VERSION": (WARNING, "the format is newer than this reader", "update spec-kitty"),
@@ -84,8 +84,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     ),
     "CONFLICTING_DUPLICATE": (
         ERROR,
-        "one event was told twice with different content, and the first is on the record",
-        "find out who told the first: a tool that runs can be quicker than its harness",
+        "one event was reported twice with different content; the record holds the first",
+        "find out who reported the first: a running tool can be quicker than its harness",
     ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
     "RECORD_NOT_HERE": (
@@ -96,8 +96,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (
         ERROR,
-        "an object's bytes do not hash to its name; of the record that says nothing",
-        "restore it from another clone; a `do` puts right what it needs itself",
+        "an object's bytes do not hash to its name; the record itself may be intact",
+        "restore it from another clone; a `do` repairs what it needs itself",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),

@@ -562,7 +562,9 @@ def _is_known(name: str) -> bool:
 
 
 def _invalid(path: str, why: str) -> StoredDataError:
-    return StoredDataError("EXPORT_INVALID", f"{path} is no whole export: {why}", "ask for it once more")
+    return StoredDataError(
+        "EXPORT_INVALID", f"{path} is not a complete export: {why}", "ask its sender to export it again"
+    )
 
 
 def _parsed(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
@@ -695,7 +697,7 @@ def import_file(project: Project, path: str) -> Imported:
                 raise StoredDataError(
                     "EXPORT_INVALID",
                     f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; nothing was imported",
-                    "ask for it once more",
+                    "ask its sender to export it again",
                 )
         return _brought_in(project, contents)
 
