@@ -359,8 +359,8 @@ class ProfileInvocationExecutor:
     ) -> Completion:
         """Close a record: links and the closing line in one durable write.
 
-        Closing twice changes nothing and says so; with another outcome it is an error. Raises InvocationError; nothing
-        is written then.
+        Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts or a commit that
+        the record does not hold, it is an error. Raises InvocationError; nothing is written then.
         """
         # 1. Find the record and see whether there is anything to close.
         if outcome not in OUTCOMES:
@@ -380,7 +380,6 @@ class ProfileInvocationExecutor:
             before = fold(records.read_durably(place))
         if before is not None and before.completed is not None:
             _check_outcome(place, before.completed, outcome)
-            return _closed(project, records, objects, place, before, already=True)
         # 2. Check everything the close names before anything is written.
         mode = None if before is None else before.started.get("mode_of_work")
         if evidence is not None and not tiers.evidence_allowed(None if mode is None else str(mode)):
@@ -404,6 +403,10 @@ class ProfileInvocationExecutor:
             str(body["ref"]): body for body in (links.artifact_link(project.root, path, rules) for path in artifacts)
         }
         sha = None if commit is None else links.known_commit(project.root, commit)
+        ref = None if kept is None else digest(kept)
+        if before is not None and before.completed is not None:
+            _check_held(place, before, ref, linked, sha)
+            return _closed(project, records, objects, place, before, already=True)
         # 3. The evidence object is durable before a line names it.
         if kept is not None:
             objects.put((), (kept,))
@@ -424,7 +427,7 @@ class ProfileInvocationExecutor:
                 "completed_at": now,
                 "outcome": outcome,
                 "closed_by": closed_by,
-                "evidence_ref": None if kept is None else digest(kept),
+                "evidence_ref": ref,
             }
             if kept is not None:
                 closing |= {**named, "evidence_size": len(kept)}
@@ -439,6 +442,7 @@ class ProfileInvocationExecutor:
         closed = fold(records.read(place) if won else records.read_durably(place))
         assert closed is not None and closed.completed is not None
         _check_outcome(place, closed.completed, outcome)
+        _check_held(place, closed, ref, linked, sha)
         return _closed(project, records, objects, place, closed, already=not won)
 
     def _millis(self) -> int:
@@ -748,6 +752,26 @@ def _check_outcome(place: Place, completed: Mapping[str, object], outcome: str) 
             f"{place.invocation_id} was closed at {completed.get('completed_at')} as {found}, not as {outcome}; "
             "closing is final, and nothing was changed",
             f'spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty do "REQUEST"',
+        )
+
+
+def _check_held(
+    place: Place, record: Record, evidence: str | None, artifacts: Mapping[str, Body], commit: str | None
+) -> None:
+    """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
+    assert record.completed is not None
+    held = {(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries}
+    lacking = [] if evidence in (None, record.completed.get("evidence_ref")) else ["the evidence"]
+    lacking += [f"artifact {ref}" for ref, body in artifacts.items() if (ref, body["digest"]) not in held]
+    if commit is not None and all(entry.fields.get("sha") != commit for entry in record.entries):
+        lacking.append(f"commit {commit}")
+    if lacking:
+        raise CallerError(
+            "ALREADY_COMPLETED",
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and closing is final; not "
+            f"added, as the record does not hold it: {', '.join(lacking)}",
+            f"spec-kitty invocations show {place.invocation_id} tells what it holds; to record more, begin another "
+            'invocation: spec-kitty do "REQUEST"',
         )
 
 

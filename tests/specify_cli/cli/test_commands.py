@@ -126,6 +126,27 @@ def test_a_record_is_closed_once(cli: Cli) -> None:
     assert "ALREADY_COMPLETED" in second.err
 
 
+def test_a_second_close_that_brings_more_is_refused_and_names_what_is_not_held(cli: Cli, project: Path) -> None:
+    (project / "app.py").write_text("x = 1\n")
+    (project / "proof.md").write_text("it works\n")
+    git(project, "add", "app.py")
+    git(project, "commit", "-q", "-m", "app")
+    head = git(project, "rev-parse", "HEAD").strip()
+    brought = ["--evidence", "proof.md", "--artifact", "app.py", "--commit", "HEAD"]
+    one, other = (cli("do", "implement WP03", "--json").json()["invocation_id"] for _ in range(2))
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    cli("profile-invocation", "complete", "--invocation-id", other, *brought)
+    refused = cli("profile-invocation", "complete", "--invocation-id", one, *brought, "--json")
+    same = cli("profile-invocation", "complete", "--invocation-id", other, *brought)
+    (project / "app.py").write_text("x = 2\n")
+    changed = cli("profile-invocation", "complete", "--invocation-id", other, *brought, "--json")
+
+    assert (refused.code, same.code, changed.code) == (1, 0, 1)
+    assert refused.error()["error_code"] == "ALREADY_COMPLETED"
+    assert refused.error()["message"].endswith(f": the evidence, artifact app.py, commit {head}")
+    assert changed.error()["message"].endswith(": artifact app.py")
+
+
 def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project: Path) -> None:
     (project / "app.py").write_text("x = 1\n")
     (project / "proof.md").write_text("4 passed\n")
