@@ -201,10 +201,12 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     if kind == "session":
         return len(value) >= 12 and is_random(value) and not _is_own_id(value)
     if kind == "access":
-        return len(value) >= 20 and value.replace("_", "").replace("-", "").isalnum() and is_random(value)
+        return compiled(r"[A-Za-z0-9_-]{20,}").fullmatch(value) is not None and is_random(value)
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
-        return style not in ("code", "prose") and is_random(value)
+        return style not in ("code", "prose") and (
+            is_random(value) or (style == "env" and _holds(r"^[^(\[{]*\d", value))
+        )
     if kind == "token" and " " in value:  # a scheme, then what it carries
         scheme, _, carried = value.partition(" ")
         return scheme.lower() in _SCHEMES and len(carried) >= 6 and is_credential(carried.strip(), ids)
@@ -237,16 +239,22 @@ def _is_password(value: str, style: str) -> bool:
         )
     if style in ("env", "joined", "flag"):
         return not (style == "flag" and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha())))
-    lettered = any(c.isalpha() for c in value)
-    counted = any(c.isdigit() for c in value)
+    if style not in ("cell", "line"):
+        odd = r"[-_.(/]" if style == "prose" else r"[_.]"
+        return len(value) >= 6 and not _holds(odd, value) and _holds(r"[\d!@#$%^&*]", value) and _holds(_LETTER, value)
+    counted = _holds(r"\d", value) and _holds(_LETTER, value)
+    plain = value.replace("_", "").isalnum()
     if style == "cell":
-        return " " not in value and lettered and (counted or not value.replace("_", "").isalnum())
-    if style == "line":
-        return (lettered and counted) or (value.islower() and len(value) >= 4) or not value.replace("_", "").isalnum()
-    marked = any(c in "!@#$%^&*" for c in value)
-    if style == "prose":
-        return len(value) >= 6 and lettered and (counted or marked) and not any(c in "-_.(/" for c in value)
-    return len(value) >= 6 and lettered and (counted or marked) and "_" not in value and "." not in value
+        return " " not in value and (counted or (not plain and _holds(_LETTER, value)))
+    return counted or (value.islower() and len(value) >= 4) or not plain
+
+
+_LETTER = "[A-Za-z\\x80-\\U0010ffff]"
+_MARK = r"[!@#$%^&*]"
+
+
+def _holds(pattern: str, value: str) -> bool:
+    return compiled(pattern).search(value) is not None
 
 
 def stands_in(value: str) -> bool:
@@ -272,9 +280,9 @@ def stands_in(value: str) -> bool:
 
 def _is_code(value: str) -> bool:
     """An expression rather than a value: a call, an index, an attribute."""
-    return bool(
-        compiled(r"[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)").match(value)
-    ) and (any(c in value for c in "([{") or "." in value or "->" in value or "::" in value)
+    return _holds(r"[(\[{.]|->|::", value) and _holds(
+        r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)", value
+    )
 
 
 def is_random(value: str) -> bool:
@@ -282,14 +290,14 @@ def is_random(value: str) -> bool:
     if len(value) < 8 or " " in value:
         return False
     value = value[:128]
-    if any(c in "!@#$%^&*" for c in value) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+    if _holds(_MARK, value) and _holds(r"\d", value) and _holds(_LETTER, value):
         return "://" not in value and not value.startswith(("@", "#", "&", "*"))
     mixed = 0
     for part in value.translate(_SEPARATORS).split():
-        if len(part) < 6 or not part.isascii() or not part.isalnum():
+        if len(part) < 6 or not part.isascii() or not part.isalnum() or (len(part) < 16 and part.isalpha()):
             continue
-        digits = sum(c.isdigit() for c in part)
-        turns = sum(a.isdigit() != b.isdigit() for a, b in zip(part, part[1:], strict=False))  # noqa: RUF007
+        digits = len(compiled(r"\d").findall(part))
+        turns = len(compiled(r"\d(?=\D)|\D(?=\d)").findall(part))
         if digits and len(part) >= 8 and (turns >= 2 or (turns == 1 and digits >= 4)):
             return True
         if digits and turns >= 2:
@@ -304,12 +312,8 @@ def is_random(value: str) -> bool:
 def _is_strong(value: str) -> bool:
     """Random enough to be a secret beside a name that says no more than "key"."""
     return (
-        len(value) >= 20
-        and len(set(value)) >= 10
-        and any(c.isupper() for c in value)
-        and any(c.islower() for c in value)
-        and any(c.isdigit() for c in value)
-        and value.rstrip("=").replace("+", "a").replace("/", "a").replace("-", "a").replace("_", "a").isalnum()
+        len(set(value)) >= 10
+        and compiled(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])(?=\D*\d)[A-Za-z0-9+/_-]{20,}=*").fullmatch(value) is not None
         and is_random(value)
         and not _is_own_id(value)
     )
@@ -317,7 +321,4 @@ def _is_strong(value: str) -> bool:
 
 def _is_own_id(value: str) -> bool:
     """A UUID, a ULID, or a digest in hex."""
-    plain = value.replace("-", "")
-    if all(c in "0123456789abcdefABCDEF" for c in plain):
-        return True
-    return len(value) == 26 and value.isupper() and value.isalnum()
+    return compiled(r"[0-9a-fA-F-]*|[0-9A-Z]{26}").fullmatch(value) is not None

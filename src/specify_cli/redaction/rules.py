@@ -179,7 +179,7 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("user-password", "passwords behind the options of command lines (curl -u and -b, docker login -p, mysql -p, redis-cli -a, zip -P, …)", (" -", "\"-", "'-")),
     Rule("user-password", "passwords set or piped on command lines", ("config set ", "configure set "), r"\S{0,160}?(?:_auth|_password|secret|token)[A-Za-z_]{0,16}[ =]{1,4}" + _WORD, judged=True),
     Rule("user-password", "passwords set or piped on command lines", ("securestring",), r"[^\n\"']{0,40}(?=[\"'])" + _WORD, folded=True, judged=True),
-    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judged=True),
+    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?=[^\n|]{3,300}+\|)(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judged=True),
     Rule("user-password", "passwords set or piped on command lines", ("sqlplus ",), r"(?:-[A-Za-z]{1,8} ){0,4}\\*[\"']?[\w$#]{1,64}/([^\s@\"']{3,128}+)@?", judged=True),
     Rule("netrc", "passwords in netrc lines", ("machine ", "default login"), r"\s{0,4}(?:\S{1,256}\s{1,4}login)?\s{1,4}\S{1,128}\s{1,4}password\s{1,4}(\S{1,256})", folded=True),
     Rule("secret-value", "a value beside a telling name (password, secret, token, api_key, connection_string, …) that is no placeholder, reference or ordinary word", (
@@ -192,13 +192,14 @@ FINDERS_VERSION = 3
 
 _TYPED = r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==)|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
 _ASSIGNED = (
-    r"(?P<close>\\*[\"'`\]]{0,2})\s{0,8}"
+    r"(?P<close>\\*[\"'`\]]{0,2})\s{0,16}+"
     + _TYPED
-    + r"(?:\s{1,4}(?:string|String|str))?\s{0,8}"
-    + r"(?P<sep>:=|=>|={1,3}|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
+    + r"(?:(?:[sS]tring|str)\b)?\s{0,8}+"
+    + r"(?P<sep>:=|=>|={1,3}|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
     + r"[ \t]{0,16}(?:\r?\n[ \t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
 )
 _RUN = r"[^\s\"'`<>\\]{1,256}+"
+_REST = r"[^\s\"'`<>\\]*+"
 
 
 def by_pattern(rule: Rule, text: str, folded: str, words: str) -> list[tuple[int, int]]:
@@ -381,11 +382,10 @@ def what_follows(option: str, head: str) -> list[str]:
     """Return how a password may follow an option, by the command that stands before it."""
     for sign in "|;&\n":
         head = head[head.rfind(sign) + 1 :]
-    head = head.translate(_UNQUOTED).replace("  ", " ").lower()
+    for sign in ('"', "'", ",", "\\"):
+        head = head.replace(sign, " ")
+    head = head.lower().replace("   ", " ")
     return [form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)]
-
-
-_UNQUOTED = str.maketrans(dict.fromkeys("\"'`,\\", " "))
 
 
 def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
@@ -398,7 +398,7 @@ def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
             if option is None:
                 at = text.find(needle, step)
                 continue
-            for form in what_follows(option[0], text[max(0, at - 400) : at + 1]):
+            for form in what_follows(option[0], text[max(0, at - 200) : at + 1]):
                 match = compiled(_BEHIND[form]).match(text, option.end())
                 if match is not None:
                     place = match.lastindex or 0
@@ -420,6 +420,7 @@ def _secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
     done: set[int] = set()
     for needle in rule.needles:
         at = folded.find(needle)
+        last = streak = 0
         while at >= 0:
             near = text[at + len(needle) : at + len(needle) + 160]
             rest = near.lstrip(_NAME_SIGNS)
@@ -430,12 +431,19 @@ def _secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
                     found += _cells_below(text, at, ids, done)
                 if _leads_to_value(rest[:64], text[max(0, at - 48) : at]):
                     secret = _secret_beside(text, at, end, ids)
+                    streak = streak + 1 if secret is None and at - last < 48 else 0
+                    last = end
                     if secret is not None:
                         found.append(secret)
+                    elif streak > _MOST_NAMES:
+                        run = compiled(_REST).match(text, end)
+                        end = run.end() if run is not None else end
             at = folded.find(needle, end)
     return found
 
 
+# So many names in a row without a secret, and the rest of an unbroken run is not read name by name.
+_MOST_NAMES = 64
 _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _BOUNDS = frozenset("|,;\t\r\n")
 
@@ -500,6 +508,8 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
         start += 1
     name = text[start:end].lstrip("-.$")
     kind = kind_of_name(name)
+    if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
+        kind = kind_of_name(text[max(0, start - 12) : end])
     if not kind:
         return None
     match = compiled(_ASSIGNED).match(text, end)
@@ -532,11 +542,11 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     run = compiled(_RUN).match(text, begin)
     if run is None:
         return None
-    value = run[0]
-    finish = run.end()
+    value = run[0].split("|")[0] if sep == "|" else run[0]
+    finish = begin + len(value)
     if quote is not None:  # never closed: cut off, or longer than is looked at
         if is_secret(kind, value, ids, "quoted"):
-            rest = compiled(r"[^\s\"'`<>\\]*+").match(text, finish)
+            rest = compiled(_REST).match(text, finish)
             return begin, rest.end() if rest is not None else finish
         return None
     if before in ("?", "&"):
@@ -545,7 +555,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     elif (
         before == ";"
         or text[start - 2 : start] == "; "
-        or compiled(r"[^;]{1,256};\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
+        or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
     ):
         value = value.split(";")[0]
         style = "joined"
@@ -564,7 +574,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     if not is_secret(kind, value, ids, style):
         return None
     if finish == run.end():
-        rest = compiled(r"[^\s\"'`<>\\]*+").match(text, finish)
+        rest = compiled(_REST).match(text, finish)
         finish = rest.end() if rest is not None else finish
     return begin, finish
 
@@ -595,17 +605,12 @@ def _style(text: str, start: int, name: str, match: re.Match[str], finish: int) 
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")
     spaced = match.end() - match.start() > len(match["sep"])
-    if match["sep"] == "=" and not spaced and not any(c.islower() for c in name):
+    if match["sep"] == "=" and not spaced and name.upper() == name:
         return "env"
     if head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local") and match["sep"] == "=":
         return "env"
-    after = text[finish : finish + 2]
-    ends = (
-        after[:1] in ("", "\n", "\r") or after == "\\n" or text[finish : finish + 3].lstrip(" ")[:1] in ("", "\n", "#")
-    )
-    if not head and ends and (match["sep"][-1] in ":：|" or not spaced):
-        return "line"
-    return "code"
+    alone = not head and (match["sep"][-1] in ":：|" or not spaced)
+    return "line" if alone and compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is not None else "code"
 
 
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {

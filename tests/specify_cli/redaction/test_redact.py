@@ -146,15 +146,54 @@ def test_a_header_without_a_key_is_no_secret() -> None:
         ("aws_secret_access_key=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "aws_secret_access_key=⟦secret-value⟧"),
         ("the root password was Xk29fjs!", "the root password was ⟦secret-value⟧"),
         ('<add key="Password" value="hunter2"/>', '<add key="Password" value="⟦secret-value⟧"/>'),
+        ("cookie: theme=dark; connect.sid=s%3Aab12", "cookie: ⟦cookie⟧"),
+        ("curl -b 'sid=a1b2c3d4' https://x.org", "curl -b '⟦user-password⟧' https://x.org"),
+        ("docker login -u me -p hunter2 r.org; ls", "docker login -u me -p ⟦user-password⟧ r.org; ls"),
+        ("redis-cli -a hunter2; ls", "redis-cli -a ⟦user-password⟧; ls"),
+        ("mysql -uroot -phunter2 shop", "mysql -uroot -p⟦user-password⟧ shop"),
+        ('["zip", "-P", "hunter2", "a.zip"]', '["zip", "-P", "⟦user-password⟧", "a.zip"]'),
+        ("echo hunter2 | docker login --password-stdin", "echo ⟦user-password⟧ | docker login --password-stdin"),
+        ("echo 'bob:hunter2' | chpasswd", "echo 'bob:⟦user-password⟧' | chpasswd"),
+        ("aws configure set aws_secret_access_key hunter2x", "aws configure set aws_secret_access_key ⟦user-password⟧"),
+        ("sqlplus scott/tiger7@db/orcl", "sqlplus scott/⟦user-password⟧@db/orcl"),
+        ("\x1b[34mpassword\x1b[0m=\x1b[32mhunter2\x1b[0m;", "\x1b[34mpassword\x1b[0m=\x1b[32m⟦secret-value⟧\x1b[0m;"),
+        ("{\\u0022password\\u0022:\\u0022hunter2\\u0022}", "{\\u0022password\\u0022:\\u0022⟦secret-value⟧\\u0022}"),
+        ("{&quot;password&quot;: &quot;hunter2&quot;}", "{&quot;password&quot;: &quot;⟦secret-value⟧&quot;}"),
+        (
+            "| host | password |\n|---|---|\n| db | `hunter2` |\n",
+            "| host | password |\n|---|---|\n| db | `⟦secret-value⟧` |\n",
+        ),
+        ("user,password,id\nbob,hunter2,1\n", "user,password,id\nbob,⟦secret-value⟧,1\n"),
+        ("Password:\nhunter2\n", "Password:\n⟦secret-value⟧\n"),
+        (
+            "contraseña: hunter2\nпароль: hunter2\n密码：hunter2\n",
+            "contraseña: ⟦secret-value⟧\nпароль: ⟦secret-value⟧\n密码：⟦secret-value⟧\n",
+        ),
+        ("Mot de passe : hunter2\n", "Mot de passe : ⟦secret-value⟧\n"),
+        ('#define API_SECRET "hunter2"', '#define API_SECRET "⟦secret-value⟧"'),
+        (
+            "(see https://x.webhook.office.com/webhookb2/{t})",
+            "(see https://x.webhook.office.com/webhookb2/⟦teams-webhook⟧)",
+        ),
     ],
 )
 def test_a_value_beside_a_telling_name_is_masked_and_nothing_else(text: str, masked: str) -> None:
-    assert redact(text, RULES).text == masked
+    ids = "9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34@9f1c2b7e-4d3a-4c55-8e21-0b6f7a9d1c34/IncomingWebhook/a1b2"
+
+    assert redact(text.replace("{t}", ids), RULES).text == masked
 
 
 @pytest.mark.parametrize(
     "text",
     [
+        "docker run -p 8080:80 image; mkdir -p hunter2; ssh -p 2222 host",
+        "docker login -u me -p $TOKEN",
+        "curl -b cookies.txt https://example.org",
+        "git commit -a -m x; zip -r out.zip data",
+        "echo done | tee log",
+        "from auth import token,secret\nfrom a import b1,c2\n",
+        "| option | password |\n|---|---|\n| default | the login of a user |\n",
+        "\x1b[31mpassword\x1b[0m: str",
         "password = os.environ['DB_PASSWORD']",
         "password: str",
         "token: Optional[str] = None",
@@ -236,6 +275,14 @@ ATOMS = st.sampled_from(
         "é",
         "\ud800",
         "--token ",
+        "\x1b[1m",
+        "\\u0022",
+        "&quot;",
+        "|",
+        ",",
+        "\t",
+        " -p ",
+        "docker login",
     ]
 )
 
@@ -424,6 +471,37 @@ HOSTILE = [
     "heroku ",
     "sig=",
     "FlyV1 ",
+    "\x1b[0m",
+    "\\u0022",
+    "\\u001b[",
+    "&quot;",
+    "A1" * 20 + " ",
+    "|a|password|\n",
+    "password,a\n",
+    "a\tpassword\n1\tx\n",
+    "password|",
+    "docker login -p ",
+    ' "-p"',
+    "mongo -p",
+    "echo ",
+    "config set ",
+    "sqlplus a/",
+    "securestring '",
+    "cookie: a=b; c=",
+    "MTA1" * 8 + ".",
+    "+ASt" + "A" * 76,
+    "-us" * 12,
+    "MIIEvQIBADANBg" + "A" * 40 + "\n",
+    "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVk",
+    "пароль: ",
+    "password:\n",
+    "İpassword=",
+    "secret " + " " * 10 + "value",
+    "key.",
+    "pass-",
+    "apikey",
+    "webhook.office.com/webhookb2/",
+    "a" * 39 + "\n",
 ]
 
 
