@@ -221,6 +221,8 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     worked = sealed([*bodies(closed=False), keyed, result])
     add("run-events", worked)
     add("result-without-call", sealed([*bodies(closed=False), result]), ("RESULT_WITHOUT_CALL", 3, 3))
+    contradicted = sealed([*bodies(closed=False), keyed, result, {**result, "status": "error"}])
+    add("result-contradicted", contradicted, ("CONFLICTING_DUPLICATE", 5, 5))
     add("call-changed", [*worked[:3], worked[3].replace(b"grep", b"grap"), worked[4]], ("HASH_MISMATCH", 3, 3))
     add("call-removed", [*worked[:3], worked[4]], ("SEQUENCE_GAP", 4, 3))
     late = sealed([*bodies(), keyed])

@@ -84,7 +84,7 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     ),
     "CONFLICTING_DUPLICATE": (
         ERROR,
-        "one event was reported twice with different content; the record holds the first",
+        "one event was reported twice with different content",
         "find out who reported the first: a running tool can be quicker than its harness",
     ),
     "ANNEX_MISMATCH": (ERROR, "an annex does not fit its record", "restore it from another clone, or remove it"),
@@ -250,7 +250,7 @@ class _Gap:
     def __init__(self, walk: _Walk) -> None:
         self.tip, self.closed_at, self.version = walk.tip, walk.closed_at, walk.version
         self.findings, self.objects = len(walk.findings), len(walk.objects)
-        self.open_calls = set(walk.open_calls)
+        self.calls = dict(walk.calls)
         self.length = -1
         self.hash = hashlib.sha256()
         self.zeros = False
@@ -288,7 +288,8 @@ class _Walk:
         self.debris_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
-        self.open_calls: set[object] = set()
+        # What a call's result said and at which seq; None while the call is open.
+        self.calls: dict[str, tuple[int, object, object] | None] = {}
         self.gaps: list[_Gap] = []
 
     def follow(self, raw: bytes) -> None:
@@ -371,7 +372,7 @@ class _Walk:
                 self._clear()
                 self.gaps = []
                 del self.findings[gap.findings :], self.objects[gap.objects :]
-                self.closed_at, self.version, self.open_calls = gap.closed_at, gap.version, gap.open_calls
+                self.closed_at, self.version, self.calls = gap.closed_at, gap.version, gap.calls
                 self._note("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
                 self.tip = tip_of(line) or gap.tip
                 return True
@@ -476,7 +477,7 @@ class _Walk:
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
         if event == "tool_call":
-            self.open_calls.add(str(fields.get("call_id")))
+            self.calls[str(fields.get("call_id"))] = None
         if not judged:
             return
         self._identity(fields, seq, offset)
@@ -484,10 +485,17 @@ class _Walk:
             self._note("UNKNOWN_EVENT", seq, offset, event)
         if event == "tool_result":
             call_id = str(fields.get("call_id"))
+            first = self.calls.get(call_id)
+            result = (seq, fields.get("status"), fields.get("output_hash"))
             # Where lines are harmed the call may be among them, and that is one finding already.
-            if call_id not in self.open_calls and not any(item.severity == ERROR for item in self.findings):
+            if any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings):
+                pass
+            elif first is not None and first[1:] != result[1:]:
+                what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
+                self._note("CONFLICTING_DUPLICATE", seq, offset, what)
+            elif first is not None or call_id not in self.calls:
                 self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
-            self.open_calls.discard(call_id)
+            self.calls[call_id] = first or result
         if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
             self._note("CONFLICTING_DUPLICATE", seq, offset, str(fields.get("what")))
         if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
