@@ -18,35 +18,17 @@ _NEUTRAL = frozenset(
     max page input column header ref arn text title description message placeholder kind mode
     """.split()  # noqa: SIM905
 )
-_KEYS = (
-    *(
-        "apikey",
-        "appkey",
-        "accesskey",
-        "secretkey",
-        "privatekey",
-        "authkey",
-        "encryptionkey",
-        "signingkey",
-        "masterkey",
-    ),
-    *("accountkey", "sharedkey", "servicekey", "subscriptionkey", "storagekey", "deploykey", "licensekey", "keydata"),
+_KEYS = tuple(
+    """
+    apikey appkey accesskey secretkey privatekey authkey encryptionkey signingkey masterkey
+    accountkey sharedkey servicekey subscriptionkey storagekey deploykey licensekey keydata
+    """.split()  # noqa: SIM905
 )
-_PASSWORDS = (
-    *("password", "passwd", "passphrase", "passcode", "pwd", "secret", "passwort", "passe", "storepass", "keypass"),
-    *(
-        "contraseña",
-        "contrasena",
-        "senha",
-        "wachtwoord",
-        "пароль",
-        "密码",
-        "密碼",
-        "パスワード",
-        "비밀번호",
-        "hasło",
-        "lösenord",
-    ),
+_PASSWORDS = tuple(
+    """
+    password passwd passphrase passcode pwd secret passwort passe storepass
+    keypass contraseña contrasena senha wachtwoord пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
+    """.split()  # noqa: SIM905
 )
 _PLACEHOLDERS = frozenset(
     """
@@ -60,18 +42,12 @@ _PLACEHOLDERS = frozenset(
     expired wrong rejected accepted
     """.split()  # noqa: SIM905
 )
-_STAND_IN = (
-    "your",
-    "placeholder",
-    "changeme",
-    "change-me",
-    "change_me",
-    "redacted",
-    "replace",
-    "example",
-    "dummy",
+_STAND_IN = tuple("your placeholder changeme change-me change_me redacted replace example dummy".split())  # noqa: SIM905
+_POINTERS = tuple("/ ./ ../ ~/ http:// https:// file: arn: vault: op:// ref+ projects/".split())  # noqa: SIM905
+_SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".split())  # noqa: SIM905
+_TOKENS = frozenset(
+    "credential credentials creds auth authorization jwt pass bearer secrets passwords".split()  # noqa: SIM905
 )
-_POINTERS = ("/", "./", "../", "~/", "http://", "https://", "file:", "arn:", "vault:", "op://", "ref+", "projects/")
 _TELLING_PARTS = ("pass", "secret", "token", "credential", "key")
 _SCHEMES = frozenset(("bearer", "basic", "token", "apikey", "key", "negotiate", "bot"))
 _SEPARATORS = str.maketrans(dict.fromkeys("-_./:+=~@#!$%^&*,;|?", " "))
@@ -125,32 +101,13 @@ def holds_mask(value: str, ids: frozenset[str]) -> bool:
 @lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
     """What a name promises: "password", "token", "key", "session", "connection", or nothing."""
-    words: list[str] = []
-    word = ""
-    previous = ""
-    for char in name[-96:]:
-        if not char.isalnum():
-            words.append(word)
-            word = ""
-        elif char.isupper() and previous.islower():
-            words.append(word)
-            word = char
-        else:
-            word += char
-        previous = char
-    words = [w for w in (w.lower().rstrip("0123456789") for w in (*words, word)) if w]
+    parts = compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(name[-96:])
+    words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
         return ""
     last = words[-1]
     pair = "".join(words[-2:])
-    if pair in ("sessionid", "sessid") or last in (
-        "sessionid",
-        "sessid",
-        "phpsessid",
-        "jsessionid",
-        "sid",
-        "sessiontoken",
-    ):
+    if pair in ("sessionid", "sessid") or last in _SESSIONS:
         return "session"
     if last in _NEUTRAL:
         return ""
@@ -162,18 +119,7 @@ def kind_of_name(name: str) -> str:
         return "token"
     if last == "pat" and len(words) > 1:
         return "access"
-    if last in (
-        "credential",
-        "credentials",
-        "creds",
-        "auth",
-        "authorization",
-        "jwt",
-        "pass",
-        "bearer",
-        "secrets",
-        "passwords",
-    ):
+    if last in _TOKENS:
         return "password" if last == "pass" and name == name.upper() and len(words) > 1 else "token"
     if pair.endswith(("connectionstring", "connstring", "connstr")):
         return "connection"
@@ -249,7 +195,7 @@ def _is_password(value: str, style: str) -> bool:
     return counted or (value.islower() and len(value) >= 4) or not plain
 
 
-_LETTER = "[A-Za-z\\x80-\\U0010ffff]"
+_LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet
 _MARK = r"[!@#$%^&*]"
 
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
-from specify_cli.redaction.rules import FINDERS, FINDERS_VERSION, SHIPPED, Rule, by_pattern
+from specify_cli.redaction.rules import FINDERS, FINDERS_VERSION, OPTIONS, SHIPPED, Rule, by_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -71,7 +71,7 @@ NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _digest())
 def shipped_rule_set() -> RuleSet:
     """The rules that come with the program."""
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
-    return RuleSet(SHIPPED, (), frozenset(), (), ids, _digest(SHIPPED, FINDERS_VERSION, vocabulary()))
+    return RuleSet(SHIPPED, (), frozenset(), (), ids, _digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()))
 
 
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
@@ -146,13 +146,15 @@ class View(NamedTuple):
     """A text as it is searched: without colour codes, with characters in place of their escapes.
 
     `words` are its long runs of token characters, in which alone tokens can stand. `cuts` are pairs of a place in the
-    view and how much further on, from there, the same character stands in the text.
+    view and how much further on, from there, the same character stands in the text. `unwrapped` is the view once more
+    without the line ends that seem to break it at a fixed width.
     """
 
     text: str
     folded: str
     words: str
     cuts: tuple[tuple[int, int], ...] = ()
+    unwrapped: View | None = None
 
     def back(self, start: int, end: int) -> tuple[int, int]:
         """Return where a stretch of the view stands in the text."""
@@ -169,6 +171,9 @@ _ESCAPE = (
     r"|\\{1,8}u([0-9a-fA-F]{4})|&(quot|amp|apos|#0?39|#x27|#0?34|#x22);"
 )
 _ENTITIES = {"quot": '"', "amp": "&", "#34": '"', "#034": '"', "#x22": '"'}
+# A line end in the middle of what could be one token (no word follows), and the widths at which programs break lines.
+_BREAK = r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$))(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
+_WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))
 _LONG = 16
 _TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/~:"
 _WRITTEN = b"abcdefghijklmnopqrstuvwxyz_-.+/:"
@@ -177,21 +182,43 @@ _AS_RUNS = bytes(65 if byte in _TOKEN_BYTES else 32 for byte in range(256))
 
 def view_of(text: str) -> View:
     """Return the view of a text that is searched."""
-    cuts: list[tuple[int, int]] = [(0, 0)]
+    escapes: list[tuple[int, int, str]] = []
     if any(sign in text for sign in _ESCAPES):
-        pieces: list[str] = []
-        at = length = 0
         for match in compiled(_ESCAPE).finditer(text):
             shown = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
-            pieces += text[at : match.start()], shown
-            length += match.start() - at
-            at = match.end()
-            if shown:
-                cuts.append((length, match.start() - length))
-                length += 1
-            cuts.append((length, at - length))
-        text = "".join((*pieces, text[at:]))
-    return View(text, folded_of(text), _long_words(text), tuple(cuts) if len(cuts) > 1 else ())
+            escapes.append((*match.span(), shown))
+    view = _replaced(text, escapes)
+    breaks = [(at, at + 1, "") for at in _line_breaks(view.text)] if "\n" in text else []
+    if not breaks:
+        return view
+    unwrapped = _replaced(view.text, breaks)
+    return view._replace(words=f"{view.words}\n{unwrapped.words}", unwrapped=unwrapped)
+
+
+def _replaced(text: str, stretches: list[tuple[int, int, str]]) -> View:
+    """Return the view of a text in which each stretch is replaced by a character or nothing."""
+    cuts: list[tuple[int, int]] = [(0, 0)]
+    pieces: list[str] = []
+    at = length = 0
+    for start, end, shown in stretches:
+        pieces += text[at:start], shown
+        length += start - at
+        at = end
+        if shown:
+            cuts.append((length, start - length))
+            length += 1
+        cuts.append((length, at - length))
+    text = "".join((*pieces, text[at:])) if stretches else text
+    return View(text, folded_of(text), _long_words(text), tuple(cuts) if stretches else ())
+
+
+def _line_breaks(text: str) -> Iterator[int]:
+    """Yield the line ends that seem to break a text at a fixed width."""
+    for match in compiled(_BREAK).finditer(text):
+        at = match.start()
+        begin = text.rfind("\n", max(0, at - 512), at) + 1
+        if at - begin in _WIDTHS or text.find("\n", at + 1, at + 512) - at - 1 == at - begin:
+            yield at
 
 
 def _long_words(text: str) -> str:
@@ -272,9 +299,15 @@ def _findings(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list
 def _raw(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
     """What one shipped rule finds, overlaps and all."""
     rule = rules.shipped[place]
-    if rule.pattern:
-        return by_pattern(rule, view.text, view.folded, view.words)
-    return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
+    if not rule.pattern:
+        return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
+    found = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
+    whole = view.unwrapped if rule.in_words else None
+    for start, end in by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids) if whole is not None else ():
+        first, last = whole.back(start, end) if whole is not None else (0, 0)
+        if last - first > end - start:
+            found.append((first, last))
+    return found
 
 
 def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:

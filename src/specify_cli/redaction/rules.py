@@ -29,8 +29,8 @@ class Rule(NamedTuple):
     What is masked is group 1 if the pattern has one, else everything from the needle on. `start` says what may
     stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_` or `-` behind one). `run` is how
     many token characters must follow before the pattern is tried. `back` is how many characters before the needle
-    the pattern begins. `folded` needles are found in any case. What a `judged` rule finds is masked unless it is a
-    placeholder. A rule without a pattern is found by the function of its name in `FINDERS`.
+    the pattern begins. `folded` needles and patterns, in lower case, are found in any case. `judge` names the function
+    in `JUDGES` that says whether what was found is a secret. A rule without a pattern is found by the function of its name in `FINDERS`.
     """
 
     rule_id: str
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
     run: int = 0
     folded: bool = False
     back: int = 0
-    judged: bool = False
+    judge: str = ""
 
     @property
     def in_words(self) -> bool:
@@ -49,8 +49,13 @@ class Rule(NamedTuple):
         return self.run >= 14 or self.back >= 14
 
 
+def _split(needles: str) -> tuple[str, ...]:
+    return tuple(needles.split())
+
+
 _UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _SLASH = r"(?:\\?/|%2[Ff])"
+_SCHEME = r"(?:[ \t]{1,4}|%20|\+|:[ \t]{0,4})\\*[\"']?"
 # One word of a command line, in the quotes it stands in.
 _WORD = (
     r"\\*[\"']?((?<=\")[^\"\n\\]{3,256}+|(?<=')[^'\n\\]{3,256}+|(?<![\"'])[^\s\"'\\;|&<>(){}-][^\s\"'\\;|<>)]{2,255}+)"
@@ -95,16 +100,17 @@ _BEHIND = {
 }
 # The order is precedence: where two rules find overlapping text, the first one names the mask.
 SHIPPED: tuple[Rule, ...] = (
-    Rule("private-key", "PEM, OpenSSH, PGP and PuTTY private keys, also escaped, quoted or cut off; a JWK's private members", ("PRIVATE KEY", "Private-Lines:", '"kty"', '\\"kty\\"')),
+    Rule("private-key", "PEM, OpenSSH, PGP and PuTTY private keys, also escaped, quoted or cut off; a JWK's private members", ("PRIVATE KEY", '"kty"', '\\"kty\\"')),
+    Rule("private-key", "key material without its first line, told by how it begins", ("Private-Lines:",), r"( ?\d{1,4}" + _KEY_LINES + ")"),
     Rule("private-key", "key material without its first line, told by how it begins", ("MII",), r"[A-Za-z0-9+/]{3}IBA(?:AKC|DANBg)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=40),
-    Rule("private-key", "key material without its first line, told by how it begins", ("b3BlbnNzaC1rZXktdjEA", "MHcCAQEEI", "MIGkAgEBBD", "MIGHAgEAMBMG", "MC4CAQAwBQYDK2Vw"), r"[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=20),
+    Rule("private-key", "key material without its first line, told by how it begins", _split("b3BlbnNzaC1rZXktdjEA MHcCAQEEI MIGkAgEBBD MIGHAgEAMBMG MC4CAQAwBQYDK2Vw"), r"[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=20),
     Rule("private-key", "a PEM private key in base64", ("LS0tLS1CRUdJTiB",), r"(?:SU0EgUFJJVkFUR|QUklWQVRF|FQyBQUklWQVRF|PUEVOU1NIIFBSSVZB|FTkNSWVBURUQgUFJJVkFUR)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, run=40),
     Rule("aws-access-key", "AWS access key ids", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[A-Z0-9]{16,}+", run=16),
     Rule("aws-secret-key", "the secret beside an AWS access key id", ("AKIA", "ASIA"), r"[A-Z0-9]{16}(?:[\s,:;|\"'/\\]|\\[nt]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", run=16),
     Rule("azure-key", "Azure storage, service bus and application keys", ("accountkey=", "accesskey=", "sharedsecret="), r"([A-Za-z0-9+/%_-]{20,}+={0,2})", folded=True),
     Rule("azure-client-secret", "Microsoft Entra client secrets", ("Q~",), r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,40}+", run=31, back=4),
     Rule("azure-key", "Azure keys told by their signature", ("+ASt", "+ABa", "ACDb"), r"[A-Za-z0-9+/]{76}(?:\+ASt|\+ABa|ACDb)[A-Za-z0-9+/]{4,8}={0,2}(?![A-Za-z0-9+/])", back=76),
-    Rule("azure-key", "Azure keys told by their signature", ("+ASb", "+AEh", "+ACR", "AIoT", "AzSe", "AzFu", "AzCa"), r"[A-Za-z0-9+/]{33}(?:\+A(?:Sb|Eh|CR)|AIoT|Az(?:Se|Fu|Ca))[A-Za-z0-9+/]{4,12}={0,2}(?![A-Za-z0-9+/])", back=33),
+    Rule("azure-key", "Azure keys told by their signature", _split("+ASb +AEh +ACR AIoT AzSe AzFu AzCa"), r"[A-Za-z0-9+/]{33}(?:\+A(?:Sb|Eh|CR)|AIoT|Az(?:Se|Fu|Ca))[A-Za-z0-9+/]{4,12}={0,2}(?![A-Za-z0-9+/])", back=33),
     Rule("azure-key", "Azure DevOps tokens", ("AZDO",), r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])", back=76),
     Rule("azure-sas", "signatures in shared access URLs", ("sig=",), r"([A-Za-z0-9%+/_-]{24,}+={0,2})", start="word", folded=True),
     Rule("gcp-api-key", "Google API keys", ("AIza",), r"[A-Za-z0-9_-]{32,}+", run=32),
@@ -129,24 +135,22 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("databricks-token", "Databricks tokens", ("dapi",), r"[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])", start="word", run=32),
     Rule("vault-token", "HashiCorp Vault and Terraform Cloud tokens", ("hvs.", "hvb.", "hvr."), r"[A-Za-z0-9_-]{24,}+", start="word", run=24),
     Rule("vault-token", "Terraform Cloud tokens", (".atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}+", back=14),
-    Rule("discord-token", "Discord bot tokens", ("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"), r"[A-Za-z0-9_-]{20,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}+", start="word", run=28),
+    Rule("discord-token", "Discord bot tokens", _split("MT Mj Mz ND NT Nj Nz OD OT"), r"[A-Za-z0-9_-]{20,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}+", start="word", run=28),
     Rule("discord-token", "Discord webhook addresses", ("discord.com", "discordapp.com"), _SLASH + "api" + _SLASH + "webhooks" + _SLASH + r"\d+" + _SLASH + "([A-Za-z0-9_-]{40,}+)"),
     Rule("telegram-token", "Telegram bot tokens", (":AA",), r"\d{8}:(AA[A-Za-z0-9_-]{30,}+)", run=30, back=8),
-    Rule("vendor-token", "tokens of further vendors, told by their prefix", (
-        "dckr_pat_", "dckr_oat_", "figd_", "nvapi-", "pscale_", "CFPAT-", "glsa_", "glc_", "lsv2_pt_", "lsv2_sk_", "dp.pt.", "dp.st.", "dp.ct.",
-        "dp.sa.", "dp.scim.", "dp.audit.", "tskey-", "sgp_", "sbp_", "sb_secret_", "aio_", "AVNS_", "p8e-", "bkua_", "CLOJARS_", "dnkey-",
-        "duffel_", "EZAK", "EZTK", "fio-u-", "FLWSECK", "FLWPUBK", "fo1_", "ico-", "napi_", "nfp_", "NRAK-", "NRII-", "NRJS-", "pcsk_", "phx_", "phc_",
-        "pnu_", "rdme_", "rnd_", "squ_", "sqp_", "sqa_", "tk-us-", "sm_pat_", "sm_aat_", "sm_sat_", "tfp_", "vcp_", "xau_", "zpka_", "xkeysib-",
-        "xsmtpsib-", "AKID", "LTAI", "AQVN", "sha256~", "cfat_", "cfut_", "cfk_", "rzp_live_", "rzp_test_", "s4t2ud-", "s4t2af-", "shpat_", "shpca_",
-        "shppa_", "shpss_", "shptka_", "sq0atp-", "sq0csp-", "sq0idp-", "lin_api_", "lin_oauth_", "ntn_", "PMAK-", "sntryu_", "pul-", "rubygems_",
-        "AKCp", "gsk_", "xai-", "r8_", "pplx-", "tvly-", "jina_", "AGE-SECRET-KEY-1", "dt0c01.", "shippo_", "circleci-", "CCIPAT_", "vercel_",
-        "endr+", "ATATT3", "whsec_", "v1.0-", "live_sk_", "pypi-"),
+    Rule("vendor-token", "tokens of further vendors, told by their prefix", _split("""
+        dckr_pat_ dckr_oat_ figd_ nvapi- pscale_ CFPAT- glsa_ glc_ lsv2_pt_ lsv2_sk_ dp.pt. dp.st. dp.ct. dp.sa.
+        dp.scim. dp.audit. tskey- sgp_ sbp_ sb_secret_ aio_ AVNS_ p8e- bkua_ CLOJARS_ dnkey- duffel_ EZAK EZTK fio-u-
+        FLWSECK FLWPUBK fo1_ ico- napi_ nfp_ NRAK- NRII- NRJS- pcsk_ phx_ phc_ pnu_ rdme_ rnd_ squ_ sqp_ sqa_ tk-us-
+        sm_pat_ sm_aat_ sm_sat_ tfp_ vcp_ xau_ zpka_ xkeysib- xsmtpsib- AKID LTAI AQVN sha256~ cfat_ cfut_ cfk_
+        rzp_live_ rzp_test_ s4t2ud- s4t2af- shpat_ shpca_ shppa_ shpss_ shptka_ sq0atp- sq0csp- sq0idp- lin_api_
+        lin_oauth_ ntn_ PMAK- sntryu_ pul- rubygems_ AKCp gsk_ xai- r8_ pplx- tvly- jina_ AGE-SECRET-KEY-1 dt0c01.
+        shippo_ circleci- CCIPAT_ vercel_ endr+ ATATT3 whsec_ v1.0- live_sk_ pypi-
+        """),
         r"(?:[a-z0-9_-]{2,16}\.)?" + _DRAWN + r"[A-Za-z0-9_-]{14,}+(?:[.+~]{1,2}[A-Za-z0-9_-]{2,}+)*+", start="token", run=14),
-    Rule("vendor-token", "tokens of further vendors in base64, told by their prefix", (
-        "fm1a_", "fm1r_", "fm2_", "ABSK", "bedrock-api-key-", "cmVmdGtu", "ops_eyJ", "sntrys_eyJ", "glc_eyJ", "eyJrIjoi", "essu_", "sc_", "ext_", "scauth_", "authress_"),
+    Rule("vendor-token", "tokens of further vendors in base64, told by their prefix", _split("fm1a_ fm1r_ fm2_ ABSK bedrock-api-key- cmVmdGtu ops_eyJ sntrys_eyJ glc_eyJ eyJrIjoi essu_ sc_ ext_ scauth_ authress_"),
         _DRAWN + r"[A-Za-z0-9+/_.,-]{50,}+={0,2}", start="token", run=40),
-    Rule("vendor-token", "tokens that end in a UUID", (
-        "pat-na1-", "pat-eu1-", "pat-ap1-", "amzn.mws.", "access-sandbox-", "access-development-", "access-production-", "sk-lf-", "pk-lf-", "sdk-", "mob-", "api-"),
+    Rule("vendor-token", "tokens that end in a UUID", _split("pat-na1- pat-eu1- pat-ap1- amzn.mws. access-sandbox- access-development- access-production- sk-lf- pk-lf- sdk- mob- api-"),
         _UUID, start="token", run=36),
     Rule("vendor-token", "tokens that end in hex", ("key-", "test_", "pubkey-"), r"[0-9a-f]{32,}(?![0-9A-Za-z_-])", start="token", run=32),
     Rule("vendor-token", "tokens of which a prefix says little", ("secret_", "live_", "4b1d"), r"(?=[A-Za-z_-]{0,40}\d)(?=[^A-Z]{0,40}[A-Z]|[0-9a-f]{35})[A-Za-z0-9_-]{35,}+", start="token", run=35),
@@ -172,19 +176,22 @@ SHIPPED: tuple[Rule, ...] = (
     Rule("vendor-token", "Twitch chat tokens", ("oauth:",), r"([a-z0-9]{30})(?![A-Za-z0-9])", start="token"),
     Rule("vendor-token", "Asana tokens", ("0/", "1/", "2/"), r"(?:\d{16}(?:/\d{16})?:)?([0-9a-f]{32})(?![0-9A-Za-z])", start="token", run=32),
     Rule("jwt", "JSON web tokens", ("eyJ",), r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}", start="word", run=8),
-    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("authorization", "bearer", "basic"), folded=True),
+    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("authorization",), r"\\*[\"']?\s{0,4}[:=,]\s{0,4}\\*[\"']?[frb]{0,2}(?:bearer|basic|token|apikey|api-key|key|sso-key|negotiate|bot|ntlm)[ \t]{1,4}([^\s\"'\\,;`]{6,4096}+)", folded=True, judge="credential"),
+    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("bearer",), _SCHEME + r"([A-Za-z0-9._~+/=:-]{16,}+)", start="word", folded=True, judge="bearer"),
+    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("basic",), _SCHEME + r"([A-Za-z0-9._~+/=:-]{8,}+)", start="word", folded=True, judge="basic"),
     Rule("cookie", "cookies in headers", ("cookie",), r"2?\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?([A-Za-z0-9_.!#$%&*+^|~-]{1,128}+=(?![<{$])(?:[^\s;\"'\\]{6,4096}+|[^\s;\"'\\]{0,5}(?=;\s?[A-Za-z0-9_.-]{1,128}=))(?:;\s?[^\s;=\"'\\]{1,128}+(?:=[^;\"'\\\r\n]{0,4096}+)?+){0,64}+)", folded=True),
     Rule("url-password", "passwords and tokens before the @ of an address", ("://", ":\\/\\/")),
     Rule("url-password", "passwords in Go database addresses", ("@tcp(", "@unix(")),
     Rule("user-password", "passwords behind the options of command lines (curl -u and -b, docker login -p, mysql -p, redis-cli -a, zip -P, …)", (" -", "\"-", "'-")),
-    Rule("user-password", "passwords set or piped on command lines", ("config set ", "configure set "), r"\S{0,160}?(?:_auth|_password|secret|token)[A-Za-z_]{0,16}[ =]{1,4}" + _WORD, judged=True),
-    Rule("user-password", "passwords set or piped on command lines", ("securestring",), r"[^\n\"']{0,40}(?=[\"'])" + _WORD, folded=True, judged=True),
-    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?=[^\n|]{3,300}+\|)(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judged=True),
-    Rule("user-password", "passwords set or piped on command lines", ("sqlplus ",), r"(?:-[A-Za-z]{1,8} ){0,4}\\*[\"']?[\w$#]{1,64}/([^\s@\"']{3,128}+)@?", judged=True),
+    Rule("user-password", "passwords set or piped on command lines", ("config set ", "configure set "), r"\S{0,160}?(?:_auth|_password|secret|token)[A-Za-z_]{0,16}[ =]{1,4}" + _WORD, judge="value"),
+    Rule("user-password", "passwords set or piped on command lines", ("securestring",), r"[^\n\"']{0,40}(?=[\"'])" + _WORD, folded=True, judge="value"),
+    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?=[^\n|]{3,300}+\|)(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judge="value"),
+    Rule("user-password", "passwords set or piped on command lines", ("sqlplus ",), r"(?:-[A-Za-z]{1,8} ){0,4}\\*[\"']?[\w$#]{1,64}/([^\s@\"']{3,128}+)@?", judge="value"),
     Rule("netrc", "passwords in netrc lines", ("machine ", "default login"), r"\s{0,4}(?:\S{1,256}\s{1,4}login)?\s{1,4}\S{1,128}\s{1,4}password\s{1,4}(\S{1,256})", folded=True),
-    Rule("secret-value", "a value beside a telling name (password, secret, token, api_key, connection_string, …) that is no placeholder, reference or ordinary word", (
-        "pass", "pw", "secret", "token", "key", "credential", "creds", "auth", "sess", "jwt", "connectionstring", "connection_string",
-        "connection string", "connstr", "_pat", "senha", "wachtwoord", "contraseña", "пароль", "密码", "密碼", "パスワード", "비밀번호", "hasło", "lösenord"), folded=True),
+    Rule("secret-value", "a value beside a telling name (password, secret, token, api_key, connection_string, …) that is no placeholder, reference or ordinary word", (*_split("""
+        pass pw secret token key credential creds auth sess jwt connectionstring connection_string connstr _pat
+        senha wachtwoord contraseña пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
+        """), "connection string"), folded=True),
 )  # fmt: skip
 
 # Grows when the functions below would find something else in the same text.
@@ -202,7 +209,7 @@ _RUN = r"[^\s\"'`<>\\]{1,256}+"
 _REST = r"[^\s\"'`<>\\]*+"
 
 
-def by_pattern(rule: Rule, text: str, folded: str, words: str) -> list[tuple[int, int]]:
+def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return what a rule with a pattern finds in a text."""
     found = []
     where = folded if rule.folded else text
@@ -216,10 +223,10 @@ def by_pattern(rule: Rule, text: str, folded: str, words: str) -> list[tuple[int
             ):
                 pattern = pattern or compiled(rule.pattern)
                 first = at - rule.back if rule.back else behind
-                match = pattern.match(folded if rule.rule_id == "netrc" else text, first) if first >= 0 else None
+                match = pattern.match(where, first) if first >= 0 else None
                 if match is not None:
                     start, end = match.span(1) if pattern.groups else (first if rule.back else at, match.end())
-                    if not (rule.judged and stands_in(text[start:end])):
+                    if not rule.judge or JUDGES[rule.judge](text[start:end], ids):
                         found.append((start, end))
                     step = max(step, match.end())
             at = where.find(needle, step)
@@ -282,49 +289,11 @@ def _private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> li
                         found.append((start, material.end()))
                         step = material.end()
         at = text.find("PRIVATE KEY", step)
-    at = text.find("Private-Lines:")
-    while at >= 0:
-        material = compiled(r"Private-Lines: ?\d{1,4}" + _KEY_LINES).match(text, at)
-        step = at + 14
-        if material is not None:
-            first = text.find(":", at) + 1
-            found.append((first, max(first, material.end())))
-            step = material.end()
-        at = text.find("Private-Lines:", step)
     if "kty" in text:
         for match in compiled(
             r"(?:\"|\\\")(?:d|p|q|dp|dq|qi|k)\\*\"\s{0,4}:\s{0,4}\\*\"([A-Za-z0-9_-]{32,}+)"
         ).finditer(text):
             found.append(match.span(1))
-    return found
-
-
-def _authorizations(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    found = []
-    header = r"authorization\\*[\"']?\s{0,4}[:=,]\s{0,4}\\*[\"']?[frb]{0,2}(?:bearer|basic|token|apikey|api-key|key|sso-key|negotiate|bot|ntlm)[ \t]{1,4}([^\s\"'\\,;`]{6,4096}+)"
-    alone = r"(bearer|basic)(?:[ \t]{1,4}|%20|\+|:[ \t]{0,4})\\*[\"']?([A-Za-z0-9._~+/=:-]{8,}+)"
-    at = folded.find("authorization")
-    while at >= 0:
-        match = None
-        if text[at + 13 : at + 24].lstrip("\\\"' \t")[:1] in (":", "=", ","):
-            match = compiled(header).match(folded, at)
-        if match is not None and is_credential(text[slice(*match.span(1))], ids):
-            found.append(match.span(1))
-        at = folded.find("authorization", match.end() if match is not None else at + 13)
-    for scheme in ("bearer", "basic"):
-        at = folded.find(scheme)
-        while at >= 0:
-            match = None
-            near = text[at + len(scheme) : at + len(scheme) + 65]
-            if near[:1] in (" ", "\t", "%", "+", ":") and _begins(text, at, "word"):
-                drawn = any(c.isdigit() or c.isupper() or c == "=" for c in near)
-                match = compiled(alone).match(folded, at) if drawn else None
-            if match is not None:
-                given = text[slice(*match.span(2))]
-                basic = scheme == "basic"
-                if (_is_basic(given) if basic else len(given) >= 16 and is_random(given)) and is_credential(given, ids):
-                    found.append(match.span(2))
-            at = folded.find(scheme, match.end() if match is not None else at + len(scheme))
     return found
 
 
@@ -337,6 +306,14 @@ def _is_basic(text: str) -> bool:
     except binascii.Error:
         return False
     return b":" in decoded and all(32 <= byte < 127 for byte in decoded[:8])
+
+
+JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
+    "value": lambda found, ids: not stands_in(found) and not holds_mask(found, ids),
+    "credential": is_credential,
+    "bearer": lambda found, ids: is_random(found) and is_credential(found, ids),
+    "basic": lambda found, ids: is_credential(found, ids) and _is_basic(found),
+}
 
 
 def _url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
@@ -352,7 +329,7 @@ def _url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
                 match = compiled(r"[^\s:@/\"'`]{1,64}:([^\s@\"'`]{1,128})@(?=(?:tcp|unix)\()").search(
                     text, max(0, at - 193), at + 6
                 )
-                if match is not None and not stands_in(match[1]) and not holds_mask(match[1], ids):
+                if match is not None and JUDGES["value"](match[1], ids):
                     found.append(match.span(1))
                 at = text.find(needle, at + 5)
         return found
@@ -364,16 +341,12 @@ def _url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
             if text.find("@", behind, behind + 400) >= 0:
                 web = folded.endswith(("http", "https", "ssh", "git", "ftp"), 0, at)
                 match = compiled(plain if web else loose).match(text, behind) or compiled(slashed).match(text, behind)
-                if match is not None:
-                    secret = match[1]
-                    if not holds_mask(secret, ids) and not stands_in(secret):
-                        found.append(match.span(1))
-                        step = match.end()
-                else:
-                    match = compiled(bare).match(text, behind)
-                    if match is not None and is_random(match[1]) and not holds_mask(match[1], ids):
-                        found.append(match.span(1))
-                        step = match.end()
+                judge = "value"
+                if match is None:
+                    match, judge = compiled(bare).match(text, behind), "bearer"
+                if match is not None and JUDGES[judge](match[1], ids):
+                    found.append(match.span(1))
+                    step = match.end()
             at = text.find(needle, step)
     return found
 
@@ -404,7 +377,7 @@ def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
                     place = match.lastindex or 0
                     secret = match[place]
                     numbers = form == "pair" and secret.isdigit()  # as in docker run -u 1000:1000
-                    if not (numbers or stands_in(secret) or holds_mask(secret, ids)):
+                    if not numbers and JUDGES["value"](secret, ids):
                         found.append(match.span(place))
                         step = match.end()
                         break
@@ -615,7 +588,6 @@ def _style(text: str, start: int, name: str, match: re.Match[str], finish: int) 
 
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
     "private-key": _private_keys,
-    "authorization": _authorizations,
     "url-password": _url_passwords,
     "user-password": _option_values,
     "secret-value": _secret_values,

@@ -224,6 +224,20 @@ def test_references_types_placeholders_and_words_are_no_secrets(text: str) -> No
     assert redact(text, RULES) == (text, {})
 
 
+def test_a_token_broken_at_a_fixed_width_is_masked_with_its_line_end(rng: random.Random) -> None:
+    token = "ghp_" + drawn(rng, ALNUM, 29) + "7X3kP9q"
+    text = f"{'x' * 35} {token}"
+    broken = "\n".join(text[at : at + 64] for at in range(0, len(text), 64))
+
+    assert redact(f"{broken} and more\n", RULES).text == f"{'x' * 35} ⟦github-token⟧ and more\n"
+
+
+def test_a_word_below_a_token_at_a_usual_width_stays(rng: random.Random) -> None:
+    token = "ghp_" + drawn(rng, ALNUM, 36)
+
+    assert redact(f"{token}\nfoo bar\n", RULES).text == "⟦github-token⟧\nfoo bar\n"
+
+
 def test_a_clean_corpus_stays_as_it_is(rng: random.Random) -> None:
     """Digests, ids, lock files, an image, this repository and the standard library: at most 0.5 % is masked."""
     total = masked = 0
