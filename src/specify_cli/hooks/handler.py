@@ -15,7 +15,7 @@ import time
 from doctrine.git import find_worktree
 from doctrine.light import TYPE_CHECKING, sha256
 from specify_cli import durable
-from specify_cli.errors import CODES, CallerError, InvocationError
+from specify_cli.errors import CODES, CallerError, InvocationError, StoredDataError
 from specify_cli.hooks.payload import MAX_PATH, HookEvent, HookInput, ending_of, sender, translate
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
@@ -37,6 +37,7 @@ from specify_cli.invocation.bindings import (
     write_small,
 )
 from specify_cli.project.root import find_root
+from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import dedupe_bytes
@@ -110,7 +111,8 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
         if root is None or not told.events:
             return
-        told = _keyed(with_ending(told), root, git_dir)
+        _keep_from_git(root)
+        told = _keyed(with_ending(told), git_dir)
         elsewhere = _is_elsewhere(root, folder, home)
         told = told._replace(events=tuple(_placed(event, root, folder, elsewhere) for event in told.events))
         mark: str | None = None
@@ -136,6 +138,17 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
     except BaseException as error:
         if root is not None:
             note_failure(root, git_dir, harness, error)
+
+
+def _keep_from_git(root: str) -> None:
+    """See that git ignores what a hook writes before it does: it may be the first to write in a clone.
+
+    Raises StoredDataError TRACKED_PRIVATE, UNSAFE_PATH, EnvironmentFault WRITE_FAILED.
+    """
+    from specify_cli.storage.store import FileRecordStore
+
+    refuse_tracked_private(root)
+    FileRecordStore(root).shield()
 
 
 def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> None:
@@ -186,7 +199,7 @@ def _placed(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEv
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _keyed(told: HookInput, root: str, git_dir: str | None) -> HookInput:
+def _keyed(told: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
@@ -201,7 +214,7 @@ def _keyed(told: HookInput, root: str, git_dir: str | None) -> HookInput:
 
     from specify_cli.invocation.settings import digest_key
 
-    key = digest_key(root, git_dir)
+    key = digest_key(git_dir)
     secret = key.secret if key is not None else (told.session_id or "").encode("utf-8", "replace")
     keyed = hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
     events = []
@@ -363,7 +376,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_limits(root, git_dir, home), root, git_dir)
+    settings = settings_of(fields, *_limits(root, git_dir, home), git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = []
@@ -751,8 +764,11 @@ def _keep_orphan(
     from specify_cli.redaction.json_values import foreign_text
 
     # A config that cannot be used names no rules: then the shipped ones.
-    rules = load_project(root, home, lenient=True)[0].config.redaction
+    config = load_project(root, home, lenient=True)[0].config
+    rules = config.redaction
     shown = told.events[:_MAX_TOLD]
+    if {"off", "hash"} & set(config.capture.values()):
+        shown = tuple(event._replace(payload=_split_texts(event)[0]) for event in shown)
     try:
         texts = _in_time(told, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
     except _TooSlow:
@@ -788,7 +804,8 @@ def note_failure(root: str, git_dir: str | None, harness: str, error: BaseExcept
     if isinstance(error, InvocationError):
         line["message"] = error.message[:500]
     places = [(root, layout.HOOK_FAILURES), *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)])]
-    for top, path in places:
+    # What git tracks would be published with the next commit.
+    for top, path in places[1:] if code == "TRACKED_PRIVATE" else places:
         try:
             _log(top, path, line, MAX_FAILURES)
             return
@@ -808,6 +825,8 @@ def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
         flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
         try:
+            if os.fstat(fd).st_uid != os.geteuid():
+                raise StoredDataError("FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}")
             durable.lock(fd, path, LOCK_WAIT_SECONDS)
             size = os.fstat(fd).st_size
             last = os.pread(fd, 512, max(0, size - 512))

@@ -22,7 +22,7 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, S
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
 from specify_cli.project.config import Project, load_project, valid_request
 from specify_cli.project.languages import detect_facts
-from specify_cli.project.protection import CAPTURE_SIDES
+from specify_cli.project.protection import CAPTURE_SIDES, remember
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import new_ulid, number_of, rfc3339
@@ -264,6 +264,7 @@ class ProfileInvocationExecutor:
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         prepare(records)
+        remember(project.git_dir, project.location.place, project.config.stated)
         roots = (taken.manifest, context_object(context), _oversize(routed.request.text))
         if terms.trail:
             objects.put(taken.members, [data for data in roots if data is not None])
@@ -370,6 +371,7 @@ class ProfileInvocationExecutor:
         from specify_cli.invocation import links
 
         project, _ = load_project(self._start, self._home)
+        refuse_tracked_private(project.root)
         rules = project.config.redaction
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)

@@ -32,6 +32,7 @@ from specify_cli.invocation.payload import (
 )
 from specify_cli.invocation.settings import settings_of
 from specify_cli.project.config import Project
+from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
@@ -126,6 +127,7 @@ class Recorder:
         clock: Callable[[], int] = time.time_ns,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        refuse_tracked_private(project.root)
         self.project = project
         self.place = place
         self._cache = cache
@@ -142,9 +144,7 @@ class Recorder:
         self.last_bodies: list[Body] = []
         self.started = self._first_line()
         config = project.config
-        self.settings = settings_of(
-            self.started, config.capture_ceiling, config.redaction, project.root, project.git_dir
-        )
+        self.settings = settings_of(self.started, config.capture_ceiling, config.redaction, project.git_dir)
         self._change = change_gap(self.started, self.settings)
         by = None if writer is None else other_writer(self.started, writer, self.settings.rules)
         self._by: Body = {} if by is None else {"by": by}

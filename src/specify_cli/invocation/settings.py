@@ -12,7 +12,6 @@ from doctrine.light import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.project.protection import SIDES
-from specify_cli.record import layout
 from specify_cli.redaction.capture import DigestKey, narrower
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def settings_of(
-    started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, root: str, git_dir: str | None
+    started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
     """The settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
     from specify_cli.invocation.payload import Settings
@@ -33,37 +32,29 @@ def settings_of(
     capture = {side: str(modes.get(side, "off")) for side in SIDES}
     for side, mode in ceiling.items():
         capture[side] = narrower(capture[side], mode)
-    key = digest_key(root, git_dir) if "hash" in capture.values() else None
+    key = digest_key(git_dir) if "hash" in capture.values() else None
     return Settings(capture, rules, key)
 
 
-def digest_key(root: str, git_dir: str | None) -> DigestKey | None:
+def digest_key(git_dir: str | None) -> DigestKey | None:
     """Return the key of this clone for capture mode hash, made on first need; None where none can be kept.
 
-    It lies in the git directory. Where that cannot be written it lies in `.kittify/local/`, unless git tracks that
-    file; outside git none is kept, because the folder may have been unpacked with one.
+    It lies in the git directory and nowhere else: a branch or an archive can bring a file of the project's folder.
     """
     if git_dir is None:
         return None
-    for folder in (f"{git_dir}/kittify", f"{root}/{layout.LOCAL}"):
-        if folder.startswith(f"{root}/{layout.LOCAL}"):
-            # Most clones keep it in the git directory: then git's index need not be read.
-            from specify_cli.project.tracked import tracked_private
-
-            if tracked_private(root):
-                continue
-        try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
-            fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            continue
-        try:
-            return _key_in(fd)
-        except (OSError, InvocationError):
-            continue
-        finally:
-            os.close(fd)
-    return None
+    folder = f"{git_dir}/kittify"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _key_in(fd)
+    except (OSError, InvocationError):
+        return None
+    finally:
+        os.close(fd)
 
 
 def _key_in(folder_fd: int) -> DigestKey | None:

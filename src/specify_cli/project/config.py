@@ -29,10 +29,12 @@ from specify_cli.record import layout
 from specify_cli.redaction.capture import MODES
 from specify_cli.redaction.redact import (
     MASK,
+    MAX_USER_RULES,
     RedactionError,
     RuleError,
     RuleSet,
     redact,
+    refuse_catch_all,
     rule_set,
     shipped_rule_set,
 )
@@ -112,6 +114,10 @@ def _secret_places(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     return found
 
 
+# What counts while nobody can tell what was accepted.
+_NOTHING_KEPT = Protections(capture=dict.fromkeys(SIDES, "off"))
+
+
 def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
     """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
 
@@ -120,8 +126,9 @@ def load_project(start: str, home: str | None = None, *, lenient: bool = False) 
     where = locate(start, home)
     bare = Project(where.root, where.git_dir, parse_config({}, None), where)
     cache = ParseCache(bare.parse_cache_path)
-    accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
+    accepted = _NOTHING_KEPT
     try:
+        accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
         return bare._replace(config=_in_force(_load_config(where.root, cache), accepted)), cache
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
@@ -141,7 +148,10 @@ def _in_force(config: Config, accepted: Protections) -> Config:
     found, weaker = strengthen(config.stated, accepted)
     rules = config.redaction
     if (found.rules, found.allow) != (config.stated.rules, config.stated.allow):
-        rules = rule_set(found.rules, found.allow)
+        try:
+            rules = rule_set(found.rules, found.allow)
+        except RuleError as error:
+            raise _invalid("redaction", "usable rules together with those accepted before", str(error)) from error
     return config._replace(
         trail=found.trail,
         capture={side: found.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
@@ -188,6 +198,7 @@ def parse_config(document: object, data: bytes | None) -> Config:
     own, allow = _redaction(top.get("redaction"))
     try:
         rules = rule_set(own, allow)
+        refuse_catch_all(rules)
     except RuleError as error:
         raise _invalid("redaction", "usable rules", str(error)) from error
     modes = {side: capture.get(side, DEFAULT_CAPTURE) for side in SIDES}
@@ -226,6 +237,8 @@ def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[s
         raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
     rules = _mapping(given.get("rules"), "redaction.rules")
     allow = given.get("allow") or []
+    if len(rules) > MAX_USER_RULES:
+        raise _invalid("redaction.rules", f"at most {MAX_USER_RULES} rules", str(len(rules)))
     for rule_id, pattern in rules.items():
         if not isinstance(rule_id, str) or not isinstance(pattern, str):
             raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", repr(pattern))

@@ -1,8 +1,8 @@
 """Keep what protects the user out of the branch's hands: a branch can propose, a person accepts (docs/accept.md).
 
-`strengthen` is pure: of what the config states and what a person accepted, the stronger counts. What was accepted
-is kept in the git directory, where no branch can plant it; without a git directory nothing weaker than the
-defaults can be accepted.
+`strengthen` is pure: of what the config states and what is remembered, the stronger counts. The first use remembers
+what protects more than the defaults, a person accepts what protects less. Both are kept in the git directory, where no
+branch can plant them; without a git directory the defaults count, or what is stricter.
 
     effective, weaker = strengthen(stated, accepted)
 """
@@ -13,7 +13,7 @@ import os
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
-from specify_cli.errors import InvocationError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.redaction.capture import MODES, narrower
 
 if TYPE_CHECKING:
@@ -72,11 +72,16 @@ def strengthen(stated: Protections, accepted: Protections) -> tuple[Protections,
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:
-    """Return what was accepted for the project at `place` in its worktree; None where nobody did."""
+    """Return what is remembered for the project at `place` in its worktree; None where nothing is.
+
+    Raises StoredDataError CONFIG_INVALID where the file cannot be used, because then nobody knows what it protected.
+    """
     entry = _read_all(git_dir).get(place)
-    if not isinstance(entry, dict):
+    if entry is None:
         return None
     try:
+        if not isinstance(entry, dict):
+            raise TypeError
         found = Protections(
             str(entry["trail"]),
             {str(side): str(mode) for side, mode in entry["capture"].items()},
@@ -84,17 +89,46 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             frozenset(map(str, entry["allow"])),
             str(entry["no_trail"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-    known = set(found.capture) <= set(SIDES) and set(found.capture.values()) <= set(MODES)
-    return found if known else None
+        if not (set(found.capture) <= set(SIDES) and set(found.capture.values()) <= set(MODES)):
+            raise ValueError
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(git_dir, f"what it holds for {place or 'the worktree'} is not of its form") from error
+    return found
+
+
+def remembered_places(git_dir: str | None) -> frozenset[str]:
+    """Return the folders of this clone's projects, relative to the worktree; none where the file cannot be used."""
+    try:
+        return frozenset(_read_all(git_dir))
+    except InvocationError:
+        return frozenset()
+
+
+def remember(git_dir: str | None, place: str, stated: Protections) -> None:
+    """Remember on the first use what a config states beyond the defaults' protection, so that no branch can drop it.
+
+    Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
+    """
+    if git_dir is None or read_accepted(git_dir, place) is not None:
+        return
+    try:
+        write_accepted(git_dir, place, strengthen(stated, DEFAULTS)[0])
+    except InvocationError as error:
+        if error.code != "WRITE_FAILED":
+            raise
 
 
 def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
-    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault WRITE_FAILED."""
+    """Remember what a person accepted for the project at `place`. Raises EnvironmentFault WRITE_FAILED.
+
+    A file that cannot be used is replaced: the person who accepts has seen what is asked for.
+    """
     import json
 
-    value = _read_all(git_dir)
+    try:
+        value = _read_all(git_dir)
+    except InvocationError:
+        value = {}
     value[place] = {
         "trail": accepted.trail,
         "capture": dict(accepted.capture),
@@ -112,19 +146,29 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
 
 
 def _read_all(git_dir: str | None) -> dict[str, object]:
-    """Return the accepted settings by place; a file that is not this user's own, or not of this form, holds none."""
+    """Return what is remembered by place, nothing where there is no file. Raises StoredDataError CONFIG_INVALID."""
     if git_dir is None:
         return {}
     try:
         data = durable.read_own(f"{git_dir}/kittify", ACCEPTED, _MAX_ACCEPTED)
-    except (OSError, InvocationError):
-        return {}
+    except (OSError, InvocationError) as error:
+        raise _damaged(git_dir, str(error)) from error
     if data is None:
         return {}
     import json
 
     try:
         value = json.loads(data)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
+    except (ValueError, RecursionError) as error:
+        raise _damaged(git_dir, f"it is not JSON of at most {_MAX_ACCEPTED // 1024} KiB") from error
+    if not isinstance(value, dict):
+        raise _damaged(git_dir, "it is not a JSON object")
+    return value
+
+
+def _damaged(git_dir: str | None, why: str) -> StoredDataError:
+    return StoredDataError(
+        "CONFIG_INVALID",
+        f"{git_dir}/kittify/{ACCEPTED}, which holds what this clone protects, cannot be used: {why}",
+        "look at .kittify/config.yaml and accept it anew in a terminal: spec-kitty config accept",
+    )

@@ -1,6 +1,7 @@
 """Find where a project begins: the nearest `.kittify/` upwards, within the git worktree (docs/adr/0001).
 
-Nothing of another user is taken for the project, and a project inside a project counts once a person accepted it.
+Nothing of another user is taken for the project. Where this clone has worked before stays the project, whatever
+folders a branch adds or removes; a project inside a project counts once a person accepted it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 from doctrine.git import git_directory
 from doctrine.light import NamedTuple
 from specify_cli.errors import EnvironmentFault
-from specify_cli.project.protection import read_accepted
+from specify_cli.project.protection import remembered_places
 from specify_cli.record import layout
 
 
@@ -52,7 +53,7 @@ def locate(start: str, home: str | None = None) -> Location:
         if begins:
             candidates.append(here)
         if ends:
-            return _chosen(candidates or [here], here)
+            return _chosen(first, candidates or [here], here)
         parent = os.path.dirname(here)
         if parent == here:
             return _outside_git(first, candidates)
@@ -63,16 +64,25 @@ def _outside_git(first: str, candidates: list[str]) -> Location:
     return Location(first, None, passed=next((root for root in candidates if root != first), None))
 
 
-def _chosen(candidates: list[str], top: str) -> Location:
-    """Return the innermost of the projects around each other that was accepted, else the outermost."""
+def _chosen(first: str, candidates: list[str], top: str) -> Location:
+    """Return the innermost project this clone remembers on the way up from `first`, else the outermost there is."""
     git_dir = git_directory(top)
-    for root in candidates[:-1]:
-        place = os.path.relpath(root, top)
-        if read_accepted(git_dir, place) is not None:
-            return Location(root, git_dir, place)
     root = candidates[-1]
-    passed = candidates[0] if len(candidates) > 1 else None
-    return Location(root, git_dir, "" if root == top else os.path.relpath(root, top), passed)
+    remembered = remembered_places(git_dir) if first != top else ()
+    place = _place(first, top)
+    while remembered:
+        if place in remembered:
+            root = f"{top}/{place}" if place else top
+            break
+        if not place:
+            break
+        place = os.path.dirname(place)
+    passed = candidates[0] if candidates[0].startswith(f"{root}/") else None
+    return Location(root, git_dir, _place(root, top), passed)
+
+
+def _place(folder: str, top: str) -> str:
+    return "" if folder == top else os.path.relpath(folder, top)
 
 
 def _foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:

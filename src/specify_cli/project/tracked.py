@@ -29,6 +29,19 @@ def tracked_private(root: str) -> list[str]:
     return [name for name in names if not name.endswith(_SHIELDS)]
 
 
+def shipped_records(root: str) -> frozenset[str]:
+    """Return the private records git ever held, relative to the root: they came with a branch, or left with one."""
+    top = find_worktree(root)
+    if top is None:
+        return frozenset()
+    argv = ("log", "--all", "-m", "--format=", "--name-only", "--diff-filter=A", "-z", "--", f"{root}/{layout.RECORDS}")
+    try:
+        listed = ask_git(top, *argv) or ""
+    except OSError:
+        return frozenset()
+    return frozenset(os.path.relpath(f"{top}/{name}", root) for name in listed.split("\0") if name)
+
+
 def refuse_tracked_private(root: str) -> None:
     """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project."""
     found = tracked_private(root)

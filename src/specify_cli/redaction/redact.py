@@ -84,8 +84,9 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
     shipped = shipped_rule_set()
     if not user and not allow:
         return shipped
-    if len(user) > MAX_USER_RULES or len(allow) > MAX_USER_RULES:
-        raise RuleError(f"at most {MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken")
+    # A config's own and those accepted before may both count.
+    if len(user) > 2 * MAX_USER_RULES or len(allow) > MAX_USER_RULES:
+        raise RuleError(f"at most {2 * MAX_USER_RULES} rules and {MAX_USER_RULES} allow-list entries are taken")
     rules = []
     for rule_id, pattern in sorted(user):
         if not _is_rule_id(rule_id):
@@ -107,6 +108,16 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
     digest = _digest(shipped.digest, sorted(user), sorted(allow))
     ids = shipped.ids | {rule_id for rule_id, _ in user}
     return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), ids, digest)
+
+
+_PLAIN_WORDS = ("fix", "agent", "login", "done", "review")
+
+
+def refuse_catch_all(rules: RuleSet) -> None:
+    """Raise RuleError for a project's rule that masks plain words: with it nothing of a record could be read."""
+    for rule_id, pattern in rules.user:
+        if all(pattern.search(word) for word in _PLAIN_WORDS):
+            raise RuleError(f"rule {rule_id} masks plain words too, and a record could not be read")
 
 
 def _random_values() -> Iterator[str]:

@@ -206,7 +206,9 @@ class FileRecordStore:
         """Make the records' folder and keep git away from it; what every first write needs."""
         try:
             with durable.folder(self.root, layout.RECORDS, create=True):
-                self._shield()
+                self.shield()
+            if self.trail == "private":
+                self.shield_folder(layout.OBJECTS, {".gitignore": _IGNORE_ALL})
         except OSError as error:
             raise durable.write_failed(layout.RECORDS, error) from error
 
@@ -273,7 +275,7 @@ class FileRecordStore:
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
         try:
-            self._shield()
+            self.prepare()
             self.hide_annexes(invocation_id)
             with durable.folder(self.root, folder, create=True) as fd:
                 durable.create_exclusive(fd, f"{name}.jsonl", line, mode)
@@ -314,7 +316,7 @@ class FileRecordStore:
             raise durable.write_failed(f"{folder}/{place.name}", error) from error
         return f"{folder}/{place.name}"
 
-    def _shield(self) -> None:
+    def shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""
         private = self.trail == "private"
         # Where nobody accepted a committed trail its tracked file stays; each private folder below has one of its own.
@@ -322,8 +324,6 @@ class FileRecordStore:
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
         self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
         self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
-        if private:
-            self.shield_folder(layout.OBJECTS, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
         """Give a folder its nested git files where they are absent or differ; they are durable on return.

@@ -12,10 +12,12 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project
+from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import fold, split_lines
@@ -205,6 +207,10 @@ class Outbox:
             (found.excluded, signature, found.completed is not None, key.invocation_id),
         )
 
+    @cached_property
+    def _shipped(self) -> frozenset[str]:
+        return shipped_records(self._project.root)
+
     def _seen(self, place: Place | None) -> Seen:
         return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
 
@@ -222,7 +228,10 @@ class Outbox:
         Raises InvocationError and RedactionError where a text that would leave cannot be had or masked.
         """
         key = Key(due.invocation_id, due.profile_id)
-        seen = self._seen(self._index.place(key))
+        place = self._index.place(key)
+        seen = self._seen(place)
+        if place is not None and place.path in self._shipped:
+            seen = seen._replace(origin="merged")
         if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
             return envelope(self._project, uuid, level, seen, due.phase)
         # Looked at anew by the next scan, which finds it as it is now.

@@ -244,3 +244,89 @@ def test_git_runs_nothing_a_repository_inside_the_branch_says(cli: Cli, project:
         assert cli(*argv, "--commit", name, "--json", cwd=inner).error()["error_code"] == "COMMIT_NOT_FOUND"
     assert cli(*argv, "--commit", "HEAD", "--json", cwd=inner).json()["commit"] == head
     assert not (tmp_path / "ran").exists()
+
+
+RULE = "redaction: {rules: {ticket: 'TICKET-[0-9]+'}}\n"
+
+
+def test_what_the_first_use_masked_stays_masked_whatever_a_branch_says(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "audit: {capture_tool_io: 'off'}\n" + RULE)
+    cli("do", "implement TICKET-1")
+    _configure(chartered, "trail: private\n")
+    ran = cli("do", "implement TICKET-2", "--json").json()
+
+    shown = cli("invocations", "show", ran["invocation_id"], "--json").json()["events"][0]
+    assert "TICKET-2" not in json.dumps(shown)
+    assert shown["capture"]["tool_output"] == "off"
+    assert sum("CONFIG_WEAKENED" in warning for warning in ran["warnings"]) == 3
+
+
+def test_rules_of_a_branch_and_those_remembered_count_together(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, RULE)
+    one = cli("do", "implement it", "--json").json()["invocation_id"]
+    _configure(chartered, "redaction:\n  rules:\n" + "".join(f"    r{n}: zzz{n}\n" for n in range(200)))
+
+    assert cli("profile-invocation", "complete", "--invocation-id", one).code == 0
+    ran = cli("do", "implement TICKET-7 zzz199", "--json").json()
+    assert "TICKET-7" not in str(ran) and "zzz199" not in str(ran)
+
+
+def test_a_rule_that_masks_plain_words_is_refused(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, "redaction: {rules: {all: '(?s).+'}}\n")
+
+    refused = cli("do", "implement it", "--json").error()
+    assert (refused["error_code"], "rule all masks plain words" in refused["message"]) == ("CONFIG_INVALID", True)
+
+
+def test_a_memory_that_cannot_be_read_is_an_error_until_a_person_accepts_anew(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, RULE)
+    cli("do", "implement it")
+    (chartered / ".git/kittify/accepted.json").write_text('{"": ')
+
+    refused = cli("do", "implement it", "--json").error()
+    assert (refused["error_code"], "accepted.json" in refused["message"]) == ("CONFIG_INVALID", True)
+    assert "CONFIG_INVALID" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert cli("config", "accept", "--yes").code == 0
+    assert cli("do", "implement it", "--json").code == 0
+
+
+def test_a_branch_that_moves_the_project_into_a_folder_moves_nothing(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, RULE)
+    cli("do", "implement it")
+    inner = chartered / "app"
+    _configure_new(inner, "trail: private\n")
+    (chartered / ".kittify").rename(chartered / "elsewhere")
+    ran = cli("do", "implement TICKET-3", "--json", cwd=inner).json()
+
+    assert (chartered / ran["record_path"]).is_file()
+    assert "TICKET-3" not in str(ran)
+
+
+def test_a_project_put_around_this_one_takes_nothing_over(cli: Cli, project: Path) -> None:
+    inner = project / "app"
+    _configure_new(inner, RULE)
+    one = cli("do", "implement it", "--json", cwd=inner).json()["invocation_id"]
+    _configure_new(project, "trail: private\n")
+    (project / ".kittify/events").mkdir()
+
+    assert cli("profile-invocation", "complete", "--invocation-id", one, cwd=inner).code == 0
+    ran = cli("do", "implement TICKET-4", "--json", cwd=inner).json()
+    assert (inner / ran["record_path"]).is_file()
+    assert "TICKET-4" not in str(ran)
+
+
+def _configure_new(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True)
+    _configure(folder, text)
+
+
+def test_nothing_is_appended_to_a_record_that_became_tracked(cli: Cli, chartered: Path) -> None:
+    one = cli("do", "implement it", "--json").json()
+    git(chartered, "add", "-f", one["record_path"])
+    before = (chartered / one["record_path"]).read_bytes()
+    named = ("--invocation-id", one["invocation_id"], "--json")
+    recorded = cli("profile-invocation", "record", *named, "--event", "error", "--json-payload", '{"error_code": "E"}')
+    closed = cli("profile-invocation", "complete", *named)
+
+    assert [answer.error()["error_code"] for answer in (recorded, closed)] == ["TRACKED_PRIVATE"] * 2
+    assert (chartered / one["record_path"]).read_bytes() == before

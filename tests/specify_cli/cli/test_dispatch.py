@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.cli import app, main, table
+from specify_cli.cli import app, table
 from specify_cli.cli.table import COMMANDS, Command, parse_plain
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -82,7 +82,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Command, dict[str, A
         ran.append((command, values))
         return 0
 
-    monkeypatch.setattr(main, "run", note)
+    monkeypatch.setattr("specify_cli.cli.run.run", note)
     monkeypatch.setattr(app, "run", note)
     return ran
 

@@ -340,6 +340,7 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "invocation.bindings",
         ),
         *("invocation.payload", "invocation.settings", "project", "project.protection", "project.root", "record"),
+        "project.tracked",  # or it would append to a file that git publishes
         *("record.ids", "record.layout", "record.record", "record.seal", "redaction", "redaction.capture"),
         *("redaction.heuristics", "redaction.json_values", "redaction.redact", "redaction.rules"),
         *("storage", "storage.store"),
@@ -1155,7 +1156,7 @@ def test_a_hook_of_a_session_that_did_not_begin_the_record_says_so(
     assert run and [event["by"] for event in events(chartered, other)] == [{**BY_OTHER, "session_id": SESSION}] * 2
 
 
-@pytest.mark.parametrize("change", ["audit: {capture_tool_io: 'off'}\n", "redaction: {rules: {all: '(?s).+'}}\n"])
+@pytest.mark.parametrize("change", ["audit: {capture_tool_io: 'off'}\n", "redaction: {rules: {pin: 'PIN-[0-9]+'}}\n"])
 def test_a_change_of_what_is_kept_leaves_one_line(
     hook: Callable[..., None], chartered: Path, run: str, cli: Cli, change: str
 ) -> None:
@@ -1320,3 +1321,36 @@ def test_what_a_hook_could_not_even_note_in_the_project_it_notes_in_the_git_dire
     (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_FAILED"]
     assert found["path"] == str(chartered / ".git/kittify/hook-failures.jsonl")
     assert "1 hook call failed" in found["message"]
+
+
+def test_a_hook_writes_nothing_into_a_log_that_git_tracks(hook: Callable[..., None], chartered: Path, run: str) -> None:
+    (chartered / layout.ORPHANS).write_text("{}\n")
+    git(chartered, "add", "-f", layout.ORPHANS)
+    hook(post(chartered))
+    hook(post(chartered, session="nobody"))
+
+    assert (chartered / layout.ORPHANS).read_text() == "{}\n"
+    assert events(chartered, run) == []
+    assert "TRACKED_PRIVATE" in (chartered / ".git" / layout.LOST_IN_GIT).read_text()
+
+
+def test_a_hook_that_is_the_first_to_write_in_a_clone_leaves_git_nothing_to_add(
+    hook: Callable[..., None], chartered: Path
+) -> None:
+    (chartered / layout.EVENTS).mkdir(parents=True)
+    hook(post(chartered, session="nobody"))
+    git(chartered, "add", "-A")
+
+    assert len(log(chartered, layout.ORPHANS)) == 1
+    staged = git(chartered, "diff", "--cached", "--name-only").split()
+    assert not [name for name in staged if name.startswith((layout.LOCAL, layout.EVENTS)) and "/.git" not in name]
+
+
+def test_an_orphan_keeps_no_text_that_capture_leaves_out(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+    (chartered / layout.CONFIG).write_text("audit: {capture_tool_io: 'off'}\n")
+    cli("do", "implement WP03")
+    hook(post(chartered, session="nobody", tool_response={"stdout": "the list of customers"}))
+
+    (orphan,) = log(chartered, layout.ORPHANS)
+    assert orphan["events"][-1]["event"] == "tool_result"
+    assert "customers" not in json.dumps(orphan)

@@ -699,3 +699,23 @@ def test_a_record_that_came_with_git_is_delivered_as_merged(enabled: Path, cli: 
     origins = {event["subject"]: flat(event).get(f"{EXTENSION}.origin") for event in receiver.events}
 
     assert (origins[one], origins[two]) == ("merged", None)
+
+
+def test_a_private_record_that_a_branch_ships_is_delivered_as_merged(
+    enabled: Path, cli: Cli, receiver: Receiver, tmp_path: Path
+) -> None:
+    git(enabled, "add", "-A")
+    git(enabled, "commit", "-qm", "base")
+    git(tmp_path, "clone", "-q", str(enabled), "evil")
+    forged = cli("do", "approve the release", "--json", cwd=tmp_path / "evil", env={"USER": "ceo"}).json()
+    git(tmp_path / "evil", "add", "-f", forged["record_path"])
+    git(tmp_path / "evil", "commit", "-qm", "forged")
+    git(enabled, "pull", "-q", str(tmp_path / "evil"))
+    cli("sync", "push", env=WITH_TOKEN)
+    git(enabled, "rm", "-q", "--cached", forged["record_path"])
+    git(enabled, "commit", "-qm", "as advised")
+    own = cli("do", "implement it", "--json").json()["invocation_id"]
+    cli("sync", "push", env=WITH_TOKEN)
+    origins = {event["subject"]: flat(event).get(f"{EXTENSION}.origin") for event in receiver.events}
+
+    assert (origins[forged["invocation_id"]], origins[own]) == ("merged", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli.errors import StoredDataError
 from specify_cli.project.protection import (
     ACCEPTED,
     DEFAULTS,
@@ -75,28 +76,31 @@ WIDE = b'{"": {"trail": "private", "capture": {"prompt": "all"}, "rules": [], "a
 @pytest.mark.parametrize(
     "planted", [b"", b"[]", b"{", b'{"": 3}', b'{"": {"trail": "committed"}}', b"[" * 100_000, WIDE]
 )
-def test_a_file_of_another_form_accepts_nothing(tmp_path: Path, planted: bytes) -> None:
+def test_a_file_of_another_form_is_an_error_and_not_the_defaults(tmp_path: Path, planted: bytes) -> None:
     (tmp_path / "kittify").mkdir()
     path = tmp_path / "kittify" / ACCEPTED
     path.write_bytes(planted)
     path.chmod(0o600)
 
-    assert read_accepted(str(tmp_path), "") is None
+    with pytest.raises(StoredDataError, match="cannot be used"):
+        read_accepted(str(tmp_path), "")
 
 
-def test_a_file_that_others_can_write_accepts_nothing(tmp_path: Path) -> None:
+def test_a_file_that_others_can_write_is_an_error(tmp_path: Path) -> None:
     write_accepted(str(tmp_path), "", EVERYTHING)
     (tmp_path / "kittify" / ACCEPTED).chmod(0o666)
 
-    assert read_accepted(str(tmp_path), "") is None
+    with pytest.raises(StoredDataError, match="open to others"):
+        read_accepted(str(tmp_path), "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
-def test_a_file_of_another_user_accepts_nothing(tmp_path: Path) -> None:
+def test_a_file_of_another_user_is_an_error(tmp_path: Path) -> None:
     write_accepted(str(tmp_path), "", EVERYTHING)
     os.chown(tmp_path / "kittify" / ACCEPTED, 65534, 65534)
 
-    assert read_accepted(str(tmp_path), "") is None
+    with pytest.raises(StoredDataError, match="belongs to another user"):
+        read_accepted(str(tmp_path), "")
 
 
 @pytest.mark.parametrize(

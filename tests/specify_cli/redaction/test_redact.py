@@ -376,7 +376,7 @@ def test_a_projects_rules_are_applied_beside_the_shipped_ones() -> None:
         ({"-a": "x"}, "rule '-a': an id is"),
         ({"a" * 65: "x"}, "an id is"),
         ({"jwt": "x"}, "rule jwt: this id is taken"),
-        ({f"r{n}": "x" for n in range(MAX_USER_RULES + 1)}, "at most 200"),
+        ({f"r{n}": "x" for n in range(2 * MAX_USER_RULES + 1)}, "at most 400"),
         ({"a": r"((a{100}){100}){100}"}, "rule a: "),
     ],
 )

@@ -8,7 +8,7 @@ from doctrine.git import find_worktree
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
-from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import stated_protections
 from specify_cli.project.protection import DEFAULTS, read_accepted, strengthen, write_accepted
 from specify_cli.project.root import locate
@@ -24,14 +24,20 @@ def accept(values: Values) -> int:
             "project can plant it",
             f"git init {found.root}",
         )
+    as_json = bool(values["json"])
     root = found.passed or found.root
     place = os.path.relpath(root, find_worktree(root))
     place = "" if place == "." else place
     stated = stated_protections(root)
-    weaker = list(strengthen(stated, read_accepted(found.git_dir, place) or DEFAULTS)[1])
+    try:
+        accepted = read_accepted(found.git_dir, place) or DEFAULTS
+    except StoredDataError as error:
+        if not as_json:
+            write_lines([one_line(error.message)])
+        accepted = DEFAULTS
+    weaker = list(strengthen(stated, accepted)[1])
     if found.passed is not None:
         weaker.insert(0, f"project: {root} becomes a project of its own inside {found.root}")
-    as_json = bool(values["json"])
     if weaker:
         if not as_json:
             write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
@@ -46,5 +52,9 @@ def accept(values: Values) -> int:
     if as_json:
         write_json({"root": root, "accepted": weaker})
     else:
-        write_text(f"accepted for this clone: {root}" if weaker else "nothing to accept: the config weakens nothing")
+        write_text(
+            f"accepted for this clone: {root}"
+            if weaker
+            else "the config weakens nothing; what it protects is remembered for this clone"
+        )
     return 0
