@@ -6,8 +6,6 @@ import os
 
 from specify_cli import durable
 from specify_cli.record import layout
-from specify_cli.storage.queries import verify_file
-from specify_cli.storage.reachability import Reach, Reached, policy_withholds
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, places
 
 
@@ -41,6 +39,10 @@ def withdraw_private_objects(root: str) -> None:
 
 def objects_of_trail(root: str) -> set[str]:
     """Every object the published records lead to and a policy does not keep back."""
+    # A `do` comes here only after a change of the trail.
+    from specify_cli.storage.queries import verify_file
+    from specify_cli.storage.reachability import Reach, Reached, policy_withholds
+
     reach = Reach(FileObjectStore(root))
     reached: list[Reached] = []
     for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
