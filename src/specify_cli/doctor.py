@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.light import NamedTuple
+from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.handler import logged
@@ -206,8 +207,7 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
 def _hooks(project: Project) -> Iterator[Ailment]:
     orphans, full = _told_lines(project.root, layout.ORPHANS)
     if orphans or full:
-        why = orphans[-1].get("why") if orphans else None
-        what = f"{len(orphans)} hook events belong to no invocation; the last: {why}{full}"
+        what = f"{len(orphans)} hook events belong to no invocation{_last(orphans, 'why')}{full}"
         late = sum("closed" in line for line in orphans)
         if late:
             what += f"; {late} came after their record was closed, so it does not show them"
@@ -217,9 +217,8 @@ def _hooks(project: Project) -> Iterator[Ailment]:
     for top, path, shown in _failure_logs(project):
         failures, full = _told_lines(top, path)
         if failures or full:
-            last = failures[-1] if failures else {}
             calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
-            what = f"{calls} failed; the last: {last.get('code')} {last.get('message', '')}".rstrip()
+            what = f"{calls} failed{_last(failures, 'code', 'message')}"
             yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
     killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
     if killed:
@@ -264,6 +263,12 @@ def _told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     lines = logged(top, path)
     told = [line for line in lines if line.get("full") is not True]
     return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
+
+
+def _last(lines: list[Mapping[str, object]], *keys: str) -> str:
+    """What the last line of a hook's log says under these keys, as the end of a sentence."""
+    said = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
+    return f"; the last: {' '.join(said)}" if said else "; the last cannot be read"
 
 
 def _unwritable(root: str, folder: str) -> str | None:

@@ -10,7 +10,7 @@ import os
 import re
 
 from doctrine.light import TYPE_CHECKING
-from doctrine.text import INVISIBLE
+from doctrine.text import INVISIBLE, say
 from specify_cli.errors import EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ def escape(text: str) -> str:
     return _UNSAFE.sub(_spell, text)
 
 
-def one_line(text: str, width: int = 0) -> str:
-    """As `escape`, with line breaks and tabs made spaces, cut to `width` characters if given."""
-    line = escape(" ".join(text.split()))
+def one_line(value: object, width: int = 0) -> str:
+    """A value as `say` has it, escaped, with line breaks and tabs made spaces, cut to `width` characters if given."""
+    line = escape(" ".join(say(value).split()))
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
 
 

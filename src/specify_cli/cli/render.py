@@ -7,6 +7,7 @@ shown and never interpreted.
 from __future__ import annotations
 
 import io
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,16 +63,17 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def invocation_page(value: Mapping[str, object]) -> list[str]:
     """Return the lines of one invocation for a reader: head, request, context, timeline, evidence, findings."""
+    completed = value.get("completed_at") or _still(value.get("events"))
+    head = value.get("profile_id"), value.get("action"), value.get("outcome") or value.get("status")
     lines = [
-        f"{value['invocation_id']}  {value.get('profile_id')} · {value.get('action')} · "
-        f"{value.get('outcome') or value.get('status')}",
-        f"request:  {one_line(str(value.get('request') or ''), 400)}",
-        f"started:  {value.get('started_at')}    completed: {value.get('completed_at') or _still(value.get('events'))}",
+        f"{value['invocation_id']}  {' · '.join(one_line(part) for part in head if part is not None)}",
+        f"request:  {one_line(value.get('request') or '', 400)}",
+        f"started:  {value.get('started_at') or '—'}    completed: {completed}",
         f"asked by: {_asked_by(value)}",
         *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
         f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         "",
-        *_context(value.get("context")),
+        *_context(value.get("context"), sealed=bool(value.get("sealed"))),
         "",
         "timeline",
     ]
@@ -85,22 +87,22 @@ def invocation_page(value: Mapping[str, object]) -> list[str]:
     findings = value.get("findings")
     if isinstance(findings, list) and findings:
         lines += ["", "findings"]
-        lines += [f"  {item['severity']}: {item['code']} {one_line(str(item['message']))}" for item in findings]
+        lines += [f"  {item['severity']}: {item['code']} {one_line(item['message'])}" for item in findings]
     return lines
 
 
 def _still(events: object) -> str:
     """What stands where a closed record has its end: when the open one was last heard of."""
     last = events[-1] if isinstance(events, list) and events else {}
-    moment = next((str(last[key]) for key in _TIME_KEYS if key in last), None)
+    moment = next((last[key] for key in _TIME_KEYS if isinstance(last.get(key), str)), None)
     return "—" if moment is None else f"— (last event {moment})"
 
 
 def _asked_by(value: Mapping[str, object]) -> str:
     """Who asked, and in which session of which harness where one is known."""
-    asked = one_line(str(value.get("actor_id") or "unknown"), 80)
+    asked = one_line(value.get("actor_id") or "unknown", 80)
     if value.get("model"):
-        asked = f"{asked} ({one_line(str(value['model']), 80)})"
+        asked = f"{asked} ({one_line(value['model'], 80)})"
     session = value.get("session")
     if not isinstance(session, dict):
         return asked
@@ -111,8 +113,8 @@ def _asked_by(value: Mapping[str, object]) -> str:
 
 def event_line(event: Mapping[str, object]) -> str:
     """One event on one line: number, time, name, the subagent it is of where it is one's, what it says."""
-    moment = next((str(event[key]) for key in _TIME_KEYS if key in event), "")
-    name = str(event.get("event", ""))
+    moment = next((str(event[key]) for key in _TIME_KEYS if isinstance(event.get(key), str)), "")
+    name = one_line(event.get("event", ""))
     if name == "retrieval_response":
         hits, filters = event.get("hits"), event.get("filters_applied")
         told = f"{_size(hits)} hits, {_size(filters)} filtered"
@@ -123,21 +125,23 @@ def event_line(event: Mapping[str, object]) -> str:
     by = event.get("by")
     if isinstance(by, dict):
         told = f"{told} (by {_short('by', by.get('session_id') or by.get('actor_id'))})"
-    return f"{event.get('seq', '-')!s:>4}  {moment[11:23]:<12}  {one_line(name):<20} {told}".rstrip()
+    clock = re.split("[Z+-]", moment[11:])[0][:12]
+    return f"{one_line(event.get('seq', '-')):>4}  {clock:<12}  {name:<20} {told}".rstrip()
 
 
 def _short(key: str, value: object) -> str:
     """Return a value as it stands in one line: of a captured text its beginning, of a yes or no what it is about."""
     if isinstance(value, bool):
         return key if value else f"no {key}"
-    return one_line(str(value.get("head", "")) if isinstance(value, dict) else str(value), 80)
+    return one_line(value.get("head", "") if isinstance(value, dict) else value, 80)
 
 
-def _context(context: object) -> list[str]:
+def _context(context: object, *, sealed: bool) -> list[str]:
     if not isinstance(context, dict):
         return []
     if context.get("hash") is None:
-        return ["context   not kept: the invocation was begun with the trail off"]
+        why = "the invocation was begun with the trail off" if sealed else "the older writer did not keep it"
+        return [f"context   not kept: {why}"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
     lines = [f"context   {_named_digest(context['hash'])}"]
@@ -145,10 +149,11 @@ def _context(context: object) -> list[str]:
     for hit in _objects(hits):
         explain = hit.get("explain")
         why = ", ".join(f"{key} {value}" for key, value in explain.items()) if isinstance(explain, dict) else ""
-        rank, score = one_line(str(hit.get("rank")), 80), one_line(str(hit.get("score")), 80)
-        lines.append(f"  {rank:>3}  {score}  {one_line(str(hit.get('uri')))}  ({one_line(why)})")
+        rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
+        lines.append(f"  {rank:>3}  {score}  {one_line(hit.get('uri'))}  ({one_line(why)})")
     for item in _objects(context.get("filters_applied")):
-        lines.append(f"       {item.get('action')} by rule {item.get('rule_id')}: {one_line(str(item.get('uri')))}")
+        action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
+        lines.append(f"       {action} by rule {rule}: {uri}")
     return lines
 
 
@@ -162,10 +167,10 @@ def _evidence(evidence: object) -> list[str]:
         return []
     lines = ["", "evidence"]
     if evidence.get("evidence_ref"):
-        lines.append(f"  {one_line(str(evidence.get('evidence_name')))}  {_named_digest(evidence['evidence_ref'])}")
+        lines.append(f"  {one_line(evidence.get('evidence_name'))}  {_named_digest(evidence['evidence_ref'])}")
     for item in evidence.get("artifacts") or []:
         digest = "" if item["digest"] is None else f"  {_named_digest(item['digest'])}"
-        lines.append(f"  artifact {one_line(str(item['ref']))}{digest}")
+        lines.append(f"  artifact {one_line(item['ref'])}{digest}")
     for sha in evidence.get("commits") or []:
         lines.append(f"  commit {sha}")
     return lines
@@ -173,7 +178,7 @@ def _evidence(evidence: object) -> list[str]:
 
 def _named_digest(digest: object) -> str:
     """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
-    text = one_line(str(digest), 80)
+    text = one_line(digest, 80)
     return f"SHA-256 {text}" if len(text) == 64 else f"hash {text}"
 
 

@@ -762,7 +762,7 @@ def _check_held(
 ) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
     assert record.completed is not None
-    held = {(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries}
+    held = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
     lacking = [] if evidence in (None, record.completed.get("evidence_ref")) else ["the evidence"]
     lacking += [f"artifact {ref}" for ref, body in artifacts.items() if (ref, body["digest"]) not in held]
     if commit is not None and all(entry.fields.get("sha") != commit for entry in record.entries):
@@ -838,6 +838,7 @@ def make_projections(
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
+            from charter.context import load_inputs
             from doctrine.load import ParseCache
             from specify_cli.record.verify import OF_THE_LINES
             from specify_cli.storage.queries import verify_place
@@ -852,7 +853,8 @@ def make_projections(
                     f"spec-kitty invocations verify {place.invocation_id}",
                 )
             reached = [item for item in Reach(objects).of(report.objects) if item.code is None]
-            kept_back = policy_withholds(objects, reached, ParseCache(project.parse_cache_path))
+            cache = ParseCache(project.parse_cache_path)
+            kept_back = policy_withholds(objects, reached, (load_inputs(project.root, cache).policy,), cache)
             objects.publish([item.digest for item in reached if item.digest not in kept_back])
             objects.withhold(kept_back, tracked=True)
             return records.publish(place)

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
+from doctrine.text import spell
 from doctrine.yaml_reader import YamlError
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
@@ -183,17 +184,17 @@ def parse_config(document: object, data: bytes | None) -> Config:
     top = _mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend != "files":
-        raise _invalid("memory_backend", "files", repr(backend))
+        raise _invalid("memory_backend", "files", spell(backend))
     trail = top.get("trail", "private")
     if trail not in TRAILS:
-        raise _invalid("trail", " or ".join(TRAILS), repr(trail))
+        raise _invalid("trail", " or ".join(TRAILS), spell(trail))
     uuid = _mapping(top.get("project"), "project").get("uuid")
     if uuid is not None and not isinstance(uuid, str):
-        raise _invalid("project.uuid", "a UUID", repr(uuid))
+        raise _invalid("project.uuid", "a UUID", spell(uuid))
     audit = _mapping(top.get("audit"), "audit")
     no_trail = audit.get("no_trail", "person")
     if no_trail not in NO_TRAIL:
-        raise _invalid("audit.no_trail", " or ".join(NO_TRAIL), repr(no_trail))
+        raise _invalid("audit.no_trail", " or ".join(NO_TRAIL), spell(no_trail))
     capture = _capture(audit)
     own, allow = _redaction(top.get("redaction"))
     try:
@@ -224,7 +225,7 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
             mode = "off" if found is False else found  # YAML 1.1 writers mean off
             if not isinstance(mode, str) or mode not in MODES:
                 where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
-                raise _invalid(where, ", ".join(MODES), repr(found))
+                raise _invalid(where, ", ".join(MODES), spell(found))
             stated[side] = mode
     return stated
 
@@ -241,9 +242,9 @@ def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[s
         raise _invalid("redaction.rules", f"at most {MAX_USER_RULES} rules", str(len(rules)))
     for rule_id, pattern in rules.items():
         if not isinstance(rule_id, str) or not isinstance(pattern, str):
-            raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", repr(pattern))
+            raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", spell(pattern))
     if not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
-        raise _invalid("redaction.allow", "a list of texts", repr(allow))
+        raise _invalid("redaction.allow", "a list of texts", spell(allow))
     return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), frozenset(allow)
 
 
@@ -251,7 +252,7 @@ def _mapping(value: object, where: str) -> Mapping[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _invalid(where, "a mapping", repr(value))
+        raise _invalid(where, "a mapping", spell(value))
     return value
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from doctrine.light import NamedTuple
+from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 
@@ -302,12 +303,13 @@ def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
         except SealError as error:
             raise chain_break(side, index, str(error)) from error
         if element.get(SEAL_KEY) != seal:
-            raise chain_break(side, index, f"its bytes hash to {seal}, its seal says {element.get(SEAL_KEY)}")
+            raise chain_break(side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}")
         if fields.get("prev") != previous or fields.get("seq") != index:
             wanted = "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
-            raise chain_break(side, index, f"expected {wanted}, found seq {fields.get('seq')}")
+            raise chain_break(side, index, f"expected {wanted}, found seq {say(fields.get('seq'))}")
         if fields.get("invocation_id") != invocation_id:
-            raise chain_break(side, index, f"it belongs to {fields.get('invocation_id')}, not to {invocation_id}")
+            owner = say(fields.get("invocation_id"))
+            raise chain_break(side, index, f"it belongs to {owner}, not to {say(invocation_id)}")
         previous = seal
 
 
@@ -324,16 +326,16 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 def _bare(element: Mapping[str, Any], where: str) -> Receipt:
     content = element.get("content")
     if not isinstance(content, Mapping):
-        raise _invalid(where, 'a sealed event or {"content": {step_type, decision, output_hash}}', repr(element)[:80])
+        raise _invalid(where, 'a sealed event or {"content": {step_type, decision, output_hash}}', spell(element)[:80])
     texts: list[str | None] = []
     for key in ("step_type", "decision", "output_hash"):
         value = content.get(key)
         if not isinstance(value, str) and not (key == "output_hash" and value is None):
-            raise _invalid(f"{where}.content.{key}", "text", repr(value)[:80])
+            raise _invalid(f"{where}.content.{key}", "text", spell(value)[:80])
         texts.append(value)
     duration = content.get("duration_ms")
     if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float))):
-        raise _invalid(f"{where}.content.duration_ms", "a number", repr(duration)[:80])
+        raise _invalid(f"{where}.content.duration_ms", "a number", spell(duration)[:80])
     return Receipt(str(texts[0]), str(texts[1]), texts[2], None if duration is None else int(duration))
 
 

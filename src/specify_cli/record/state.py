@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from doctrine.light import NamedTuple
+from doctrine.text import say
 from specify_cli.record.seal import digest_of
 
 
@@ -135,10 +136,11 @@ class StateFold:
         self.status = "open"
 
     def _completed(self, fields: Mapping[str, object]) -> None:
-        self.status, self.outcome = "closed", str(fields.get("outcome"))
+        outcome = fields.get("outcome")
+        self.status, self.outcome = "closed", None if outcome is None else say(outcome)
 
     def _stage_transition(self, fields: Mapping[str, object]) -> None:
-        self.stage = str(fields.get("to"))
+        self.stage = say(fields.get("to"))
 
     def _checkpoint(self, fields: Mapping[str, object]) -> None:
         label = fields.get("label")
@@ -172,12 +174,12 @@ class StateFold:
         self.failed[key] = None
 
     def _tool_call(self, fields: Mapping[str, object]) -> None:
-        call_id = str(fields.get("call_id"))
+        call_id = say(fields.get("call_id"))
         self.tool_calls += call_id not in self.open_calls
         self.open_calls[call_id] = None
 
     def _tool_result(self, fields: Mapping[str, object]) -> None:
-        self.open_calls.pop(str(fields.get("call_id")), None)
+        self.open_calls.pop(say(fields.get("call_id")), None)
         output_hash = fields.get("output_hash")
         if output_hash is not None:
             self.last_output_hash = str(output_hash)
@@ -220,7 +222,7 @@ def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
 
 def _key(fields: Mapping[str, object]) -> tuple[str, int]:
     ordinal = fields.get("ordinal")
-    return str(fields.get("step")), ordinal if type(ordinal) is int else 1
+    return say(fields.get("step")), ordinal if type(ordinal) is int else 1
 
 
 def _step(key: tuple[str, int] | None) -> dict[str, object] | None:

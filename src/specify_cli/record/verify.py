@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 
 from doctrine.light import NamedTuple
+from doctrine.text import say, spell
 from specify_cli.record.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 
@@ -133,6 +134,11 @@ class Finding(NamedTuple):
     message: str
     repair: str
 
+    @property
+    def place(self) -> str:
+        """Where in its file it is, for a sentence."""
+        return f"byte {self.offset}" if self.seq is None else f"seq {self.seq}"
+
     def as_value(self) -> dict[str, object]:
         """The JSON shape inside `docs/schemas/verify-report.json`."""
         return self._asdict()
@@ -212,7 +218,7 @@ def verify_annex(
     for key, allowed in expected.items():
         if fields.get(key) not in allowed:
             wanted = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
-            detail = f"{key}: expected {wanted}, found {fields.get(key)}"
+            detail = f"{key}: expected {wanted}, found {say(fields.get(key))}"
             return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
     if seq is None or _TIME.fullmatch(str(fields.get("at"))) is None:
         return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
@@ -445,11 +451,11 @@ class _Walk:
                     self._note("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
         if type(time) is not str or _TIME.fullmatch(time) is None:
-            self._note("INVALID_TIME", seq, offset, f"{time_key} is {time!r}")
+            self._note("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
-                self._note("INVALID_VERSION", seq, offset, repr(fields["v"]))
+                self._note("INVALID_VERSION", seq, offset, spell(fields["v"]))
         else:
             if self.version is None:
                 self.version = version
@@ -464,27 +470,27 @@ class _Walk:
         elif previous.seq >= 0 and fields.get("event") == "started":
             self._note("SECOND_START", seq, offset)
         elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
-            self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {fields.get('event')}")
+            self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {say(fields.get('event'))}")
         elif seq > previous.seq + 1:
             self._note("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
         elif seq <= previous.seq:
             self._note("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
         elif fields.get("prev") != previous.seal:
-            self._note("CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {fields.get('prev')}")
+            self._note("CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {say(fields.get('prev'))}")
 
     def _contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
         event = str(fields.get("event", ""))
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
         if event == "tool_call":
-            self.calls[str(fields.get("call_id"))] = None
+            self.calls[say(fields.get("call_id"))] = None
         if not judged:
             return
         self._identity(fields, seq, offset)
         if event not in _KNOWN:
             self._note("UNKNOWN_EVENT", seq, offset, event)
         if event == "tool_result":
-            call_id = str(fields.get("call_id"))
+            call_id = say(fields.get("call_id"))
             first = self.calls.get(call_id)
             result = (seq, fields.get("status"), fields.get("output_hash"))
             # Where lines are harmed the call may be among them, and that is one finding already.
@@ -497,18 +503,18 @@ class _Walk:
                 self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
             self.calls[call_id] = first or result
         if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
-            self._note("CONFLICTING_DUPLICATE", seq, offset, str(fields.get("what")))
+            self._note("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
         if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
 
     def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
-        invocation_id = str(fields.get("invocation_id"))
+        invocation_id = say(fields.get("invocation_id"))
         if self.invocation_id is None:
             self.invocation_id = invocation_id
             named_profile, named_id = self.name_ids or (None, invocation_id)
             profile_id = fields.get("profile_id", named_profile)
             if named_id != invocation_id or (named_profile is not None and named_profile != profile_id):
-                self._note("NAME_MISMATCH", seq, offset, f"its lines say {profile_id}-{invocation_id}.jsonl")
+                self._note("NAME_MISMATCH", seq, offset, f"its lines say {say(profile_id)}-{invocation_id}.jsonl")
         elif invocation_id != self.invocation_id:
             self._note("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
 

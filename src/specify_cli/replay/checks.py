@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from doctrine.light import NamedTuple
+from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.gates import GateRule
 from specify_cli.record.record import EVENTS, is_stand_in
@@ -352,7 +353,7 @@ def _hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Dec
         differs, by = _apart(hit.get("score"), again.get("score"), epsilon)
         if differs:
             apart.add(uri)
-            told = f"{where}: {uri}: {hit.get('score')} then, {again.get('score')} now"
+            told = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
             told += "" if by is None else f", {by} apart"
             found.append(_finding("SCORE_MISMATCH", seq, "retrieval", told, hit.get("score"), again.get("score")))
         found += _explain(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
@@ -474,7 +475,7 @@ def judge_gate(asked: Asked) -> list[Finding]:
     """Where a gate decides otherwise."""
     if asked.status != "differs":
         return []
-    fields, where = asked.fields, f"gate {asked.fields.get('gate')}"
+    fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
     pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
     return [
         _finding("DECISION_MISMATCH", _seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
@@ -535,7 +536,7 @@ def judge_patch(applied: Applied) -> list[Finding]:
     if applied.status != "differs":
         return []
     fields = applied.fields
-    told = f"patch {fields.get('path')}" + (f": {applied.why}" if applied.why else "")
+    told = f"patch {say(fields.get('path'))}" + (f": {applied.why}" if applied.why else "")
     return [_finding("PATCH_MISMATCH", _seq(fields), "patch", told, fields.get("after_hash"), applied.after_hash)]
 
 
@@ -552,7 +553,7 @@ def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
             return None, "captured as hash, so only its digest and size are kept"
         return None, "nothing of it is kept"
     if kept.get("truncated"):
-        return None, f"of {kept.get('size')} bytes {kept.get('kept')} are kept"
+        return None, f"of {say(kept.get('size'))} bytes {say(kept.get('kept'))} are kept"
     if isinstance(kept.get("object"), str):
         try:
             return get(str(kept["object"])).decode("utf-8"), ""
@@ -564,7 +565,7 @@ def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
         for whole in (head, foreign_text(head, NO_RULES).text):
             if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
                 return whole, ""
-    return None, f"captured as summary, so a part of its {kept.get('size')} bytes is kept"
+    return None, f"captured as summary, so a part of its {say(kept.get('size'))} bytes is kept"
 
 
 def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:

@@ -19,6 +19,7 @@ from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, as
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import parse_bundle
+from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.invocation import gates
@@ -327,22 +328,26 @@ def _check_snapshot(past: Past, manifest: Mapping[str, object], objects: Kept) -
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
     if manifest.get("v") != snapshot.MANIFEST_VERSION:
-        raise refusal("invalid_snapshot", f"v: expected {snapshot.MANIFEST_VERSION}, found {manifest.get('v')}")
+        raise refusal("invalid_snapshot", f"v: expected {snapshot.MANIFEST_VERSION}, found {say(manifest.get('v'))}")
     absent = [name for name in _MEMBERS if name not in manifest]
     if absent:
         raise refusal("invalid_snapshot", f"the snapshot never captured {', '.join(absent)}")
     policy, state = manifest["policy"], manifest["policy_state"]
     if state not in ("none", "present", "unreadable") or (state == "present") > (policy is not None):
-        raise refusal("invalid_snapshot", f"policy_state {state!r} with policy {policy}")
+        raise refusal("invalid_snapshot", f"policy_state {spell(state)} with policy {say(policy)}")
     if state == "none" and policy is not None:
-        raise refusal("invalid_snapshot", f"policy_state 'none' with policy {policy}")
+        raise refusal("invalid_snapshot", f'policy_state "none" with policy {say(policy)}')
     for reference in past.references:
         _check_reference(reference, objects)
     first = past.references[0]
     if first.get("bundle") != policy:
-        raise refusal("invalid_snapshot", f"policy: the snapshot has {policy}, the record {first.get('bundle')}")
+        raise refusal(
+            "invalid_snapshot", f"policy: the snapshot has {say(policy)}, the record {say(first.get('bundle'))}"
+        )
     if (first.get("policy_hash") is not None) != (state == "present"):
-        raise refusal("invalid_snapshot", f"policy_state {state!r} with policy_hash {first.get('policy_hash')}")
+        raise refusal(
+            "invalid_snapshot", f"policy_state {spell(state)} with policy_hash {say(first.get('policy_hash'))}"
+        )
     try:
         bundle, corpus = (objects.get(str(manifest[name])) for name in ("shipped", "corpus"))
     except StoredDataError:
@@ -356,16 +361,17 @@ def _check_snapshot(past: Past, manifest: Mapping[str, object], objects: Kept) -
         raise refusal("invalid_snapshot", f"shipped {manifest['shipped']} is no bundle: {error}") from error
     in_corpus = files.get(POLICY_PATH) if isinstance(files, dict) else None
     if in_corpus != policy:
-        raise refusal("invalid_snapshot", f"policy: the snapshot has {policy}, its corpus {in_corpus}")
+        raise refusal("invalid_snapshot", f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}")
 
 
 def _check_reference(reference: Fields, objects: Kept) -> None:
     bundle, named, parsed = (reference.get(key) for key in ("bundle", "bundle_hash", "policy_hash"))
+    shown = ", ".join(f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash"))
     where = f"policy reference at seq {reference.get('seq')}"
     if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
-        raise refusal("invalid_snapshot", f"{where} is half null: bundle {bundle}, bundle_hash {named}, hash {parsed}")
+        raise refusal("invalid_snapshot", f"{where} is half null: {shown}")
     if bundle != named:
-        raise refusal("invalid_snapshot", f"{where}: bundle {bundle} is not what bundle_hash says, {named}")
+        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {shown}")
     if parsed is not None:
         found = policy_hash_of(objects.get(str(bundle)))
         if found is None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from doctrine.text import say
 from specify_cli.replay.checks import (
     ERROR,
     Asked,
@@ -226,18 +227,18 @@ def _not_again(replayed: Replayed) -> list[dict[str, object]]:
             found.append({"seq": rerun.retrieval.seq, "what": what, "reason": "no response was recorded"})
     for gate in replayed.gates:
         if gate.status == "not_reevaluated":
-            what = f"gate {gate.fields.get('gate')} (rule {gate.fields.get('rule_ref')})"
+            what = f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})"
             found.append({"seq": gate.fields.get("seq"), "what": what, "reason": gate.why})
     for patch in replayed.patches:
         if patch.status == "not_reapplied":
-            what = f"patch {patch.fields.get('path')}"
+            what = f"patch {say(patch.fields.get('path'))}"
             found.append({"seq": patch.fields.get("seq"), "what": what, "reason": patch.why})
     for fields in replayed.past.unknown:
-        what = f"event {fields.get('event')}"
+        what = f"event {say(fields.get('event'))}"
         found.append({"seq": fields.get("seq"), "what": what, "reason": "this version does not know the event"})
     for fields in replayed.past.withheld:
-        reason = f"a safe export left the line out: {fields.get('withheld')}"
-        found.append({"seq": fields.get("seq"), "what": f"line {fields.get('seq')}", "reason": reason})
+        reason = f"a safe export left the line out: {say(fields.get('withheld'))}"
+        found.append({"seq": fields.get("seq"), "what": f"line {say(fields.get('seq'))}", "reason": reason})
     hidden = [seq for fields in replayed.past.withheld if isinstance(seq := fields.get("seq"), int)]
     for point in replayed.past.points if hidden else ():
         if point.seq > min(hidden):
@@ -255,7 +256,7 @@ def _references(replayed: Replayed) -> list[dict[str, str]]:
     objects: dict[str, str] = {}
 
     def line(fields: Fields, what: str) -> None:
-        lines.setdefault(f"inv://{past.invocation_id}/event/{fields.get('seq')}", what)
+        lines.setdefault(f"inv://{past.invocation_id}/event/{say(fields.get('seq'))}", what)
 
     def obj(name: object, what: str) -> None:
         if isinstance(name, str) and name in replayed.held:
@@ -275,14 +276,14 @@ def _references(replayed: Replayed) -> list[dict[str, str]]:
     for point in past.points:
         lines.setdefault(f"inv://{past.invocation_id}/event/{point.seq}", f"checkpoint {point.label or point.seq}")
     for gate in replayed.gates:
-        line(gate.fields, f"gate {gate.fields.get('gate')}")
-        obj(gate.fields.get("inputs"), f"inputs of gate {gate.fields.get('gate')}")
+        line(gate.fields, f"gate {say(gate.fields.get('gate'))}")
+        obj(gate.fields.get("inputs"), f"inputs of gate {say(gate.fields.get('gate'))}")
     for patch in replayed.patches:
-        line(patch.fields, f"patch {patch.fields.get('path')}")
+        line(patch.fields, f"patch {say(patch.fields.get('path'))}")
     for call, _, _ in replayed.tools:
-        line(call, f"tool {call.get('tool')}")
+        line(call, f"tool {say(call.get('tool'))}")
     for fields, _ in replayed.models:
-        line(fields, f"model {fields.get('model')}")
+        line(fields, f"model {say(fields.get('model'))}")
     if past.completed is not None:
         line(past.completed, "the end")
         obj(past.completed.get("evidence_ref"), "evidence")

@@ -30,7 +30,7 @@ from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.record.verify import OF_THE_LINES, RecordReport
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import read_record_lines, verify_file, verify_place
+from specify_cli.storage.queries import read_record_lines, read_whole, verify_file, verify_place
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, place_of
 
 Program = Callable[[Run], Any]
@@ -161,7 +161,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
     if suspect:
         _sound(place, verify_file(project.root, place))
         folded = StateFold()
-        for _, raw in lines_in_force(FileRecordStore(project.root).read(place)):
+        for _, raw in lines_in_force(read_whole(project.root, place)):
             fields = open_line(raw, codec).fields
             if fields is not None and (at is None or folded.seq < at):
                 folded.apply(fields)
@@ -335,7 +335,7 @@ def _sound(place: Place, report: RecordReport) -> None:
         if harmed or item.code == "WITHHELD":
             raise StoredDataError(
                 "RECORD_DAMAGED",
-                f"{place.path}: {item.code} at seq {item.seq}: {item.message}",
+                f"{place.path}: {item.code} at {item.place}: {item.message}",
                 f"spec-kitty invocations verify {place.invocation_id}",
             )
 

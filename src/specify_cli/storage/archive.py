@@ -43,11 +43,10 @@ from specify_cli.record.verify import (
 from specify_cli.redaction.capture import RedactionError, RuleSet, redact
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import OVERRUN
-from specify_cli.storage.frozen import withheld_by_policy
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.queries import annex_files, verify_file, verify_place
-from specify_cli.storage.reachability import Reach
+from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import (
     FileObjectStore,
     FileRecordStore,
@@ -134,12 +133,13 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
     kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
-        for item in reach.of(part.named):
+        reached = tuple(reach.of(part.named))
+        if rules is not None:
+            by_policy |= policy_withholds(objects, reached, policies)
+        for item in reached:
             if item.digest in kept.objects or item.digest in left_out:
                 continue
             why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
-            if rules is not None and item.field == "corpus" and item.code is None:
-                by_policy |= withheld_by_policy(objects, item.digest, policies)
             data = objects.get(item.digest) if item.code is None else b""
             why = why or (None if rules is None else _object_reason(data, rules))
             if why is None:
@@ -176,7 +176,7 @@ def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -
         (i for i in checked.findings if i.severity == ERROR and i.code in OF_THE_LINES | {"ANNEX_MISMATCH"}), None
     )
     if wrong is not None:
-        raise _not_exported(place, f"{wrong.code} at seq {wrong.seq}: {wrong.message}")
+        raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
     if rules is not None and not checked.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
@@ -195,7 +195,7 @@ def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -
     # What leaves has to verify where it arrives, whatever was taken out of it.
     wrong = next((i for i in report.findings if i.severity == ERROR), None)
     if wrong is not None:
-        raise _not_exported(place, f"{wrong.code} at seq {wrong.seq}: {wrong.message}")
+        raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
     named = list(report.objects)
     for name, found in list(annexes.items()):
         closing = report.tip if report.status == "closed" else None

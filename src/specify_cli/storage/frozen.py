@@ -93,7 +93,7 @@ def withheld_by_policy(
         if rule is not None:
             charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
-            found |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}")
+            found |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}")
     read = {artifact.digest for artifact in inputs.artifacts}
     for path in ruled if asked else ():
         if path.startswith(DOCTRINE_FOLDER + "/") and path not in GRAPH_PATHS and named[path] not in read:

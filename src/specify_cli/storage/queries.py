@@ -9,6 +9,7 @@ import os
 from itertools import groupby
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project, parse_config
@@ -145,7 +146,7 @@ def parse_moment(text: str) -> int:
 def read_row(root: str, place: Place) -> Row | None:
     """A row from the first and last lines of a record; a long middle is not read."""
     if place.folder == layout.OLDER_RECORDS:
-        return _row(fold(_read_whole(root, place)), place)
+        return _row(fold(read_whole(root, place)), place)
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
@@ -159,7 +160,7 @@ def read_row(root: str, place: Place) -> Row | None:
             os.close(fd)
 
 
-def _read_whole(root: str, place: Place) -> bytes:
+def read_whole(root: str, place: Place) -> bytes:
     """Return a record's bytes; of an older one also the closing line that stands beside it (docs/format.md §9)."""
     data = FileRecordStore(root).read(place)
     if place.folder != layout.OLDER_RECORDS:
@@ -205,7 +206,7 @@ def _row(record: Record | None, place: Place) -> Row | None:
 
     def text(values: Mapping[str, object], key: str) -> str | None:
         value = values.get(key)
-        return None if value is None else str(value)
+        return None if value is None else say(value)
 
     return Row(
         invocation_id=place.invocation_id,
@@ -222,7 +223,7 @@ def _row(record: Record | None, place: Place) -> Row | None:
         parent_invocation_id=text(started, "parent_invocation_id"),
         actor_id=text(actor if isinstance(actor, dict) else {"actor_id": actor}, "actor_id"),
         model=text(actor if isinstance(actor, dict) else {"model": started.get("model_id")}, "model"),
-        session={str(key): str(value) for key, value in session.items()} if isinstance(session, dict) else None,
+        session={key: say(value) for key, value in session.items()} if isinstance(session, dict) else None,
         path=place.path,
     )
 
@@ -233,7 +234,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
     """
     place = Index(project.root).resolve(invocation_id)
-    data = _read_whole(project.root, place)
+    data = read_whole(project.root, place)
     record = fold(data)
     row = _row(record, place)
     report = verify_place(project, place)
@@ -252,7 +253,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         **row.as_value(),
         "context": {
             "hash": started.get("governance_context_hash"),
-            "available": bool(started.get("governance_context_available")),
+            "available": bool(started.get("governance_context_available", started.get("governance_context_hash"))),
             "snapshot": started.get("snapshot"),
             "query": request.get("query"),
             "hits": response.get("hits", []),
@@ -519,7 +520,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
     record = fold(data)
     if wrong is not None or (record is None and 0 not in hidden):
-        what = "it has no started line" if wrong is None else f"{wrong.code} at seq {wrong.seq}: {wrong.message}"
+        what = "it has no started line" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
         raise chain_break(side, None, what)
     # Of a withheld line that is not one of the first it cannot be told whether it was a step.
     lines: list[dict[str, object]] = []

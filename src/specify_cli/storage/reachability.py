@@ -14,8 +14,9 @@ from specify_cli.record.verify import NamedObject, bundle_entries, objects_of
 from specify_cli.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from charter.model import Policy
     from doctrine.load import ParseCache
 
 
@@ -97,13 +98,22 @@ class Reach:
 
 
 def policy_withholds(
-    objects: ObjectStore, reached: Iterable[Reached], cache: ParseCache | None = None
+    objects: ObjectStore, reached: Sequence[Reached], policies: Sequence[Policy] = (), cache: ParseCache | None = None
 ) -> dict[str, str]:
-    """Which of the objects that records lead to hold what their policies deny or redact, by digest, and why."""
+    """Which of the objects that records lead to hold what their policies deny or redact, by digest, and why.
+
+    `policies` are asked as well. Where one of them keeps back more than a record's own policy did, the contexts that
+    were assembled under the record's own may quote it and are kept back too.
+    """
     from specify_cli.storage.frozen import withheld_by_policy
 
     corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
     found: dict[str, str] = {}
     for corpus in sorted(corpora):
-        found |= withheld_by_policy(objects, corpus, cache=cache)
+        own = withheld_by_policy(objects, corpus, cache=cache)
+        both = withheld_by_policy(objects, corpus, policies, cache) if policies else own
+        found |= both
+        if both.keys() - own.keys():
+            quoting = (item.digest for item in reached if item.field == "governance_context_hash")
+            found |= dict.fromkeys(quoting, "policy: this context may quote what is kept back since it was assembled")
     return found

@@ -594,11 +594,14 @@ class FileObjectStore:
                 raise durable.write_failed(f"{folder}/{shard}", error) from error
 
     def why_withheld(self, digest: str, field: str) -> str | None:
-        # What a branch can bring only ever excuses a file of the charter or the doctrine.
+        # What a branch can bring only ever excuses a file of the charter or the doctrine, or a context quoting them.
         if not is_digest(digest):
             return None
         shard, rest = layout.object_parts(digest)
-        for folder in (layout.LOCAL_OBJECTS, *([layout.OBJECTS] if field == "file" else [])):
+        for folder in (
+            layout.LOCAL_OBJECTS,
+            *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
+        ):
             try:
                 said = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
             except (OSError, InvocationError):

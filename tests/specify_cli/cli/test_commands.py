@@ -473,3 +473,17 @@ def test_a_locale_without_utf8_changes_no_output(cli: Cli) -> None:
 
     assert ran.code == 0
     assert os.fsencode(ran.json()["match_reason"])
+
+
+def test_values_of_files_are_spelled_as_json_and_not_as_python_does(cli: Cli, project: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    record = next((project / ".kittify/events/profile-invocations").glob(f"*{one}.jsonl"))
+    local = project / ".kittify/local"
+    local.mkdir(exist_ok=True)
+    (local / "hook-orphans.jsonl").write_text("not JSON\n")
+    (local / "hook-failures.jsonl").write_text("[]\n{}\n")
+    record.write_bytes(record.read_bytes() + b'garbage\n{"at":null,"event":{"a":null}}\n')
+    said = [cli("invocations", "compare", one, one), cli("invocations", "show", one), cli("doctor")]
+
+    assert "UNREADABLE_LINE at byte " in said[0].err
+    assert [line for ran in said for line in (ran.out + ran.err).splitlines() if "None" in line] == []

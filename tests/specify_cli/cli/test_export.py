@@ -729,6 +729,33 @@ def test_what_policy_keeps_back_is_not_published_and_the_clone_says_so(
     assert {item["code"] for item in cli("doctor", "--json").json()["ailments"]} <= {"BROKEN_SOURCE"}
 
 
+def test_what_a_later_policy_denies_leaves_neither_by_its_file_nor_by_the_context_that_quotes_it(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    governed(chartered, "payroll")
+    (chartered / ".kittify/charter/policy.yaml").unlink()
+    (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
+    accept(chartered)
+    run = cli("do", "fix the timeout", "--json").json()
+    (chartered / ".kittify/charter/policy.yaml").write_text(POLICY)
+    cli("profile-invocation", "complete", "--invocation-id", run["invocation_id"])
+    file = chartered / "safe.tar"
+    told = cli("invocations", "export", run["invocation_id"], "--safe", "-o", str(file), "--json").json()
+
+    git(chartered, "add", "-A", ".kittify/events", ".kittify/trail")
+    git(chartered, "commit", "-qm", "trail")
+    git(tmp_path, "clone", "-q", str(chartered), "clone")
+    there = cli("invocations", "verify", "--all", "--json", cwd=tmp_path / "clone").json()["findings"]
+
+    assert {item["code"] for item in there} == {"WITHHELD"}
+    assert HIDDEN in run["governance_context_text"]
+    assert HIDDEN.encode() not in everything_in(chartered / layout.OBJECTS)
+    assert HIDDEN.encode() not in file.read_bytes()
+    whys = {item["digest"]: item["why"] for item in told["withheld_objects"]}
+    assert whys.pop(run["governance_context_hash"]).startswith("policy: this context may quote")
+    assert list(whys.values()) == ["policy: deny by rule pay: doctrine://directive/timeout"]
+
+
 def test_a_note_that_a_branch_brings_excuses_no_evidence(cli: Cli, chartered: Path) -> None:
     (chartered / ".kittify/config.yaml").write_text("trail: committed\n")
     accept(chartered)

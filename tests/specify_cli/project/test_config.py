@@ -89,7 +89,9 @@ def test_a_projects_rules_and_allow_list_are_added_to_the_shipped_ones() -> None
         ({"allow": ["re:("]}, "allow-list entry 're:(': missing )"),
         ({"disable": ["jwt"]}, "redaction.disable: expected rules or allow"),
         ("none", "redaction: expected a mapping"),
-        (False, "redaction: expected a mapping"),
+        (False, "redaction: expected a mapping, found false"),
+        ({"rules": {"ticket": None}}, "redaction.rules.ticket: expected a pattern as text, found null"),
+        ({"rules": {"ticket": ["a", True]}}, 'redaction.rules.ticket: expected a pattern as text, found ["a", true]'),
     ],
 )
 def test_a_section_that_cannot_be_used_is_named_with_the_reason(section: object, said: str) -> None:

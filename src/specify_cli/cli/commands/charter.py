@@ -106,11 +106,11 @@ def context(values: Values) -> int:
         for hit in result.hits:
             explain = hit["explain"]
             why = ", ".join(f"{key} {explain[key]}" for key in explain)
-            parts.append(f"{hit['rank']:>3}  {hit['score']}  {one_line(str(hit['uri']))}  ({why})")
+            parts.append(f"{hit['rank']:>3}  {hit['score']}  {one_line(hit['uri'])}  ({why})")
         for item in result.filters_applied:
             parts.append(f"     {item['action']} by rule {one_line(item['rule_id'])}: {one_line(item['uri'])}")
         for left in result.omitted:
-            parts.append(f"     left out: {one_line(str(left['uri']))}")
+            parts.append(f"     left out: {one_line(left['uri'])}")
     write_text("\n".join(parts) if parts else "(no governance context)")
     for warning in warnings:
         write_note(f"warning: {warning}")

@@ -26,8 +26,8 @@ def export(values: Values) -> int:
         for item in withheld if isinstance(withheld, list) else []:
             why = ", ".join(item["rules"]) or item["why"]
             place = f"seq {item['seq']}" if item["file"] is None else f"annex {item['file']}"
-            lines.append(f"withheld: {row['invocation_id']} {place} {one_line(str(item['event']))}: {why}")
-    lines += [f"withheld: object {item['digest']}: {one_line(str(item['why']))}" for item in done.withheld_objects]
+            lines.append(f"withheld: {row['invocation_id']} {place} {one_line(item['event'])}: {why}")
+    lines += [f"withheld: object {item['digest']}: {one_line(item['why'])}" for item in done.withheld_objects]
     write_lines(lines)
     return 0
 

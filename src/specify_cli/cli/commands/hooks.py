@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -176,13 +175,13 @@ def test(values: Values) -> int:
     if values["json"]:
         write_json(answer)
         return 0
-    named = one_line(str(answer["hook_event"])) or "no event named"
-    lines = [f"{harness} · {named} · session {one_line(str(answer['session_id'] or 'not named'))}"]
+    named = one_line(answer["hook_event"]) or "no event named"
+    lines = [f"{harness} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
     for shown in events:
         body = shown["body"]
         assert isinstance(body, dict)
         lines.append(f"  {body['event']}")
-        lines += [f"    {name}: {one_line(_as_text(item), 160)}" for name, item in body.items() if name != "event"]
+        lines += [f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"]
     if found.started_invocation is not None:
         lines.append(f"  the session belongs to {found.started_invocation} from here on")
     if not events:
@@ -190,10 +189,6 @@ def test(values: Values) -> int:
     write_lines(lines)
     write_note("nothing was written")
     return 0
-
-
-def _as_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def skills(values: Values) -> int:
@@ -333,7 +328,7 @@ def _find_program(root: str) -> Program:
 
 
 def _shown(program: Program) -> str:
-    path, resolved = one_line(str(program.path)), one_line(str(program.resolved))
+    path, resolved = one_line(program.path), one_line(program.resolved)
     return path if path == resolved else f"{path} → {resolved}"
 
 

@@ -221,9 +221,7 @@ def compare(values: Values) -> int:
         lines = [f"{result.message} ({_counted(result.details.steps_compared, 'step')} compared)"]
         for item in result.details.mismatches:
             place = "" if item.step is None else f" step {item.step}"
-            lines.append(
-                f"  {item.code}{place}: expected {one_line(str(item.expected))}, found {one_line(str(item.actual))}"
-            )
+            lines.append(f"  {item.code}{place}: expected {one_line(item.expected)}, found {one_line(item.actual)}")
         for warned in result.warnings:
             place = "" if warned.step is None else f" step {warned.step}"
             lines.append(f"  warning: {warned.code}{place}: {one_line(warned.message)}")

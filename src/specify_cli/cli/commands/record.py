@@ -55,7 +55,7 @@ def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
         masked = {rule for line in batch.lines for rule in _masks(line.body)}
         write_note(f"nothing was written; masked: {', '.join(sorted(masked)) or 'nothing'}")
     else:
-        lines = [f"{line.seq:>6}  {one_line(str(line.body['event']))}{_detail(line.body)}" for line in batch.lines]
+        lines = [f"{line.seq:>6}  {one_line(line.body['event'])}{_detail(line.body)}" for line in batch.lines]
         lines += [f"annex   {path}" for path in batch.annexes]
         if batch.duplicates:
             lines.append(f"{batch.duplicates} recorded before, not again")

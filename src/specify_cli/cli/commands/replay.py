@@ -111,7 +111,7 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for cause in value["causes"]:
         yield f"cause {cause['cause']}: {cause['message']}"
         for item in cause["changed"][:_CHANGES_SHOWN]:
-            shown = " -> ".join(one_line(str(item[key] or "nothing"), 60) for key in ("original", "today"))
+            shown = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("original", "today"))
             yield f"  {item['what']} {one_line(item['name'])}: {shown}"
         if len(cause["changed"]) > _CHANGES_SHOWN:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"

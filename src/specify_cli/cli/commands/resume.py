@@ -91,7 +91,7 @@ def reexecute(values: Values) -> int:
         lines = [f"re-executed as {done.invocation_id}: {result.message} ({result.details.steps_compared} compared)"]
         for item in result.details.mismatches:
             place = "" if item.step is None else f" step {item.step}"
-            found = f"expected {one_line(str(item.expected))}, found {one_line(str(item.actual))}"
+            found = f"expected {one_line(item.expected)}, found {one_line(item.actual)}"
             lines.append(f"  {item.code}{place}: {found}")
         write_lines(lines)
     return 0 if done.comparison.match else 1
@@ -127,7 +127,7 @@ def _plan_lines(plan: resuming.ResumePlan) -> list[str]:
     lines += ["", f"begins at:  {one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}"]
     for call in plan.in_doubt:
         again = "may run again" if call.safe_again else f"runs again only with --rerun {call.call_id}"
-        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(str(call.call.get('tool')))}: {again}")
+        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.call.get('tool'))}: {again}")
     if plan.changed:
         lines.append(f"EXECUTION_HASH_MISMATCH: {', '.join(plan.changed)} changed since it began")
     else:

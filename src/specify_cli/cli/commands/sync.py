@@ -285,7 +285,7 @@ def _status_page(found: dict[str, object]) -> str:
         lines = ["sync is off: nothing leaves this project"]
         proposal = found["proposal"]
         if isinstance(proposal, dict):
-            lines.append(f"the project proposes {one_line(str(proposal))}; see it with: spec-kitty sync enable")
+            lines.append(f"the project proposes {one_line(proposal)}; see it with: spec-kitty sync enable")
         return "\n".join(lines)
     excluded = found["excluded"]
     left_out = ", ".join(f"{count} {why}" for why, count in excluded.items()) if isinstance(excluded, dict) else ""
@@ -303,7 +303,7 @@ def _status_page(found: dict[str, object]) -> str:
         ("paused until", found["paused_until"]),
         ("now", "a push is under way" if found["running"] else None),
     ]
-    lines = [f"{name + ':':<15}{one_line(str(value))}" for name, value in rows if value is not None]
+    lines = [f"{name + ':':<15}{one_line(value)}" for name, value in rows if value is not None]
     if not found["enabled"]:
         lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
     return "\n".join(lines)
