@@ -16,6 +16,7 @@ from json.encoder import encode_basestring
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.heuristics import kind_of_name
 from specify_cli.redaction.redact import MASK, RuleSet, applicable, is_secret_leaf, redact, redact_with
+from specify_cli.redaction.rules import what_follows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 
 
 _JWK_PRIVATE = frozenset(("d", "p", "q", "dp", "dq", "qi", "k"))
-_USER_FLAGS = frozenset(("-u", "--user", "--proxy-user"))
 _SECRET = "secret-value"
+# In an argument, what stands before the secret; glued to an option of two characters it begins behind them.
+_CUTS = {"pair": ":", "cookie": "=", "glued": ""}
 # Strings up to this length are searched together; what no rule finds in all of them needs no search one by one.
 _SHORT = 4096
 _BETWEEN = "\n\0\n"
@@ -361,8 +363,15 @@ class _Writer:
                     inner = kind_of_name(previous[2:]) or kind
                 elif pair and not kind:
                     inner = "token" if kind_of_name(previous) else ""
-                if previous in _USER_FLAGS and isinstance(value[0], str) and value[0].endswith("curl"):
-                    inner = "user"
+                head = (
+                    " ".join(one[:64] for one in value[:3] if isinstance(one, str))
+                    if "-" in (previous[:1], child[:1])
+                    else ""
+                )
+                if "glued" in what_follows(child[:2], head):
+                    inner = "glued"
+                elif head:
+                    inner = next((form for form in what_follows(previous, head) if form != "glued"), inner)
             items.append((comma, child, inner))
             comma = ","
             previous = child
@@ -377,11 +386,12 @@ class _Writer:
         if kind == "key line":
             plain = value.strip()
             return self._mask("private-key") if plain and " " not in plain and "⟦" not in plain else masked
-        if kind == "user":
-            name, colon, secret = value.partition(":")
-            if colon and is_secret_leaf("password", secret, self._rules):
-                return f"{name}:{self._mask(_SECRET)}"
-            return masked
+        if kind in _CUTS:
+            at = 2 if kind == "glued" else value.find(_CUTS[kind]) + 1
+            told = at > 0 and is_secret_leaf("password", value[at:], self._rules)
+            return value[:at] + self._mask(_SECRET) if told else masked
+        if kind == "next":
+            kind = "password"
         whole = masked.strip()
         named = whole.startswith("⟦") and whole.find("⟧") == len(whole) - 1
         if not named and is_secret_leaf(kind, value, self._rules):

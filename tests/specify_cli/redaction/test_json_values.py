@@ -289,3 +289,22 @@ def test_keys_that_become_the_same_mask_are_numbered_in_linear_time() -> None:
         return taken
 
     assert steps(200) < 3 * steps(100)
+
+
+@pytest.mark.parametrize(
+    ("argv", "masked"),
+    [
+        (["docker", "login", "-u", "me", "-p", "hunter2"], ["docker", "login", "-u", "me", "-p", "⟦secret-value⟧"]),
+        (["/usr/bin/redis-cli", "-a", "hunter2", "ping"], ["/usr/bin/redis-cli", "-a", "⟦secret-value⟧", "ping"]),
+        (["mysql", "-uroot", "-phunter2", "shop"], ["mysql", "-uroot", "-p⟦secret-value⟧", "shop"]),
+        (
+            ["curl", "-b", "sid=a1b2c3d4", "-u", "me:hunter2"],
+            ["curl", "-b", "sid=⟦secret-value⟧", "-u", "me:⟦secret-value⟧"],
+        ),
+        (["docker", "run", "-p", "8080:80", "image"], ["docker", "run", "-p", "8080:80", "image"]),
+        (["mkdir", "-p", "hunter2"], ["mkdir", "-p", "hunter2"]),
+        (["curl", "-b", "cookies.txt"], ["curl", "-b", "cookies.txt"]),
+    ],
+)
+def test_an_argument_list_is_read_as_its_command_line(argv: list[str], masked: list[str]) -> None:
+    assert json.loads(foreign_text({"argv": argv}, RULES).text) == {"argv": masked}
