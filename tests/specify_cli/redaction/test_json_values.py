@@ -250,6 +250,28 @@ def test_a_private_key_given_line_by_line_is_masked() -> None:
     assert json.loads(foreign_text(value, RULES).text)[2:] == ["⟦private-key⟧", "⟦private-key⟧", value[4], "word"]
 
 
+@pytest.mark.parametrize("name", ["text", "new_string", "content"])
+def test_what_a_list_of_blocks_gives_piece_by_piece_is_masked(name: str) -> None:
+    """An MCP server's answer, edits of one file: a secret that spans them is one all the same."""
+    key = ["-----BEGIN PRIVATE KEY-----", "A1" * 32, "B2=", "-----END PRIVATE KEY-----", "word"]
+    blocks = [{"type": name, name: line} for line in key]
+
+    assert [block[name] for block in json.loads(foreign_text({"content": blocks}, RULES).text)["content"]] == [
+        *(key[0], "⟦private-key⟧", "⟦private-key⟧", key[3], "word"),
+    ]
+    named = [{name: "your password:"}, {name: "Tr0ub4dor3xyzQQ"}]
+    assert "Tr0ub4dor" not in foreign_text(named, RULES).text
+
+
+def test_a_token_cut_into_pieces_of_one_length_is_masked_whole() -> None:
+    token = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+    pieces = [token[:20], token[20:]]
+
+    assert json.loads(foreign_text(pieces, RULES).text) == ["⟦github-token⟧", ""]
+    assert json.loads(foreign_text([{"text": piece} for piece in pieces], RULES).text)[0] == {"text": "⟦github-token⟧"}
+    assert json.loads(foreign_text(["x" * 20, "y" * 20], RULES).text) == ["x" * 20, "y" * 20]
+
+
 def test_a_large_string_costs_little_more_than_its_redaction() -> None:
     line = "The quick brown fox: key word = x; path/to/some/file.py and a token (of thanks).\n"
     text = line * (1_000_000 // len(line))
