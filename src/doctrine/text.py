@@ -27,6 +27,11 @@ def say(value: object) -> str:
     return value if isinstance(value, str) else spell(value)
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def match_glob(pattern: str, text: str) -> bool:
     """Return whether a pattern, in which each `*` stands for any characters, describes the whole text.
 

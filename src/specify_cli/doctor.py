@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
 from doctrine.light import NamedTuple
-from doctrine.text import say
+from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.handler import logged
@@ -142,11 +142,11 @@ def _worktrees(project: Project) -> Iterator[Ailment]:
     left = find_left_behind(project.root)
     if left:
         names = ", ".join(sorted({item.worktree for item in left}))
-        what = f"{len(left)} records of worktrees that were removed are kept in the git directory: {names}"
+        what = f"the git directory keeps {count(len(left), 'record')} of worktrees that were removed: {names}"
         yield Ailment("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
     unkept, why = find_unkept(project.root)
     if unkept or why:
-        what = f"{unkept} records of this worktree have no second name in the git directory and go with the worktree"
+        what = f"without a second name in the git directory, so lost with this worktree: {count(unkept, 'record')}"
         repair = "spec-kitty invocations reindex gives them one"
         if why:
             what, repair = f"{what}: {why}", "spec-kitty invocations export ID -o FILE before you remove the worktree"
@@ -178,7 +178,7 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                         "LONG_OPEN",
                         WARNING,
                         report.file,
-                        f"open for {hours} hours",
+                        f"open for {count(hours, 'hour')}",
                         f"{close} --outcome abandoned",
                     )
     except InvocationError as error:
@@ -207,7 +207,7 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
 def _hooks(project: Project) -> Iterator[Ailment]:
     orphans, full = _told_lines(project.root, layout.ORPHANS)
     if orphans or full:
-        what = f"{len(orphans)} hook events belong to no invocation{_last(orphans, 'why')}{full}"
+        what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{_last(orphans, 'why')}{full}"
         late = sum("closed" in line for line in orphans)
         if late:
             what += f"; {late} came after their record was closed, so it does not show them"
@@ -217,12 +217,11 @@ def _hooks(project: Project) -> Iterator[Ailment]:
     for top, path, shown in _failure_logs(project):
         failures, full = _told_lines(top, path)
         if failures or full:
-            calls = "1 hook call" if len(failures) == 1 else f"{len(failures)} hook calls"
-            what = f"{calls} failed{_last(failures, 'code', 'message')}"
+            what = f"{count(len(failures), 'hook call')} failed{_last(failures, 'code', 'message')}"
             yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
     killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
     if killed:
-        what = f"{len(killed)} hooks began with a large payload and never ended; the last: {killed[-1]}"
+        what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
         yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in _names(project.root, layout.LOCAL) or any(

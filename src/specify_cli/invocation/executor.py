@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from charter.context import build_charter_context
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
+from doctrine.text import count
 from specify_cli import VERSION, durable
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
@@ -690,9 +691,10 @@ def _outside_text(text: str, rules: RuleSet) -> str:
 
 def _planted(objects: FileObjectStore) -> str:
     first = f"{objects.folder}/{objects.replaced[0][:2]}/{objects.replaced[0][2:]}"
+    files = count(len(objects.replaced), "file")
     return (
-        f"OBJECT_REPLACED: {len(objects.replaced)} files stood under the name of an object and held other bytes, the "
-        f"first at {first}; each was planted or damaged before this record, and is the object now"
+        f"OBJECT_REPLACED: {files} stood under the name of an object and held other bytes, the first at {first}; "
+        "each was planted or damaged before this record, and is the object now"
     )
 
 

@@ -97,8 +97,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (
         ERROR,
-        "an object's bytes do not hash to its name; the record itself may be intact",
-        "restore it from another clone; a `do` repairs what it needs itself",
+        "the file of an object holds other bytes than the record names; that is nothing against the record's own lines",
+        "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),

@@ -229,7 +229,8 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
     reached = list(Reach(kept).of(report.objects))
     altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
     if altered is not None:
-        raise refusal("tampered", f"{file}: {altered.field} {altered.digest}: its bytes do not hash to its name")
+        what = f"the file of its {altered.field} {altered.digest} holds other bytes than the record names"
+        raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
     past = read_past(entry.fields for entry in record.entries)
     # 2. A replay is not replayed against today; its origin is.
     kind = str(past.started.get("run_kind") or "live")

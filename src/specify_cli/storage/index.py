@@ -164,10 +164,13 @@ class Index:
         if not found and not self.scans:
             found = self._places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
         if not found:
+            from specify_cli.storage.worktrees import find_left_behind
+
+            left = "spec-kitty invocations reindex, which takes in the records that removed worktrees left; then "
             raise CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"no record has the id {wanted}{'…' if len(wanted) < 26 else ''} in {self.root}",
-                "spec-kitty invocations list",
+                f"{left if find_left_behind(self.root) else ''}spec-kitty invocations list",
             )
         if len({place.invocation_id for place in found}) > 1:
             raise CallerError(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from doctrine.text import count
 from specify_cli.doctor import Ailment
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import Project
@@ -184,8 +185,9 @@ def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailme
         yield Ailment(
             "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
         )
-    if now["refused"]:
-        what = f"{now['refused']} envelopes were refused; {now['propagation_errors']} says why"
+    refused = now["refused"]
+    if isinstance(refused, int) and refused:
+        what = f"the endpoint refused {count(refused, 'envelope')}; {now['propagation_errors']} says why"
         yield Ailment("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
     if now["failing_since"]:
         what = f"nothing could be delivered since {now['failing_since']}: {now['why']}"

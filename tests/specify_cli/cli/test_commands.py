@@ -288,6 +288,18 @@ def test_a_harmed_object_is_found(cli: Cli, chartered: Path, harm: str, code: st
     assert [(item["code"], item["seq"]) for item in ran.json()["findings"]] == [(code, 0)]
 
 
+def test_an_objects_file_that_holds_other_bytes_is_nothing_against_the_records_own_lines(
+    cli: Cli, chartered: Path
+) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    name = answer["governance_context_hash"]
+    (chartered / ".kittify/events/objects" / name[:2] / name[2:]).write_bytes(b"other")
+
+    assert "that is nothing against the record's own lines" in cli("invocations", "verify").out
+    assert "its own lines are intact, but the file of its" in cli("replay", answer["invocation_id"]).err
+    assert "1 file stood under the name" in cli("do", "implement WP03").err
+
+
 def test_a_snapshot_that_is_none_is_found(cli: Cli, chartered: Path) -> None:
     import hashlib
 

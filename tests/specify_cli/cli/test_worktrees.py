@@ -48,8 +48,13 @@ def test_open_and_closed_records_survive_the_removal_of_their_worktree(
     git(chartered, "worktree", "remove", "--force", str(worktree))
     listed = cli("invocations", "list")
     ailments = told(cli, chartered)
+    missed = cli("invocations", "show", closed, "--json").error()
     taken = cli("invocations", "reindex", "--json")
 
+    assert (missed["error_code"], missed["suggestion"][:30]) == (
+        "INVOCATION_NOT_FOUND",
+        "spec-kitty invocations reindex",
+    )
     assert "2 records of removed worktrees kept" in listed.err
     assert ailments == ["LEFT_BEHIND"]
     assert len(taken.json()["taken_in"]) == 2

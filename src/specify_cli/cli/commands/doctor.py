@@ -39,7 +39,7 @@ def doctor(values: Values) -> int:
         shown[item.code] = shown.get(item.code, 0) + 1
         if shown[item.code] <= _LISTED:
             lines.append(f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}")
-            lines.append(f"  next: {one_line(item.repair)}")
+            lines += [f"  next: {one_line(item.repair)}"] if item.repair else []
     lines += [f"  … and {count - _LISTED} more {code}" for code, count in shown.items() if count > _LISTED]
     lines.append("nothing is wrong" if not found else f"{errors} of {len(found)} are errors")
     write_lines(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
@@ -18,7 +19,7 @@ def export(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
         return 0
-    held = f"{_many(len(done.records), 'record')}, {_many(done.objects, 'object')}"
+    held = f"{count(len(done.records), 'record')}, {count(done.objects, 'object')}"
     lines = [f"{one_line(done.path)}: {held}, {done.size} bytes"]
     lines.append(f"SHA-256 {done.sha256}")
     for row in done.records:
@@ -40,9 +41,5 @@ def import_(values: Values) -> int:
         write_json(done.as_value())
         return 0
     lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
-    write_lines([*lines, f"{done.objects} objects"])
+    write_lines([*lines, count(done.objects, "object")])
     return 0
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

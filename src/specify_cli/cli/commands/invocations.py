@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
@@ -44,7 +45,7 @@ def list_rows(values: Values) -> int:
     left = len(find_left_behind(project.root))
     if left:
         write_note(
-            f"{_counted(left, 'record')} of removed worktrees kept in the git directory; "
+            f"{count(left, 'record')} of removed worktrees kept in the git directory; "
             "take them in with: spec-kitty invocations reindex"
         )
     if values["json"]:
@@ -167,7 +168,7 @@ def verify(values: Values) -> int:
         )
     else:
         headline = _headline(_verdict(counts[ERROR], verdicts), verdicts)
-        counted = ", ".join(_counted(counts[key], key) for key in (ERROR, WARNING))
+        counted = ", ".join(count(counts[key], key) for key in (ERROR, WARNING))
         lines = [*_finding_lines(findings), f"{headline}, {counted}"]
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
         write_lines(lines)
@@ -185,16 +186,12 @@ def _verdict(errors: int, verdicts: Mapping[str, int]) -> str:
 
 def _headline(verdict: str, verdicts: Mapping[str, int]) -> str:
     records = sum(verdicts.values())
-    all_of_them = _counted(records, "record")
+    all_of_them = count(records, "record")
     if verdict == "unsealed":
         return f"UNSEALED: {all_of_them}"
-    word, count = ("NOT INTACT", verdicts["not_intact"]) if verdict == "not_intact" else ("intact", verdicts["intact"])
+    word, number = ("NOT INTACT", verdicts["not_intact"]) if verdict == "not_intact" else ("intact", verdicts["intact"])
     unsealed = f" ({verdicts['unsealed']} unsealed)" if verdicts["unsealed"] else ""
-    return f"{word}: {all_of_them if count in (0, records) else f'{count} of {all_of_them}'}{unsealed}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{word}: {all_of_them if number in (0, records) else f'{number} of {all_of_them}'}{unsealed}"
 
 
 def compare(values: Values) -> int:
@@ -218,7 +215,7 @@ def compare(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        lines = [f"{result.message} ({_counted(result.details.steps_compared, 'step')} compared)"]
+        lines = [f"{result.message} ({count(result.details.steps_compared, 'step')} compared)"]
         for item in result.details.mismatches:
             place = "" if item.step is None else f" step {item.step}"
             lines.append(f"  {item.code}{place}: expected {one_line(item.expected)}, found {one_line(item.actual)}")
@@ -263,7 +260,7 @@ def reindex(values: Values) -> int:
     else:
         for path in taken:
             write_text(f"taken in from a removed worktree: {path}")
-        write_text(f"{rows} rows in {layout.INDEX}")
+        write_text(f"{count(rows, 'row')} in {layout.INDEX}")
     return 0
 
 
