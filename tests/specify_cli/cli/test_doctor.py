@@ -265,3 +265,12 @@ def test_with_a_snapshot_that_cannot_be_read_no_object_is_called_dangling(cli: C
 
     assert "DANGLING_OBJECT" not in _codes(cli)
     assert {"missing": "OBJECT_MISSING", "altered": "OBJECT_ALTERED"}[harm] in _codes(cli)
+
+
+def test_what_nobody_accepted_outside_git_has_no_next_step(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "plain/.kittify").mkdir(parents=True)
+    (tmp_path / "plain/.kittify/config.yaml").write_text("trail: committed\n")
+    told = cli("doctor", cwd=tmp_path / "plain").out
+
+    assert "CONFIG_WEAKENED" in told
+    assert not any(line.strip() == "next:" for line in told.splitlines())
