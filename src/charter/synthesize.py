@@ -139,6 +139,8 @@ def take_answer(answers: Answers, question: Question, text: str) -> Answers:
 def problem_of_answer(question: Question, text: str) -> str:
     """Return what is wrong with an answer typed in, as a sentence; empty where nothing is."""
     line = plain(text)
+    if line.lower() in ("y", "yes", "n", "no"):
+        return f"{line!r} is no answer to this question; Enter takes the proposal, `{NOTHING}` means there is none."
     if question.field == "test_command" and line not in ("", NOTHING) and _PROGRAM.match(line) is None:
         return f"{line!r} does not begin with the name of a program, so nobody could run it."
     if question.field == "languages" and line not in ("", NOTHING) and not take_answer(Answers(), question, line)[0]:

@@ -397,3 +397,8 @@ def test_an_answer_is_one_printable_line(text: str) -> None:
 
     assert line.isprintable()
     assert line == plain(line)
+
+
+@pytest.mark.parametrize("typed", ["y", "Yes", "n", "no"])
+def test_a_yes_or_no_is_no_answer_to_who_or_what(typed: str) -> None:
+    assert all("is no answer" in problem_of_answer(question, typed) for question in QUESTIONS)
