@@ -26,6 +26,7 @@ _HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
     "copilot": (("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",)),
     "opencode": ((), ("OPENCODE",)),
+    "qwen": ((), ("QWEN_CODE",)),
 }
 
 

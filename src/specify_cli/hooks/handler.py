@@ -100,7 +100,9 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
             payload = parsed(data) if len(data) <= MAX_INPUT else None
         except ValueError:
             payload = None
-        harness = sender(harness, payload)
+        # What stands in a command line may be anything; it is written down only if it has the form of a name.
+        named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+        harness = sender(harness if named else "unknown", payload)
         told = translate(harness, payload)
         folder = told.cwd or cwd
         root, git_dir = _root_of(harness, told, (folder, cwd, project), home)

@@ -89,6 +89,13 @@ def test_an_agent_a_pipe_or_nobody_accepts_nothing(cli: Cli, chartered: Path) ->
     assert any("CONFIG_WEAKENED" in warning for warning in cli("do", "implement it", "--json").json()["warnings"])
 
 
+def test_every_harness_that_says_so_is_known_for_an_agent(cli: Cli, chartered: Path) -> None:
+    _configure(chartered, WEAK)
+    for name in ("CLAUDECODE", "CODEX_THREAD_ID", "CURSOR_AGENT", "GEMINI_CLI", "COPILOT_CLI", "OPENCODE", "QWEN_CODE"):
+        refused = cli("config", "accept", "--yes", "--json", env={name: "1"})
+        assert refused.error()["error_code"] == "ACCEPT_NEEDS_PERSON", name
+
+
 def test_outside_git_there_is_no_place_to_accept(cli: Cli, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     (plain / ".kittify").mkdir(parents=True)
