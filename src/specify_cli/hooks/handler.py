@@ -147,9 +147,11 @@ def _keep_from_git(root: str) -> None:
 
     Raises StoredDataError TRACKED_PRIVATE, UNSAFE_PATH, EnvironmentFault WRITE_FAILED.
     """
+    refuse_tracked_private(root)
+    if all(os.path.lexists(f"{root}/{folder}/.gitignore") for folder in (layout.EVENTS, layout.RECORDS, layout.LOCAL)):
+        return
     from specify_cli.storage.store import FileRecordStore
 
-    refuse_tracked_private(root)
     FileRecordStore(root).shield()
 
 

@@ -1357,6 +1357,6 @@ def test_an_orphan_keeps_no_text_that_capture_leaves_out(hook: Callable[..., Non
 
 
 def test_words_behind_the_harness_are_written_nowhere(cli: Cli, chartered: Path, run: str) -> None:
-    cli("hook", "claude-code", "--token", SECRET, stdin="{broken")
+    cli("hook", "claude-code", "--token", SECRET, stdin=b"{broken")
 
     assert run and SECRET not in (chartered / layout.HOOK_FAILURES).read_text()
