@@ -3,13 +3,14 @@
 `redact` masks every finding as `⟦rule-id⟧` and gives a fixed point: redacting its result changes nothing, and a
 mask is never masked again. The time it takes grows with the length of the text and not faster: what the shipped
 rules do is said in `rules`, and those a project adds run on RE2, which is loaded only for them. Modes, sizes and
-objects are `capture`; JSON values are `foreign`.
+objects are `capture`; JSON values are `json_values`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from functools import lru_cache
+from itertools import pairwise
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
@@ -186,6 +187,7 @@ _ENTITIES = {"quot": '"', "amp": "&", "#34": '"', "#034": '"', "#x22": '"'}
 _BREAK = r"\n(?![A-Z]?[a-z]{0,40}(?:[^\w+/-]|$))(?=[\w+/=.-]{2})(?<=[\w+/.-]{8}\n)"
 _WIDTHS = frozenset((32, 40, 48, 50, 60, 64, 70, 72, 76, 78, 79, 80, 96, 100, 120, 128, 132, 160))
 _LONG = 16
+_SMALL = 512
 _TOKEN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.+/~:"
 _WRITTEN = b"abcdefghijklmnopqrstuvwxyz_-.+/:"
 _AS_RUNS = bytes(65 if byte in _TOKEN_BYTES else 32 for byte in range(256))
@@ -225,6 +227,10 @@ def _replaced(text: str, stretches: list[tuple[int, int, str]]) -> View:
 
 def _line_breaks(text: str) -> Iterator[int]:
     """Yield the line ends that seem to break a text at a fixed width."""
+    if len(text) < _SMALL:  # most are, and need no pattern compiled for them
+        widths = [len(line) for line in text.split("\n")]
+        if not any(one in _WIDTHS or one == other >= _LONG // 2 for one, other in pairwise(widths)):
+            return
     for match in compiled(_BREAK).finditer(text):
         at = match.start()
         begin = text.rfind("\n", max(0, at - 512), at) + 1
