@@ -278,7 +278,7 @@ def _languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ..
     counts: dict[str, int] = {}
     for path in repository.files:
         language = _ENDINGS.get(os.path.splitext(path)[1])
-        if language:
+        if language and not (language == "sql" and _is_aside(path)):
             counts[language] = counts.get(language, 0) + 1
     found = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
     if not found:

@@ -388,7 +388,7 @@ def _profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str)
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
     passed = f"{_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
     quiet = f" and {_joined(map(_code, checks))} found nothing" if checks else ""
-    folders = (*survey.sources, *survey.tests)
+    folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_folders(folders)}" if folders else ""
     purpose = "Change this project the way it already works, and show that the change does what was asked."
     focus = f"{shown}{where}: the change, its tests, and the lines of documentation it makes untrue."

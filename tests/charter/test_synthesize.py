@@ -145,7 +145,17 @@ def test_the_focus_is_where_the_code_is(tmp_path: Path, files: dict[str, str], s
     ids=["examples", "a command named migrate", "an example's migrations"],
 )
 def test_no_database_is_found_where_there_is_none(tmp_path: Path, files: dict[str, str]) -> None:
-    assert survey(plant(tmp_path, files)).data is None
+    found = survey(plant(tmp_path, {"shop/__init__.py": "", "shop/a.py": "", "shop/b.py": "", **files}))
+
+    assert found.data is None
+    assert found.languages == ("python",)
+
+
+def test_the_focus_of_a_project_of_one_file_is_not_its_tests(tmp_path: Path) -> None:
+    found = survey(plant(tmp_path, {"a.py": "", "scripts/run.py": "", "tests/test_x.py": ""}))
+    written = {file.path: file.data.decode() for file in synthesize(found, proposals(found))}
+
+    assert 'primary-focus: "Python: the change' in written[PROFILE]
 
 
 def test_numbered_files_in_a_folder_of_that_name_are_migrations(tmp_path: Path) -> None:
