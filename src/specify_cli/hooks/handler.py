@@ -36,7 +36,7 @@ from specify_cli.invocation.bindings import (
     unmark,
     write_small,
 )
-from specify_cli.project.root import find_root
+from specify_cli.project.root import find_root, place_below
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
@@ -427,8 +427,7 @@ def _limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[s
 
     plain = _plain_modes(root)
     if plain is not None:
-        place = os.path.relpath(root, find_worktree(root) or root)
-        accepted = read_accepted(git_dir, "" if place == "." else place) or DEFAULTS
+        accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
         if not accepted.rules:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
             return strengthen(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()

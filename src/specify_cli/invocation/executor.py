@@ -870,7 +870,7 @@ def _has_evidence(root: str, invocation_id: str) -> bool:
 
 def _write_evidence(root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]) -> None:
     try:
-        records.shield_folder(layout.EVIDENCE, {".gitignore": b"*\n"})
+        records.hide_folder(layout.EVIDENCE)
         with durable.folder(root, layout.evidence_folder(invocation_id), create=True) as fd:
             for name, data in documents.items():
                 try:

@@ -69,7 +69,7 @@ def _chosen(first: str, candidates: list[str], top: str) -> Location:
     git_dir = git_directory(top)
     root = candidates[-1]
     remembered = remembered_places(git_dir) if first != top else ()
-    place = _place(first, top)
+    place = place_below(first, top)
     while remembered:
         if place in remembered:
             root = f"{top}/{place}" if place else top
@@ -78,10 +78,11 @@ def _chosen(first: str, candidates: list[str], top: str) -> Location:
             break
         place = os.path.dirname(place)
     passed = candidates[0] if candidates[0].startswith(f"{root}/") else None
-    return Location(root, git_dir, _place(root, top), passed)
+    return Location(root, git_dir, place_below(root, top), passed)
 
 
-def _place(folder: str, top: str) -> str:
+def place_below(folder: str, top: str) -> str:
+    """Return where a folder lies below a worktree's top, "" for the top itself: what accepted settings are kept by."""
     return "" if folder == top else os.path.relpath(folder, top)
 
 

@@ -733,7 +733,7 @@ def _brought_in(project: Project, contents: Contents) -> Imported:
     held = FileObjectStore(project.root, project.config.trail)
     held.withhold(contents.withheld, tracked=False)
     _put(held, objects, member)
-    store.shield_folder(layout.IMPORTED, {".gitignore": b"*\n"})
+    store.hide_folder(layout.IMPORTED)
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):
             store.hide_annexes(name.split("/")[-2])

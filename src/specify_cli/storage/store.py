@@ -208,7 +208,7 @@ class FileRecordStore:
             with durable.folder(self.root, layout.RECORDS, create=True):
                 self.shield()
             if self.trail == "private":
-                self.shield_folder(layout.OBJECTS, {".gitignore": _IGNORE_ALL})
+                self.hide_folder(layout.OBJECTS)
         except OSError as error:
             raise durable.write_failed(layout.RECORDS, error) from error
 
@@ -293,7 +293,7 @@ class FileRecordStore:
         """
         published = places(self.root, [layout.trail_folder(invocation_id)] if self.trail == "committed" else [])
         if all(place.invocation_id != invocation_id for place in published):
-            self.shield_folder(layout.annex_folder(invocation_id), {".gitignore": _IGNORE_ALL})
+            self.hide_folder(layout.annex_folder(invocation_id))
 
     def publish(self, place: Place) -> str | None:
         """Copy a finished record to the trail if it is not there; the path of the copy if made now.
@@ -322,8 +322,12 @@ class FileRecordStore:
         # Where nobody accepted a committed trail its tracked file stays; each private folder below has one of its own.
         ignore = (_IGNORE_ALL, _IGNORE_DERIVED) if private else (_IGNORE_DERIVED,)
         self.shield_folder(layout.EVENTS, {".gitignore": ignore, ".gitattributes": GITATTRIBUTES})
-        self.shield_folder(layout.RECORDS, {".gitignore": _IGNORE_ALL})
-        self.shield_folder(layout.LOCAL, {".gitignore": _IGNORE_ALL})
+        self.hide_folder(layout.RECORDS)
+        self.hide_folder(layout.LOCAL)
+
+    def hide_folder(self, relative: str) -> None:
+        """Make a folder if it is absent and keep all of it from git, as `shield_folder` does."""
+        self.shield_folder(relative, {".gitignore": _IGNORE_ALL})
 
     def shield_folder(self, relative: str, files: Mapping[str, bytes | tuple[bytes, ...]]) -> None:
         """Give a folder its nested git files where they are absent or differ; they are durable on return.

@@ -323,7 +323,7 @@ def _keep_answers(root: str, given: Mapping[str, str]) -> None:
     """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
     try:
         if given:
-            FileRecordStore(root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
+            FileRecordStore(root).hide_folder(layout.LOCAL)
             with durable.folder(root, layout.LOCAL) as fd:
                 durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(given).encode(), durable.PRIVATE)
         else:
@@ -446,7 +446,7 @@ def _write(root: str, drafts: Sequence[_Draft]) -> set[str]:
 
 def _keep_replaced(root: str, path: str, data: bytes) -> str:
     """Keep the bytes a file held before it is replaced; return where, below the root."""
-    FileRecordStore(root).shield_folder(layout.LOCAL, {".gitignore": b"*\n"})
+    FileRecordStore(root).hide_folder(layout.LOCAL)
     stem = path.removeprefix(f"{layout.KITTIFY}/").replace("/", ".")
     with durable.folder(root, _REPLACED, create=True) as fd:
         taken = set(os.listdir(fd))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from doctrine.git import find_worktree
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_text
@@ -11,7 +9,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import stated_protections
 from specify_cli.project.protection import DEFAULTS, read_accepted, strengthen, write_accepted
-from specify_cli.project.root import locate
+from specify_cli.project.root import locate, place_below
 
 
 def accept(values: Values) -> int:
@@ -26,8 +24,7 @@ def accept(values: Values) -> int:
         )
     as_json = bool(values["json"])
     root = found.passed or found.root
-    place = os.path.relpath(root, find_worktree(root))
-    place = "" if place == "." else place
+    place = place_below(root, find_worktree(root) or root)
     stated = stated_protections(root)
     try:
         accepted = read_accepted(found.git_dir, place) or DEFAULTS

@@ -31,7 +31,7 @@ def intake(values: Values) -> int:
     try:
         private = project.config.trail == "private"
         if private:
-            FileRecordStore(project.root).shield_folder(layout.INTAKE, {".gitignore": b"*\n"})
+            FileRecordStore(project.root).hide_folder(layout.INTAKE)
         with durable.folder(project.root, layout.INTAKE, create=True) as fd:
             durable.create_exclusive(fd, name, data, durable.PRIVATE if private else durable.SHARED)
     except OSError as error:
