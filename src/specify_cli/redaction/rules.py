@@ -65,8 +65,9 @@ _KEY_LINES = (
     r"|(?:Proc-Type|DEK-Info|Version|Comment|Key|MAC-Data)[^\n\\]{0,256}|(?=\\n|\r?\n))[\"']?,?[ \t]{0,8}\+?"
     r"|[ \t]{1,8}[A-Za-z0-9+/]{24,}+={0,2})*+"
 )
-# A letter and a digit stand within reach: what follows a prefix was drawn, not written.
-_DRAWN = r"(?=[A-Za-z_+/.-]{0,40}\d)(?=[^A-Za-z]{0,40}[A-Za-z])"
+# A letter and a digit stand within reach: what follows a prefix was drawn, not written. One token in 1,500 has its
+# first digit behind 40 characters.
+_DRAWN = r"(?=[A-Za-z_+/.-]{0,128}\d)(?=[^A-Za-z]{0,128}[A-Za-z])"
 
 # What stands behind an option of a command: `next` the next word, `glued` what is glued on, `pair` name:password,
 # `cookie` name=value. Short commands end in a space.

@@ -59,6 +59,13 @@ def test_a_token_is_masked_wherever_it_is_planted(kind: str, rng: random.Random)
         assert not leaked(secret, foreign_text({"a": [text]}, RULES).text), place
 
 
+def test_a_token_is_masked_however_late_its_first_digit_stands() -> None:
+    letters = "BWLbsMRColkWVihEhPzuMeAtnSANrAnvRcFmoGvRGSnEyZqLw"
+
+    for lead in ("essu_", "glsa_", "lin_api_"):
+        assert redact(f"run --{lead}{letters}7aB now", RULES).text == "run --⟦vendor-token⟧ now", lead
+
+
 def _around(text: str) -> dict[str, str]:
     return {
         "alone": text,
