@@ -16,7 +16,7 @@ from doctrine.light import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     from charter.survey import Data, Step, Survey
@@ -88,6 +88,14 @@ QUESTIONS = (
         "Acts, not wishes, for example: delete data; change the public API.",
     ),
 )
+_LANGUAGES_KNOWN = """
+ada assembly bash c clojure cobol cpp crystal csharp css dart elixir elm erlang fortran fsharp gdscript gleam go graphql
+groovy haskell hcl html java javascript julia kotlin lisp lua makefile matlab nim nix objective-c ocaml pascal perl php
+powershell prolog protobuf python r racket ruby rust scala scheme scss shell solidity sql svelte swift terraform tcl
+typescript v vala verilog vhdl vue webassembly yaml zig zsh
+"""
+_LANGUAGES = frozenset(_LANGUAGES_KNOWN.split())
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)")
 
 
@@ -145,6 +153,22 @@ def problem_of_answer(question: Question, text: str) -> str:
         return f"{line!r} does not begin with the name of a program, so nobody could run it."
     if question.field == "languages" and line not in ("", NOTHING) and not take_answer(Answers(), question, line)[0]:
         return f"{line!r} names no language."
+    return ""
+
+
+def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], bool]) -> str:
+    """Return why an answer may be a slip, as a sentence, or nothing; an answer that is given again is meant."""
+    line = plain(text)
+    if line in ("", NOTHING):
+        return ""
+    if question.field == "test_command":
+        program = next((word for word in line.split() if not _ASSIGNED.match(word)), "")
+        if program and not has_program(program):
+            return f"{program!r} is neither a program on the PATH nor a file of this project."
+    if question.field == "languages":
+        unknown = [name for name in take_answer(Answers(), question, line).languages if name not in _LANGUAGES]
+        if unknown:
+            return f"{_joined(map(repr, unknown))}: no language is known by this name."
     return ""
 
 

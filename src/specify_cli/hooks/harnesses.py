@@ -186,8 +186,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 user=".gemini/config/hooks.json",
                 variable=None,
                 # The answer to PostToolUse is an empty object.
-                command=_command("antigravity", "; echo {}"),
-                handler=_handler(_command("antigravity", "; echo {}"), timeout=TIMEOUT_SECONDS),
+                command=_command("antigravity", " || true; echo {}"),
+                handler=_handler(_command("antigravity", " || true; echo {}"), timeout=TIMEOUT_SECONDS),
                 events=("PostToolUse",),
                 matched=("PostToolUse",),
                 programs=("agy", "antigravity"),

@@ -147,8 +147,10 @@ class Run:
         *,
         past: Past | None = None,
         claim: int | None = None,
+        caller: Caller | None = None,
     ) -> None:
         self._executor = executor
+        self._caller = caller
         self._recorder = recorder
         self.payload = payload
         self._rules = gates.RULES if rules is None else rules
@@ -219,7 +221,9 @@ class Run:
             self._closed = True
             self._recorder.close()
             self.release()
-            self._executor.complete(self.invocation_id, outcome=outcome, evidence=evidence, artifacts=artifacts)
+            self._executor.complete(
+                self.invocation_id, outcome=outcome, evidence=evidence, artifacts=artifacts, caller=self._caller
+            )
 
     def release(self) -> None:
         """Let another process go on with the run; dying does the same."""

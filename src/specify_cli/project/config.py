@@ -76,7 +76,7 @@ class Project(NamedTuple):
     @property
     def notices(self) -> tuple[str, ...]:
         """What the work tree asks for and nobody accepted, as whole sentences."""
-        said = [f"{layout.CONFIG} states {what}, which nobody accepted" for what in self.config.weaker]
+        said = [f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker]
         passed = self.location.passed
         if passed is not None and self.git_dir is not None:
             said.append(f"{passed} holds a project inside this one, which nobody accepted")

@@ -57,8 +57,9 @@ def strengthen(stated: Protections, accepted: Protections) -> tuple[Protections,
             weaker.append(f"capture of {side}: {asked} instead of {allowed}")
         if side in stated.capture or mode != DEFAULT_CAPTURE:
             capture[side] = mode
-    for rule_id, _ in sorted(accepted.rules - stated.rules):
-        weaker.append(f"redaction rule {rule_id}: removed or changed")
+    for rule_id, pattern in sorted(accepted.rules - stated.rules):
+        now = " and ".join(f"`{other}`" for name, other in sorted(stated.rules) if name == rule_id)
+        weaker.append(f"redaction rule {rule_id}: {now or 'none'} instead of `{pattern}`")
     for entry in sorted(stated.allow - accepted.allow):
         weaker.append(f"redaction.allow: {entry}")
     trail = stated.trail if stated.trail == accepted.trail else "private"

@@ -201,14 +201,17 @@ def resume(
     limits: Mapping[str, int] | None = None,
     tools: Mapping[str, str] | None = None,
     rules: gates.RuleRegistry | None = None,
+    caller: Caller | None = None,
 ) -> str:
     """Run an unfinished run's program to its end: what completed is given back, the rest is done; the id.
+
+    Where `caller` is not who opened the record, the lines it adds name it (`by`).
 
     Raises InvocationError: ALREADY_COMPLETED, EXECUTION_HASH_MISMATCH, STATE_DIVERGENCE, IN_DOUBT, RESULT_NOT_KEPT.
     Where it is raised before the program did anything new, not a byte was appended.
     """
     # 1. Read and judge the record; nothing is written.
-    opened = _open(repo, invocation_id, home, program, request, limits, tools)
+    opened = _open(repo, invocation_id, home, program, request, limits, tools, caller)
     plan, recorder = opened.plan, opened.recorder
     try:
         if plan.changed:
@@ -244,7 +247,7 @@ def resume(
             rerun=frozenset(rerun),
             seam=seam,
         )
-        run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past)
+        run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller)
         try:
             return _drive(run, program)
         finally:
@@ -280,6 +283,7 @@ def _open(
     request: str | None,
     limits: Mapping[str, int] | None,
     tools: Mapping[str, str] | None,
+    caller: Caller | None = None,
 ) -> _Opened:
     project, cache = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
@@ -292,7 +296,8 @@ def _open(
         )
     state = _refold(record)
     history = History((entry.fields for entry in record.entries), FileObjectStore(project.root).get)
-    recorder = Recorder(project, place, cache=cache, follow=True)
+    writer = None if caller is None else caller.writer
+    recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
     recorded = _members(record)
     profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
     now = {

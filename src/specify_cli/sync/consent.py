@@ -193,36 +193,47 @@ def read_token(folder: str, environment: Mapping[str, str]) -> str:
     return token
 
 
-def bound_endpoint(folder: str, token: str) -> str | None:
-    """Return the endpoint a token was first used for, as far as it is known here."""
-    return _bindings(folder).get(_digest(token))
+def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
+    """Return the endpoints a token was agreed for, the first one first. Raises StoredDataError TOKEN_INVALID."""
+    return _bindings(folder).get(_digest(token), ())
 
 
 def bind_token(folder: str, token: str, endpoint: str) -> None:
-    """Remember that a token belongs to an endpoint; only digests of tokens are kept."""
-    kept = {**_bindings(folder), _digest(token): endpoint}
-    keep(folder, BINDINGS, json.dumps(kept, indent=2).encode() + b"\n")
+    """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as `endpoints_of`."""
+    bindings = _bindings(folder)
+    agreed = dict.fromkeys((*bindings.get(_digest(token), ()), endpoint))
+    keep(folder, BINDINGS, json.dumps({**bindings, _digest(token): list(agreed)}, indent=2).encode() + b"\n")
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:
     """Raise CallerError TOKEN_BOUND if a token belongs to another endpoint; remember one that belongs to none yet."""
-    bound = bound_endpoint(folder, token)
-    if bound is None:
+    agreed = endpoints_of(folder, token)
+    if not agreed:
         bind_token(folder, token, endpoint)
-    elif bound != endpoint:
+    elif endpoint not in agreed:
         raise CallerError(
             "TOKEN_BOUND",
-            f"the token belongs to {bound}; it is not sent to {endpoint}",
+            f"the token belongs to {' and '.join(agreed)}; it is not sent to {endpoint}",
             f"give {endpoint} a token of its own (--token-file FILE), or agree: sync enable … --reuse-token",
         )
 
 
-def _bindings(folder: str) -> dict[str, str]:
+def _bindings(folder: str) -> dict[str, tuple[str, ...]]:
+    """Return the endpoints by token digest. A damaged file is an error: nobody knows then where a token may go."""
+    path = f"{folder}/{BINDINGS}"
+    repair = f"remove {path}, then agree to the endpoint once more: spec-kitty sync enable"
     try:
         value = json.loads(durable.read_own(folder, BINDINGS, _MAX) or b"{}")
-    except (OSError, InvocationError, ValueError, RecursionError):
-        return {}
-    return {str(digest): str(endpoint) for digest, endpoint in value.items()} if isinstance(value, dict) else {}
+        # Each was one text before a token could belong to several.
+        return {
+            str(digest): (agreed,) if isinstance(agreed, str) else tuple(map(str, agreed))
+            for digest, agreed in value.items()
+        }
+    except (OSError, InvocationError) as error:
+        raise StoredDataError("TOKEN_INVALID", f"{path}: {error}", repair) from error
+    except (ValueError, RecursionError, AttributeError, TypeError) as error:
+        message = f"{path}, which holds where each token may go, is not what `sync enable` writes"
+        raise StoredDataError("TOKEN_INVALID", message, repair) from error
 
 
 def _digest(token: str) -> str:

@@ -424,15 +424,26 @@ def test_an_interrupt_writes_nothing(project: Path, home: Path) -> None:
 
 def test_an_interrupted_interview_goes_on_from_its_answers(project: Path, home: Path) -> None:
     plant(project, {"app.py": ""})
-    first = at_a_terminal(project, home, "charter", "synthesize", typed=b"python\nnox -s tests\n", interrupt=True)
+    first = at_a_terminal(project, home, "charter", "synthesize", typed=b"python\nmake tests -s\n", interrupt=True)
     before = tree(project)
     second = at_a_terminal(project, home, "charter", "synthesize", typed=b"\n" * 7)
 
     assert first.code == 130
     assert [path for path in before if "charter" in path] == []
     assert "interrupted are proposed" in second.err
-    assert "`nox -s tests`" in (project / CHARTER).read_text()
+    assert "`make tests -s`" in (project / CHARTER).read_text()
     assert not (project / ".kittify/local/interview.json").exists()
+
+
+def test_a_program_or_language_nobody_knows_is_taken_only_when_it_is_given_again(project: Path, home: Path) -> None:
+    plant(project, {"app.py": ""})
+    typed = b"pyhton\npython\nnosuchtool -q\nnosuchtool -q\n" + b"\n" * 5
+    ran = at_a_terminal(project, home, "charter", "synthesize", typed=typed)
+
+    assert "'pyhton': no language is known by this name. If you mean it, give it again." in ran.err
+    assert "'nosuchtool' is neither a program on the PATH nor a file of this project." in ran.err
+    assert "`nosuchtool -q`" in (project / CHARTER).read_text()
+    assert "pyhton" not in "".join(path.read_text() for path in (project / ".kittify").rglob("*.md"))
 
 
 def test_a_question_is_explained_asked_again_and_gone_back_to(project: Path, home: Path) -> None:

@@ -216,6 +216,16 @@ def test_a_program_below_the_project_is_warned_of_and_not_run(cli: Cli, project:
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_link_of_the_project_to_a_program_outside_is_warned_of_as_well(cli: Cli, project: Path) -> None:
+    (project / "bin").mkdir()
+    (project / "bin/spec-kitty").symlink_to(Path(sys.executable).parent / "spec-kitty")
+    env = {"PATH": f"{project}/bin:/usr/bin:/bin"}
+    status = cli("hooks", "status", "--json", env=env).json()
+
+    assert (status["below_project"], status["ours"]) == (True, True)
+    assert "below this project" in cli("hooks", "status", env=env).err
+
+
 def test_our_own_program_is_known_from_wherever_it_is_linked(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/spec-kitty").symlink_to(Path(sys.executable).parent / "spec-kitty")

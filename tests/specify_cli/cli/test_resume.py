@@ -1,5 +1,3 @@
-"""invocations state and compare, resume and reexecute at the command line."""
-
 from __future__ import annotations
 
 import json
@@ -75,6 +73,19 @@ def test_a_run_that_died_is_looked_at_and_resumed(cli: Cli, agent: Path, home: P
     assert "two (1)  PASS" in cli("invocations", "state", run).out
     assert cli("invocations", "verify", run).code == 0
     assert cli("resume", run, "--program", "agent:main", "--json").error()["error_code"] == "ALREADY_COMPLETED"
+
+
+def test_the_lines_of_a_resume_name_who_resumed_the_run(cli: Cli, agent: Path, home: Path) -> None:
+    run = begin(agent, home, "main", CRASH="1")
+    session = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s-2"}
+    assert cli("resume", run, "--program", "agent:main", env=session).code == 0
+    lines = cli("invocations", "show", run, "--json").json()["events"]
+    seam = next(place for place, line in enumerate(lines) if line["event"] == "resumed")
+
+    assert {json.dumps(line.get("by")) for line in lines[:seam]} == {"null"}
+    assert [line.get("by") for line in lines[seam:]] == [{"harness": "claude-code", "session_id": "s-2"}] * len(
+        lines[seam:]
+    )
 
 
 def test_the_state_of_a_damaged_record_is_not_told(cli: Cli, agent: Path, home: Path) -> None:

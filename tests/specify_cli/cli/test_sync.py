@@ -647,8 +647,14 @@ def test_a_token_goes_to_the_endpoint_it_belongs_to_and_to_no_other_without_a_wo
         with_own = cli("sync", "enable", "--endpoint", other.url, "--yes", "--token-file", str(own))
         back = cli("sync", "enable", "--endpoint", receiver.url, "--yes", env=WITH_TOKEN)
         agreed = cli("sync", "enable", "--endpoint", other.url, "--yes", "--reuse-token", env=WITH_TOKEN)
+        both = [cli("sync", "enable", "--endpoint", to, "--yes", env=WITH_TOKEN) for to in (receiver.url, other.url)]
+        bindings = enabled / ".git/kittify/sync/top/token-endpoints.json"
+        bindings.write_text("{}"[:1])
+        damaged = cli("sync", "enable", "--endpoint", "http://127.0.0.1:9/v1/events", "--yes", env=WITH_TOKEN)
 
     assert (refused.code, with_own.code, back.code, agreed.code) == (1, 0, 0, 0)
+    assert [run.code for run in both] == [0, 0], "an endpoint that was agreed to stays agreed to"
+    assert (damaged.code, "TOKEN_INVALID" in damaged.err) == (1, True)
     assert "TOKEN_BOUND" in refused.err
     assert f"this token belongs to {receiver.url}" in refused.out
     assert f"credential: the token of {own}" in with_own.out

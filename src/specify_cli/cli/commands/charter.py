@@ -6,6 +6,7 @@ import difflib
 import itertools
 import json
 import os
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -272,7 +273,17 @@ def _say(text: str) -> None:
 
 def _interview(person: _Person, answers: Answers, root: str) -> Answers:
     """Ask each question; an interview that is interrupted goes on from its answers the next time."""
-    from charter.synthesize import NOTHING, QUESTIONS, problem_of_answer, shown_answer, take_answer
+    from charter.synthesize import (
+        NOTHING,
+        QUESTIONS,
+        doubt_of_answer,
+        problem_of_answer,
+        shown_answer,
+        take_answer,
+    )
+
+    def has_program(name: str) -> bool:
+        return shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name))) is not None
 
     given = _kept_answers(root)
     for question in QUESTIONS:
@@ -284,7 +295,7 @@ def _interview(person: _Person, answers: Answers, root: str) -> Answers:
     )
     if given:
         _say("The answers of the interview that was interrupted are proposed.\n")
-    place = 0
+    place, doubted = 0, ""
     try:
         while place < len(QUESTIONS):
             question = QUESTIONS[place]
@@ -295,8 +306,12 @@ def _interview(person: _Person, answers: Answers, root: str) -> Answers:
                 break
             word = line.strip()
             said = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
+            doubt = doubt_of_answer(question, line, has_program) if not said and word not in ("<", doubted) else ""
             if said:
                 _say(f"  {said}\n")
+            elif doubt:
+                doubted = word
+                _say(f"  {doubt} If you mean it, give it again.\n")
             elif word == "<":
                 place = max(0, place - 1)
             else:

@@ -307,11 +307,12 @@ def _find_program(root: str) -> Program:
         return Program(None, None, None, False)
     resolved = os.path.realpath(path)
     beside = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
-    if resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(beside)):
-        return Program(path, resolved, True, False)
-    top = os.path.realpath(root)
-    if any(place.startswith(f"{top}/") for place in (os.path.abspath(path), resolved)):
-        return Program(path, resolved, None, True)
+    running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(beside))
+    tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
+    # A link of the project to a program outside is the project's to change, too.
+    below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))
+    if running or below:
+        return Program(path, resolved, True if running else None, below)
     try:
         asked = subprocess.run(
             [path, "hook", "--help"],

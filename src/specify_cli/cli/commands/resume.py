@@ -42,6 +42,7 @@ def resume(values: Values) -> int:
             program,
             rerun=[str(item) for item in given] if isinstance(given, list) else [],
             home=shell.home(),
+            caller=shell.caller(),
         )
     except InvocationError:
         raise

@@ -58,8 +58,8 @@ def enable(values: Values) -> int:
     _extra()
     token_file = values["token_file"]
     token = _token_of(str(token_file)) if token_file is not None else _known_token(folder)
-    bound = None if token is None else consents.bound_endpoint(folder, token)
-    foreign = None if bound == checked else bound
+    agreed_for = () if token is None else consents.endpoints_of(folder, token)
+    foreign = None if checked in agreed_for else " and ".join(agreed_for) or None
     listener = _listener(checked)
     events, real = preview(project, uuid, level)
     records = sum(1 for _ in Index(project.root).newest())
