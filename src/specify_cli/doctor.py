@@ -28,6 +28,7 @@ from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
+from specify_cli.storage.publishing import find_ignored_objects
 from specify_cli.storage.queries import verify_all
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore
@@ -65,6 +66,7 @@ def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time
     """Everything that is wrong, cheapest checks first."""
     yield from _sources(project, cache)
     yield from _shields(project)
+    yield from _ignored_objects(project)
     yield from _index(project)
     yield from _worktrees(project)
     yield from _records(project, clock() // 1_000_000)
@@ -121,6 +123,16 @@ def _shields(project: Project) -> Iterator[Ailment]:
         if not kept:
             what = "missing or changed: git may convert line endings, which breaks seals"
             yield Ailment("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
+
+
+def _ignored_objects(project: Project) -> Iterator[Ailment]:
+    ignored = find_ignored_objects(project.root) if project.config.trail == "private" else []
+    if ignored:
+        what = (
+            f"git ignores {count(len(ignored), 'object')} of published records since the trail is private: a clone "
+            "would have those records without what they name"
+        )
+        yield Ailment("OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}")
 
 
 def _index(project: Project) -> Iterator[Ailment]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from doctrine.git import ask_git, find_worktree
 from specify_cli import durable
 from specify_cli.record import layout
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, places
@@ -37,8 +38,26 @@ def withdraw_private_objects(root: str) -> None:
         os.unlink(".gitignore", dir_fd=objects_fd)
 
 
-def objects_of_trail(root: str) -> set[str]:
-    """Every object the published records lead to and a policy does not keep back."""
+def find_ignored_objects(root: str) -> list[str]:
+    """Return the objects of records published here that git neither holds nor shows: every clone would miss them.
+
+    They are what a change from committed to private leaves when nobody committed before it. What a branch brought to
+    the trail does not count, because it could name objects that were never published.
+    """
+    top = find_worktree(root)
+    if top is None or not (os.path.isdir(f"{root}/{layout.TRAIL}") and os.path.isdir(f"{root}/{layout.RECORDS}")):
+        return []
+    paths = {
+        f"{layout.OBJECTS}/{d[:2]}/{d[2:]}"
+        for d in objects_of_trail(root, of=set(os.listdir(f"{root}/{layout.RECORDS}")))
+    }
+    listed = ask_git(top, "ls-files", "-z", "--", f"{root}/{layout.OBJECTS}") or ""
+    tracked = {os.path.relpath(f"{top}/{name}", root) for name in listed.split("\0") if name}
+    return sorted(path for path in paths - tracked if os.path.exists(f"{root}/{path}"))
+
+
+def objects_of_trail(root: str, of: set[str] | None = None) -> set[str]:
+    """Return every object the published records, or those `of` these names, lead to and a policy does not keep back."""
     # A `do` comes here only after a change of the trail.
     from specify_cli.storage.queries import verify_file
     from specify_cli.storage.reachability import Reach, Reached, policy_withholds
@@ -47,5 +66,6 @@ def objects_of_trail(root: str) -> set[str]:
     reached: list[Reached] = []
     for month in sorted(os.listdir(f"{root}/{layout.TRAIL}")) if os.path.isdir(f"{root}/{layout.TRAIL}") else ():
         for place in places(root, [f"{layout.TRAIL}/{month}"]):
-            reached += reach.of(verify_file(root, place).objects)
+            if of is None or place.name in of:
+                reached += reach.of(verify_file(root, place).objects)
     return {item.digest for item in reached} - policy_withholds(FileObjectStore(root), reached).keys()

@@ -173,6 +173,26 @@ def test_going_back_to_private_and_forth_again_keeps_what_is_published(cli: Cli,
     assert cli("invocations", "verify").code == 0
 
 
+def test_objects_that_a_change_to_private_hides_are_named_with_the_command_that_shows_them(
+    cli: Cli, project: Path, tmp_path: Path
+) -> None:
+    one = _begun(cli, project, "committed")
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    cli("init", "--trail", "private")
+    two = cli("do", "implement WP02", "--json").json()["invocation_id"]
+    named = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "OBJECTS_IGNORED"]
+    git(project, *named[0]["repair"].split()[1:])
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "all")
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(project), str(clone))
+
+    assert "OBJECTS_IGNORED" not in cli("doctor").out
+    assert _ids(cli, clone) == [one]
+    assert cli("invocations", "verify", cwd=clone).code == 0
+    assert two not in git(project, "ls-files")
+
+
 def test_a_checkout_that_changes_the_trail_setting_leaves_open_records_alone(cli: Cli, project: Path) -> None:
     (project / "app.py").write_text("x = 1\n")
     git(project, "add", "-A")
