@@ -16,6 +16,7 @@ from standardwebhooks.webhooks import Webhook
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
+from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import rfc3339
@@ -356,4 +357,4 @@ def background(root: str, folder: str, environment: Mapping[str, str], held: int
 
 
 def _now() -> str:
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(durable.read_clock(time.time_ns))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
@@ -80,7 +81,7 @@ def enable(values: Values) -> int:
         consents.bind_token(folder, token, checked)
         if token_file is not None:
             consents.keep(folder, consents.TOKEN, token.encode() + b"\n")
-    consent = Consent(checked, level, uuid, rfc3339(time.time_ns() // 1_000_000), listener)
+    consent = Consent(checked, level, uuid, rfc3339(durable.read_clock(time.time_ns)), listener)
     consents.write_consent(folder, consent)
     unpause(folder)
     state = token_state(folder, os.environ)
