@@ -42,7 +42,7 @@ golden: $(READY)
 	SPEC_KITTY_GOLDEN=write $(BIN)/python -m pytest tests/golden
 
 docs: $(READY)
-	$(BIN)/python -m specify_cli.cli.shapes docs/schemas
+	$(BIN)/python -m specify_cli.cli.shapes docs
 
 clean:
 	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json

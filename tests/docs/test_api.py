@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from histories.programs import API, example
+from histories.programs import example
 from specify_cli.invocation import gates
-from specify_cli.invocation.payload import FIELDS, LINKS
 from specify_cli.project.config import load_project
 from specify_cli.record.compare import chain_of, verify_replay
 from specify_cli.record.record import Record, fold
@@ -61,10 +59,3 @@ def recorded(folder: Path) -> Record:
     record = fold(path.read_bytes())
     assert record is not None
     return record
-
-
-def test_every_recordable_event_is_in_the_table() -> None:
-    for event in (*FIELDS, *LINKS):
-        (row,) = re.findall(rf"^\| `{event}` \|.*$", API, flags=re.M)
-        members = re.findall(r"`(\w+)`", row)[1:]
-        assert members == list(FIELDS[event]) if event in FIELDS else members

@@ -6,6 +6,9 @@ import re
 import subprocess
 from pathlib import Path
 
+from specify_cli.cli.shapes import write_event_rows
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.events import class_name
 from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.storage.store import SETTLED_SECONDS
 
@@ -19,6 +22,19 @@ def _json_lines() -> list[str]:
 
 def test_every_line_in_the_document_is_whole() -> None:
     assert [open_line(line.encode()).problems for line in _json_lines()] == [()]
+
+
+def test_the_tables_of_events_are_those_of_the_code(tmp_path: Path) -> None:
+    """`make docs` writes them."""
+    folder = Path(__file__).parents[2] / "docs"
+    for name in ("format.md", "api.md"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    write_event_rows(tmp_path)
+    rows = (tmp_path / "api.md").read_text("utf-8") + (tmp_path / "format.md").read_text("utf-8")
+
+    assert [name for name in EVENTS if f"| `{name}` | {class_name(name)} |" not in rows] == []
+    for name in ("format.md", "api.md"):
+        assert (tmp_path / name).read_bytes() == (folder / name).read_bytes(), name
 
 
 def test_the_shell_command_of_the_document_gives_the_seal(tmp_path: Path) -> None:

@@ -19,36 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from specify_cli.cli.output import one_line
+from specify_cli.record.event_table import EVENTS
 
 _WIDE = 160
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 _TIME_KEYS = ("started_at", "completed_at", "at")
-# What of an event one line can say, by event: the keys shown, in order.
-_TOLD: Mapping[str, tuple[str, ...]] = {
-    "started": ("verb", "action", "request_text"),
-    "policy_snapshot_ref": ("reason", "policy_hash"),
-    "retrieval_request": ("query",),
-    "artifact_link": ("ref",),
-    "commit_link": ("sha",),
-    "completed": ("outcome", "closed_by", "evidence_ref"),
-    "recovered": ("skipped_bytes",),
-    "stage_transition": ("from", "to"),
-    "checkpoint": ("label", "state_hash"),
-    "step_started": ("step", "ordinal"),
-    "step_completed": ("step", "ordinal", "decision"),
-    "step_failed": ("step", "ordinal", "error_code", "message"),
-    "tool_call": ("tool", "side_effect", "args"),
-    "tool_result": ("tool", "status", "output"),
-    "patch_apply": ("kind", "path"),
-    "gate_decision": ("gate", "outcome", "reason_code", "override"),
-    "model_call": ("model", "prompt", "response"),
-    "error": ("severity", "error_code", "message"),
-    "policy_violation": ("rule_id", "message"),
-    "capture_gap": ("reason", "what", "count", "message"),
-    "resumed": ("from_seq",),
-    "exported": ("object",),
-    "replayed": ("match", "object"),
-}
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -119,7 +94,8 @@ def event_line(event: Mapping[str, object]) -> str:
         hits, filters = event.get("hits"), event.get("filters_applied")
         told = f"{_size(hits)} hits, {_size(filters)} filtered"
     else:
-        told = " ".join(_short(key, event[key]) for key in _TOLD.get(name, ()) if event.get(key) is not None)
+        shown = EVENTS[name].shown if name in EVENTS else ()
+        told = " ".join(_short(key, event[key]) for key in shown if event.get(key) is not None)
     if event.get("agent") is not None:
         told = f"[{_short('agent', event['agent'])}] {told}"
     by = event.get("by")

@@ -1,19 +1,21 @@
 """The JSON every command prints, as models; docs/schemas/ is generated from them.
 
-`python -m specify_cli.cli.shapes FOLDER` writes the schemas; a test compares them with the folder and
-validates what the real commands print.
+`python -m specify_cli.cli.shapes docs` writes the schemas and the tables of events; tests compare them with the folder
+and validate what the real commands print.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from specify_cli.record.events import FilterApplied, Hit, event_schema
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.events import FilterApplied, Hit, described_row, event_schema, line_row
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Outcome = Literal["done", "failed", "abandoned"]
@@ -1141,5 +1143,15 @@ def write_schemas(folder: Path) -> None:
         (folder / f"{name}.json").write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
+def write_event_rows(docs: Path) -> None:
+    """Bring the rows of events in docs/format.md and docs/api.md up to the table."""
+    for name, row_of in (("format.md", line_row), ("api.md", described_row)):
+        text = (docs / name).read_text(encoding="utf-8")
+        for event in EVENTS:
+            text = re.sub(rf"^\| `{event}` \|.*$", lambda _: row_of(event), text, flags=re.M)  # noqa: B023
+        (docs / name).write_text(text, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1]))
+    write_schemas(Path(sys.argv[1]) / "schemas")
+    write_event_rows(Path(sys.argv[1]))

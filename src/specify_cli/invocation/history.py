@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from doctrine.light import NamedTuple
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.record.event_table import EVENTS
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import NO_RULES
 
@@ -261,27 +262,12 @@ _SIGNATURE = (
     "before_hash",
     "after_hash",
 )
-_COMPARED = frozenset(
-    [
-        "stage_transition",
-        "step_started",
-        "step_completed",
-        "step_failed",
-        "tool_call",
-        "tool_result",
-        "gate_decision",
-        "model_call",
-        "patch_apply",
-        "error",
-        "retrieval_request",
-        "retrieval_response",
-    ]
-)
 
 
 def signature(fields: Fields) -> tuple[tuple[str, object], ...] | None:
     """What an event must come to again; None for one that may differ."""
-    if fields.get("event") not in _COMPARED or fields.get("request_id") == "context":
+    event = EVENTS.get(str(fields.get("event")))
+    if event is None or not event.compared or fields.get("request_id") == "context":
         return None
     return tuple((name, fields[name]) for name in _SIGNATURE if fields.get(name) is not None)
 

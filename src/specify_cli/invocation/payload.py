@@ -8,6 +8,7 @@ Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
 from specify_cli.redaction.capture import (
@@ -38,18 +39,6 @@ class PayloadError(ValueError):
         self.where = where
 
 
-class Field(NamedTuple):
-    """One member of a payload: how it is read, and under which capture side it falls."""
-
-    # name · path · digest · message · note · choice · integer · positive · boolean · counts · captured · object
-    kind: str
-    required: bool = False
-    choices: tuple[str, ...] = ()
-    default: object = None
-    side: str = ""
-    media_type: str = "application/json"
-
-
 class Settings(NamedTuple):
     """What a record keeps: the capture mode of each side, the redaction rules, the key of mode hash."""
 
@@ -75,124 +64,7 @@ class Composed(NamedTuple):
         return is_durable(self.body)
 
 
-_STEP = {"step": Field("name"), "ordinal": Field("positive"), "agent": Field("name")}
-_ERROR = {
-    "error_code": Field("name", required=True),
-    "message": Field("message", default="", side="tool_output"),
-}
-SEVERITIES = ("error", "warning", "info")
-FIELDS: Mapping[str, Mapping[str, Field]] = {
-    "stage_transition": {"to": Field("name", required=True), "from": Field("name"), "agent": Field("name")},
-    "step_started": {
-        "step": Field("name", required=True),
-        "ordinal": Field("positive"),
-        "step_type": Field("name", default="step"),
-        "input": Field("captured", side="tool_args"),
-        "agent": Field("name"),
-    },
-    "step_completed": {
-        "step": Field("name", required=True),
-        "ordinal": Field("positive"),
-        "step_type": Field("name", default="step"),
-        "decision": Field("choice", choices=("PASS", "FAIL", "WARN", "SKIP", "PENDING"), default="PASS"),
-        "output": Field("captured", side="tool_output"),
-        "duration_ms": Field("integer"),
-        "agent": Field("name"),
-    },
-    "step_failed": {
-        "step": Field("name", required=True),
-        "ordinal": Field("positive"),
-        "step_type": Field("name", default="step"),
-        **_ERROR,
-        "attempt": Field("integer", default=1),
-        "retryable": Field("boolean", default=False),
-        "duration_ms": Field("integer"),
-        "agent": Field("name"),
-    },
-    "tool_call": {
-        "call_id": Field("name"),
-        "tool": Field("name", required=True),
-        "args": Field("captured", side="tool_args"),
-        "side_effect": Field("choice", choices=("none", "idempotent", "external"), default="external"),
-        "idempotency_key": Field("name"),
-        "cwd": Field("path"),
-        **_STEP,
-    },
-    "tool_result": {
-        "call_id": Field("name", required=True),
-        "tool": Field("name"),
-        "status": Field("choice", choices=("ok", "error", "denied", "unknown", "replayed"), default="ok"),
-        "output": Field("captured", side="tool_output"),
-        "duration_ms": Field("integer"),
-        **_STEP,
-    },
-    "patch_apply": {
-        "path": Field("path", required=True),
-        "kind": Field("choice", required=True, choices=("create", "modify", "delete")),
-        "before": Field("captured", side="tool_args", media_type="text/plain"),
-        "after": Field("captured", side="tool_args", media_type="text/plain"),
-        "diff": Field("captured", side="tool_args", media_type="text/x-diff"),
-        "ok": Field("boolean", default=True),
-        "call_id": Field("name"),
-        **_STEP,
-    },
-    "gate_decision": {
-        "gate": Field("name", required=True),
-        "rule_ref": Field("name", required=True),
-        "rule_digest": Field("digest"),
-        "inputs": Field("object", side="tool_args"),
-        "outcome": Field("choice", required=True, choices=("pass", "fail", "warn", "skip")),
-        "blocking": Field("boolean", default=True),
-        "reason_code": Field("name", required=True),
-        "override": Field("name"),
-        **_STEP,
-    },
-    "model_call": {
-        "call_id": Field("name"),
-        "model": Field("name", required=True),
-        "prompt": Field("captured", side="prompt"),
-        "response": Field("captured", side="response"),
-        "tokens": Field("counts"),
-        "duration_ms": Field("integer"),
-        "ok": Field("boolean", default=True),
-        **_STEP,
-    },
-    "error": {
-        **_ERROR,
-        "severity": Field("choice", choices=SEVERITIES, default="error"),
-        **_STEP,
-    },
-    "policy_violation": {
-        "rule_id": Field("name", required=True),
-        "message": Field("note", default=""),
-        "severity": Field("choice", choices=SEVERITIES, default="error"),
-        "allowed": Field("integer"),
-        "found": Field("integer"),
-        **_STEP,
-    },
-    "capture_gap": {
-        "reason": Field("name", required=True),
-        "what": Field("name", required=True),
-        "count": Field("integer", default=1),
-        "message": Field("note", default=""),
-    },
-}
-# Written with the state of the record or the project; each has a command or call of its own.
-COMPUTED_EVENTS: Mapping[str, str] = {
-    "started": "spec-kitty do REQUEST",
-    "policy_snapshot_ref": "spec-kitty profile-invocation commit --invocation-id ID",
-    "retrieval_request": "the Python API: run.retrieve(query, k)",
-    "retrieval_response": "the Python API: run.retrieve(query, k)",
-    "checkpoint": "spec-kitty profile-invocation commit --invocation-id ID",
-    "recovered": "the next append, which writes it where it is due",
-    "resumed": "spec-kitty resume ID",
-    "completed": "spec-kitty profile-invocation complete --invocation-id ID",
-    "exported": "spec-kitty invocations export ID",
-    "replayed": "spec-kitty replay ID --record",
-}
 STEP_EVENTS = ("step_started", "step_completed", "step_failed")
-LINKS = ("artifact_link", "commit_link")
-RECORDABLE = (*FIELDS, *LINKS)
 _COMPUTED = {"v", "seq", "prev", "~", "at", "started_at", "completed_at", "event", "invocation_id", "dedupe"}
 # What the recorder adds, and ids that are made anew where a payload names none.
 _COMPUTED |= {"digest_key", "redactions", "truncated", "export_safe", "state_hash"}
@@ -208,7 +80,7 @@ def compose_event(
 
     `new_id` names a call that came without an id.
     """
-    fields = FIELDS[event]
+    fields = RECORDABLE[event]
     _refuse_foreign_members(event, fields, payload)
     body: dict[str, object] = {"event": event}
     objects: list[bytes] = []
@@ -325,7 +197,7 @@ def without_objects(composed: Composed, reason: str) -> Composed:
     return Composed(body, (), (*composed.gaps, *gaps))
 
 
-def _refuse_foreign_members(event: str, fields: Mapping[str, Field], payload: Mapping[str, object]) -> None:
+def _refuse_foreign_members(event: str, fields: Mapping[str, Member], payload: Mapping[str, object]) -> None:
     for name in payload:
         if name in fields:
             continue
@@ -337,7 +209,7 @@ def _refuse_foreign_members(event: str, fields: Mapping[str, Field], payload: Ma
 _Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
 
 
-def _read(where: str, name: str, field: Field, value: object, settings: Settings) -> _Read:
+def _read(where: str, name: str, field: Member, value: object, settings: Settings) -> _Read:
     mode = settings.capture.get(field.side, "off") if field.side else ""
     if field.kind == "captured":
         return _captured(where, name, field, value, mode, settings)
@@ -372,7 +244,7 @@ def _read(where: str, name: str, field: Field, value: object, settings: Settings
     return _counts(where, name, value, settings.rules)
 
 
-def _captured(where: str, name: str, field: Field, value: object, mode: str, settings: Settings) -> _Read:
+def _captured(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
     if field.media_type != "application/json":
         value = _text(where, value)
     try:

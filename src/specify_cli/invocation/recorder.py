@@ -16,10 +16,6 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import links
 from specify_cli.invocation.payload import (
-    COMPUTED_EVENTS,
-    FIELDS,
-    LINKS,
-    RECORDABLE,
     STEP_EVENTS,
     Composed,
     PayloadError,
@@ -33,6 +29,7 @@ from specify_cli.invocation.payload import (
 from specify_cli.invocation.settings import settings_of
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.record.event_table import EVENTS, LINKS, RECORDABLE
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
@@ -171,7 +168,7 @@ class Recorder:
         try:
             if event in LINKS:
                 return self._link(event, payload)
-            if event not in FIELDS:
+            if event not in RECORDABLE:
                 raise _not_recordable(event)
             return compose_event(
                 event,
@@ -541,18 +538,16 @@ def _refused(code: str, message: str, invocation_id: str) -> InvocationError:
 
 
 def _not_recordable(event: str) -> CallerError:
-    instead = COMPUTED_EVENTS.get(event)
-    if instead is None:
-        return CallerError(
-            "PAYLOAD_INVALID",
-            f"event: expected one of {', '.join(RECORDABLE)}, found {event!r}",
-            "spec-kitty schema event",
-        )
-    return CallerError("PAYLOAD_INVALID", f"{event} is not recorded by hand", f"it is written by {instead}")
+    if event not in EVENTS:
+        known = ", ".join(RECORDABLE)
+        message = f"event: expected one of {known}, found {event!r}"
+        return CallerError("PAYLOAD_INVALID", message, "spec-kitty schema event")
+    instead = f"it is written by {EVENTS[event].command}"
+    return CallerError("PAYLOAD_INVALID", f"{event} is not recorded by hand", instead)
 
 
 def _invalid_payload(message: str, event: str) -> CallerError:
-    members = {"artifact_link": "path", "commit_link": "commit"}.get(event) or ", ".join(FIELDS.get(event, ()))
+    members = ", ".join(RECORDABLE.get(event, ()))
     return CallerError("PAYLOAD_INVALID", message, f"the members of {event} are: {members}")
 
 

@@ -1,4 +1,6 @@
-"""One frozen model per event, a union on `event` (docs/format.md §4): validation at the edges, and schemas.
+"""The table of events as frozen models, one union on `event` (docs/format.md §4): validation at the edges, and schemas.
+
+    parse_event(line).model_dump()
 
 Writers build lines as plain values because loading these models costs more than writing a record; a test
 feeds every line the writers emit through `parse_event`. Unknown keys are kept: a reader of version 1 accepts
@@ -7,10 +9,14 @@ what later writers add.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, create_model
 
+from specify_cli.record.event_table import EVENTS, RECORDABLE, EventType, Member
 from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN
 from specify_cli.record.seal import TIME_PATTERN
 
@@ -114,7 +120,9 @@ class Writer(_Value):
     actor_type: Literal["human", "llm", "service"] | None = None
 
 
-class _Event(_Value):
+class EventLine(_Value):
+    """The envelope of every line."""
+
     v: Literal[1]
     seq: Count
     invocation_id: InvocationId
@@ -122,367 +130,127 @@ class _Event(_Value):
     dedupe: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
     by: Writer | None = None
     seal: Digest = Field(alias="~")
-
-
-class _At(_Event):
-    at: Time
-
-
-class Started(_Event):
-    """The record opens."""
-
-    event: Literal["started"]
-    started_at: Time
-    profile_id: ProfileId
-    action: str
-    request_text: str | None
-    request_object: Digest | None = None
-    tombstone: Literal[True] | None = None
-    governance_context_hash: Digest | None
-    governance_context_available: bool
-    actor: Actor
-    mode_of_work: Literal["advisory", "task_execution"]
-    router_confidence: Literal["exact", "canonical_verb", "domain_keyword"]
-    match_reason: str | None
-    trace_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    run_kind: Literal["live", "as_of_replay", "reexecution"]
-    verb: Literal["advise", "ask", "do"]
-    parent_invocation_id: InvocationId | None = None
-    requested_profile: str | None = None
-    first_load: bool
-    snapshot: Digest | None
-    execution_hash: Digest | None
-    capture: Capture
-    limits: Limits | None = None
-    tools: dict[str, Digest] | None = None
-    program: Digest | None = None
-    session: dict[str, str] | None = None
-    redactions: dict[str, Count] | None = None
-
-
-class PolicySnapshotRef(_At):
-    """Which policy was in force."""
-
-    event: Literal["policy_snapshot_ref"]
-    bundle: Digest | None
-    bundle_hash: Digest | None
-    policy_hash: Digest | None
-    reason: Literal["start", "drift", "manual"]
-    replaces: Digest | None = None
-    error: str | None = None
-
-
-class RetrievalRequest(_At):
-    """What was asked of the corpus."""
-
-    event: Literal["retrieval_request"]
-    request_id: str
-    query: str
-    query_hash: Digest
-    config: dict[str, Any]
-    corpus: Digest
-
-
-class RetrievalResponse(_At):
-    """What came back, why, and what policy took away."""
-
-    event: Literal["retrieval_response"]
-    request_id: str
-    hits: list[Hit]
-    filters_applied: list[FilterApplied]
-    result_hash: Digest
-    error: str | None = None
-
-
-class _Inside(_At):
-    """A run event: it may say in which step and by which agent of several it happened."""
-
-    step: Name | None = None
-    ordinal: Positive | None = None
-    agent: Name | None = None
-    redactions: dict[str, Count] | None = None
-    export_safe: Literal[False] | None = None
-    digest_key: str | None = None
-    truncated: Literal[True] | None = None
-
-
-class StageTransition(_Inside):
-    """The work goes from one stage to the next."""
-
-    event: Literal["stage_transition"]
-    from_: str | None = Field(default=None, alias="from")
-    to: Name
-
-
-class Checkpoint(_At):
-    """A point to replay against."""
-
-    event: Literal["checkpoint"]
-    label: str | None = None
-    manual: bool
-    state_hash: Digest
-    corpus: Digest
-
-
-class _OfStep(_Inside):
-    step: Name
-    ordinal: Positive
-    step_type: Name
-
-
-class StepStarted(_OfStep):
-    """A unit of work begins."""
-
-    event: Literal["step_started"]
-    input_hash: Digest | None = None
-    input: Kept | None = None
-    input_size: Count | None = None
-
-
-class StepCompleted(_OfStep):
-    """A unit of work ended and decided."""
-
-    event: Literal["step_completed"]
-    decision: Literal["PASS", "FAIL", "WARN", "SKIP", "PENDING"]
-    output_hash: Digest | None = None
-    output: Kept | None = None
-    output_size: Count | None = None
-    duration_ms: Count | None = None
-
-
-class StepFailed(_OfStep):
-    """A unit of work ended in an error."""
-
-    event: Literal["step_failed"]
-    error_code: Name
-    message: str | None = None
-    message_hash: Digest | None = None
-    message_size: Count | None = None
-    attempt: Count
-    retryable: bool
-    duration_ms: Count | None = None
-
-
-class ToolCall(_Inside):
-    """A tool is about to run."""
-
-    event: Literal["tool_call"]
-    call_id: Name
-    tool: Name
-    args_hash: Digest | None = None
-    args: Kept | None = None
-    args_size: Count | None = None
-    side_effect: Literal["none", "idempotent", "external"]
-    idempotency_key: Name
-    cwd: Name | None = None
-
-
-class ToolResult(_Inside):
-    """What a tool gave."""
-
-    event: Literal["tool_result"]
-    call_id: Name
-    tool: Name | None = None
-    status: Literal["ok", "error", "denied", "unknown", "replayed"]
-    output_hash: Digest | None = None
-    output: Kept | None = None
-    output_size: Count | None = None
-    duration_ms: Count | None = None
-
-
-class PatchApply(_Inside):
-    """A file was made, changed or deleted."""
-
-    event: Literal["patch_apply"]
-    path: Name
-    kind: Literal["create", "modify", "delete"]
-    before_hash: Digest | None = None
-    before: Kept | None = None
-    before_size: Count | None = None
-    after_hash: Digest | None = None
-    after: Kept | None = None
-    after_size: Count | None = None
-    diff_hash: Digest | None = None
-    diff: Kept | None = None
-    diff_size: Count | None = None
-    ok: bool
-    call_id: Name | None = None
-
-
-class GateDecision(_Inside):
-    """A rule was asked and answered."""
-
-    event: Literal["gate_decision"]
-    gate: Name
-    rule_ref: Name
-    rule_digest: Digest | None = None
-    inputs: Digest | None = None
-    inputs_hash: Digest | None = None
-    inputs_size: Count | None = None
-    outcome: Literal["pass", "fail", "warn", "skip"]
-    blocking: bool
-    reason_code: Name
-    override: str | None = None
-
-
-class ModelCall(_Inside):
-    """The host asked its model."""
-
-    event: Literal["model_call"]
-    call_id: Name
-    model: Name
-    prompt_hash: Digest | None = None
-    prompt: Kept | None = None
-    prompt_size: Count | None = None
-    response_hash: Digest | None = None
-    response: Kept | None = None
-    response_size: Count | None = None
-    tokens: dict[str, Count] | None = None
-    duration_ms: Count | None = None
-    ok: bool
-
-
-class Error(_Inside):
-    """Something went wrong outside any one step."""
-
-    event: Literal["error"]
-    error_code: Name
-    message: str | None = None
-    message_hash: Digest | None = None
-    message_size: Count | None = None
-    severity: Literal["error", "warning", "info"]
-
-
-class PolicyViolation(_Inside):
-    """A rule or limit was broken; for a limit nothing runs after it."""
-
-    event: Literal["policy_violation"]
-    rule_id: Name
-    message: str
-    severity: Literal["error", "warning", "info"]
-    allowed: Count | None = None
-    found: Count | None = None
-
-
-class CaptureGap(_At):
-    """What could not be written, and why."""
-
-    event: Literal["capture_gap"]
-    reason: Name
-    what: Name
-    count: Count
-    message: str
-    redactions: dict[str, Count] | None = None
-
-
-class Resumed(_At):
-    """The seam where a later process went on with an unfinished run."""
-
-    event: Literal["resumed"]
-    from_seq: Count
-    state_hash: Digest
-    program: str | None = None
-    in_doubt: list[str]
-    rerun: list[str]
-
-
-class Exported(_At):
-    """An annex: the record left in a portable file."""
-
-    event: Literal["exported"]
-    object: Digest
-    safe: bool
-
-
-class Replayed(_At):
-    """An annex: the record was replayed, and this report came of it."""
-
-    event: Literal["replayed"]
-    object: Digest
-    match: bool
-    page: Blob | None = None
-
-
-class ArtifactLink(_At):
-    """A file the work made or changed."""
-
-    event: Literal["artifact_link"]
-    ref: str
-    digest: Digest
-    redactions: dict[str, Count] | None = None
-
-
-class CommitLink(_At):
-    """The commit that holds the work."""
-
-    event: Literal["commit_link"]
-    sha: Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
-
-
-class Recovered(_At):
-    """A writer crashed before this line; the next one went on."""
-
-    event: Literal["recovered"]
-    skipped_bytes: Annotated[int, Field(ge=1)]
-    skipped_sha256: Digest
-
-
-class Completed(_Event):
-    """The last line, for good."""
-
-    event: Literal["completed"]
-    completed_at: Time
-    outcome: Literal["done", "failed", "abandoned"]
-    closed_by: Literal["agent", "person", "hook", "doctor"]
-    evidence_ref: Digest | None
-    evidence_name: str | None = None
-    evidence_size: Count | None = None
-    redactions: dict[str, Count] | None = None
-
-
-Event = Annotated[
-    Started
-    | PolicySnapshotRef
-    | RetrievalRequest
-    | RetrievalResponse
-    | StageTransition
-    | Checkpoint
-    | StepStarted
-    | StepCompleted
-    | StepFailed
-    | ToolCall
-    | ToolResult
-    | PatchApply
-    | GateDecision
-    | ModelCall
-    | Error
-    | PolicyViolation
-    | CaptureGap
-    | Recovered
-    | Resumed
-    | ArtifactLink
-    | CommitLink
-    | Completed
-    | Exported
-    | Replayed,
-    Field(discriminator="event"),
-]
-_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
-
-
-def parse_event(line: bytes) -> Event:
-    """The event a whole line is. Raises pydantic.ValidationError naming every field that is off."""
+    event: str
+
+
+# The kinds of the table as types; choice, captured and message depend on their member.
+_TYPES: Mapping[str, Any] = {
+    "name": Name,
+    "path": Name,
+    "text": str,
+    "note": str,
+    "time": Time,
+    "profile": ProfileId,
+    "ulid": InvocationId,
+    "hex32": Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")],
+    "sha": Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")],
+    "digest": Digest,
+    "object": Digest,
+    "integer": Count,
+    "positive": Positive,
+    "boolean": bool,
+    "true": Literal[True],
+    "false": Literal[False],
+    "counts": dict[str, Count],
+    "digests": dict[str, Digest],
+    "texts": dict[str, str],
+    "json": dict[str, Any],
+    "names": list[str],
+    "hits": list[Hit],
+    "filters": list[FilterApplied],
+    "actor": Actor,
+    "capture": Capture,
+    "limits": Limits,
+    "blob": Blob,
+}
+_OWN_TIMES = {"started_at", "completed_at"}
+
+
+def _fields_of(name: str, member: Member) -> Iterator[tuple[str, Any]]:
+    """Yield what of a member can stand in a line, as pydantic's field definitions."""
+    if member.kind == "source":
+        return
+    if member.kind in ("captured", "message") or (member.kind == "object" and member.side):
+        kept: Any = {"captured": Kept, "message": str}.get(member.kind, Digest)
+        yield name, (kept | None, None)
+        yield f"{name}_hash", (Digest | None, None)
+        yield f"{name}_size", (Count | None, None)
+        return
+    held: Any = Literal[member.choices] if member.kind == "choice" else _TYPES[member.kind]
+    wanted = held | None if member.nullable or not member.every else held
+    if name == "from":  # a word of Python
+        yield "from_", (wanted, Field(alias=name, default=None))
+    else:
+        yield name, (wanted, ... if member.every else None)
+
+
+def class_name(event: str) -> str:
+    """Return the name of an event's model: ToolCall for tool_call."""
+    return event.title().replace("_", "")
+
+
+def _model_of(name: str, event: EventType) -> type[EventLine]:
+    fields: dict[str, Any] = {"event": (Literal[name], ...)}
+    if not _OWN_TIMES & event.members.keys():
+        fields["at"] = (Time, ...)
+    for member, of in event.members.items():
+        fields.update(_fields_of(member, of))
+    return create_model(class_name(name), __base__=EventLine, __doc__=event.about, **fields)
+
+
+MODELS: Mapping[str, type[EventLine]] = {name: _model_of(name, event) for name, event in EVENTS.items()}
+_ADAPTER: TypeAdapter[EventLine] = TypeAdapter(
+    Annotated[reduce(or_, MODELS.values()), Field(discriminator="event")]  # type: ignore[arg-type]
+)
+
+
+def parse_event(line: bytes) -> EventLine:
+    """Return the event a whole line is. Raises pydantic.ValidationError naming every member that is off."""
     return _ADAPTER.validate_json(line)
 
 
 def schema_of_event(name: str) -> dict[str, Any] | None:
-    """The JSON Schema 2020-12 of one event, by its wire name or its class; None for no event of ours."""
-    for model in get_args(get_args(Event)[0]):
-        if name in (model.__name__, get_args(model.model_fields["event"].annotation)[0]):
+    """Return the JSON Schema 2020-12 of one event, by its wire name or its class; None for no event of ours."""
+    for event, model in MODELS.items():
+        if name in (event, model.__name__):
             return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     return None
 
 
 def event_schema() -> dict[str, Any]:
-    """The JSON Schema 2020-12 of one line."""
+    """Return the JSON Schema 2020-12 of one line."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Event", **_ADAPTER.json_schema()}
+
+
+# --- documentation
+
+
+def line_row(event: str) -> str:
+    """Return the row of docs/format.md for an event: what its line holds besides the envelope."""
+    cells = [_line_cell(name, member) for name, member in EVENTS[event].members.items() if _is_own(name, member)]
+    return f"| `{event}` | {', '.join(cells)} |"
+
+
+def described_row(event: str) -> str:
+    """Return the row of docs/api.md for an event: what its payload may hold, else what writes it."""
+    cells = [
+        f"`{name}`{' ' if member.choices else ''}{'·'.join(member.choices)}{'' if member.required else '?'}"
+        for name, member in RECORDABLE.get(event, {}).items()
+    ]
+    last = ", ".join(cells) or EVENTS[event].command
+    return f"| `{event}` | {class_name(event)} | {EVENTS[event].known_as} | {last} |"
+
+
+# What every run event may have is said once, above the table.
+_SHARED = {"step", "ordinal", "agent", "redactions", "export_safe", "digest_key", "truncated"}
+
+
+def _is_own(name: str, member: Member) -> bool:
+    return member.kind != "source" and (name not in _SHARED or member.every)
+
+
+def _line_cell(name: str, member: Member) -> str:
+    shown = f"*{name}*" if member.kind in ("captured", "message") else f"`{name}`"
+    maybe = "" if member.every or member.side else "?"
+    kept = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"
+    return " ".join(filter(None, (shown + maybe, "·".join(member.choices), kept, member.note)))

@@ -7,6 +7,7 @@ conclusions from the same file (docs/format.md §6, §7). Reading, locking and w
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
 from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
 
 if TYPE_CHECKING:
@@ -16,50 +17,6 @@ if TYPE_CHECKING:
 ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
 OUTCOMES = ("done", "failed", "abandoned")
-EVENTS = (
-    "started",
-    "policy_snapshot_ref",
-    "retrieval_request",
-    "retrieval_response",
-    "stage_transition",
-    "checkpoint",
-    "step_started",
-    "step_completed",
-    "step_failed",
-    "tool_call",
-    "tool_result",
-    "patch_apply",
-    "gate_decision",
-    "model_call",
-    "error",
-    "policy_violation",
-    "capture_gap",
-    "recovered",
-    "resumed",
-    "artifact_link",
-    "commit_link",
-    "completed",
-    "exported",
-    "replayed",
-)
-# What is on stable storage before the program goes on (docs/format.md §6), beside an external tool call.
-DURABLE = frozenset(
-    {
-        "started",
-        "gate_decision",
-        "step_completed",
-        "step_failed",
-        "stage_transition",
-        "policy_violation",
-        "checkpoint",
-        "resumed",
-        "completed",
-    }
-)
-# What may still be said of a closed record, each as one sealed line in a file of its own.
-ANNEX_EVENTS = frozenset({"artifact_link", "commit_link", "exported", "replayed"})
-ANNEX_ONLY = frozenset({"exported", "replayed"})
-
 _RECOVERED_AT = 24
 # Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
 _MAX_RECOVERIES = 64

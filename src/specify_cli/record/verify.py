@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 from doctrine.light import NamedTuple
 from doctrine.text import say, spell
-from specify_cli.record.record import ANNEX_EVENTS, EVENTS, Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
+from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
+from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 
 ERROR, WARNING, INFO = "error", "warning", "info"
@@ -29,17 +30,6 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 _MAX_GAPS = 8
 _KNOWN = frozenset(EVENTS)
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
-# Where a line names objects: event → fields that hold a digest.
-_OBJECT_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "started": ("snapshot", "governance_context_hash", "request_object"),
-    "policy_snapshot_ref": ("bundle",),
-    "retrieval_request": ("corpus",),
-    "checkpoint": ("corpus",),
-    "gate_decision": ("inputs",),
-    "completed": ("evidence_ref",),
-    "exported": ("object",),
-    "replayed": ("object",),
-}
 # code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
@@ -187,7 +177,7 @@ def finding(code: str, file: str, seq: int | None, offset: int, detail: str = ""
 
 def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:
     """The objects a line names."""
-    for key in _OBJECT_FIELDS.get(str(fields.get("event")), ()):
+    for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
         digest = fields.get(key)
         if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
             continue
@@ -504,7 +494,7 @@ class _Walk:
             self.calls[call_id] = first or result
         if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
             self._note("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
-        if event in _OBJECT_FIELDS or dict in map(type, fields.values()):
+        if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
 
     def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:

@@ -15,7 +15,8 @@ from doctrine.light import NamedTuple
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.gates import GateRule
-from specify_cli.record.record import EVENTS, is_stand_in
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign

@@ -27,7 +27,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
-from specify_cli.record.record import EVENTS, ULID_PATTERN, is_stand_in, lines_in_force, split_lines
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, split_lines
 from specify_cli.record.seal import Line, open_line
 from specify_cli.record.verify import (
     ERROR,

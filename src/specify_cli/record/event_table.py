@@ -1,0 +1,482 @@
+"""What an event is: the one table that writers, verify, models, schemas, pages and docs are derived from.  [pure]
+
+    EVENTS["tool_call"].members["args"].side     # "tool_args"
+    named = OBJECT_MEMBERS["started"]            # ("governance_context_hash", "snapshot", "request_object")
+
+An event that is added here has a schema, is checked when it is recorded, followed by verify, shown and documented
+(`make docs`). What it does to the state of a run stands in `state`.
+"""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Member(NamedTuple):
+    """One member of an event.
+
+    `kind` says what the line holds and how a payload's value is checked. A payload can give: name · path · digest ·
+    message · note · choice · integer · positive · boolean · counts · captured (as its capture `side` says,
+    docs/format.md §4) · object (kept whole) · source (it is not in the line itself). The other kinds are computed;
+    `events` maps each to its type. `given` is required, optional, or empty for what the recorder alone writes. A member
+    that stands in `every` line may be `nullable`. `note` is what the documentation adds.
+    """
+
+    kind: str
+    given: str = ""
+    every: bool = False
+    nullable: bool = False
+    choices: tuple[str, ...] = ()
+    default: object = None
+    side: str = ""
+    media_type: str = "application/json"
+    note: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether a payload has to give it."""
+        return self.given == "required"
+
+
+class EventType(NamedTuple):
+    """One event: what it says, its members, and how it is treated.
+
+    `durable`: on stable storage before the program goes on (docs/format.md §6). `compared`: a run that is resumed or
+    executed again has to come to the same. `shown` are the members a timeline shows. `command` writes an event that
+    no payload can give. `annex`: also or only as an annex of a closed record.
+    """
+
+    about: str
+    members: Mapping[str, Member]
+    shown: tuple[str, ...]
+    known_as: str
+    command: str = ""
+    durable: bool = False
+    compared: bool = False
+    annex: str = ""
+
+
+_JSON = "application/json"
+
+
+def _required(kind: str, choices: tuple[str, ...] = (), note: str = "") -> Member:
+    """A member that every payload gives."""
+    return Member(kind, "required", True, False, choices, None, "", _JSON, note)
+
+
+def _optional(
+    kind: str,
+    default: object = None,
+    side: str = "",
+    choices: tuple[str, ...] = (),
+    note: str = "",
+    every: bool = False,
+    media_type: str = _JSON,
+) -> Member:
+    """A member that a payload may give; with a default it stands in every line."""
+    return Member(kind, "optional", every or default is not None, False, choices, default, side, media_type, note)
+
+
+def _computed(kind: str, nullable: bool = False, choices: tuple[str, ...] = (), note: str = "") -> Member:
+    """A member that the recorder writes into every line."""
+    return Member(kind, "", True, nullable, choices, None, "", _JSON, note)
+
+
+_MAYBE = Member("text")
+_DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
+_SEVERITIES = ("error", "warning", "info")
+_DURATION = {"duration_ms": _optional("integer")}
+_AGENT = {"agent": _optional("name")}
+_REDACTIONS = {"redactions": Member("counts")}
+# What the recorder adds to any run event.
+_MARKS = {
+    **_REDACTIONS,
+    "export_safe": Member("false"),
+    "digest_key": Member("text"),
+    "truncated": Member("true"),
+}
+_INSIDE = {"step": _optional("name"), "ordinal": _optional("positive"), **_AGENT, **_MARKS}
+_STEP = {
+    "step": _required("name"),
+    "ordinal": _optional("positive", every=True),
+    "step_type": _optional("name", default="step"),
+}
+_ERROR = {
+    "error_code": _required("name"),
+    "message": Member("message", "optional", default="", side="tool_output"),
+}
+
+EVENTS: Mapping[str, EventType] = {
+    "started": EventType(
+        "The record opens.",
+        {
+            "started_at": _computed("time"),
+            "profile_id": _computed("profile"),
+            "action": _computed("text"),
+            "request_text": _computed("text", nullable=True),
+            "request_object": Member("object", note="(see below)"),
+            "tombstone": Member("true"),
+            "governance_context_hash": _computed(
+                "object",
+                nullable=True,
+                note="(SHA-256 of the returned text's UTF-8 bytes; of no bytes without a charter)",
+            ),
+            "governance_context_available": _computed("boolean"),
+            "actor": _computed(
+                "actor", note="{`actor_id`, `actor_type` human·llm·service, `provider`?, `model`?, `tool`?}"
+            ),
+            "mode_of_work": _computed("choice", choices=("advisory", "task_execution")),
+            "router_confidence": _computed("choice", choices=("exact", "canonical_verb", "domain_keyword")),
+            "match_reason": _computed("text", nullable=True),
+            "trace_id": _computed("hex32", note="(32 hex)"),
+            "run_kind": _computed("choice", choices=("live", "as_of_replay", "reexecution")),
+            "verb": _computed("choice", choices=("advise", "ask", "do")),
+            "parent_invocation_id": Member("ulid"),
+            "requested_profile": _MAYBE,
+            "first_load": _computed("boolean"),
+            "snapshot": _computed("object", nullable=True),
+            "execution_hash": _computed("digest", nullable=True),
+            "capture": _computed(
+                "capture", note="{`prompt`, `response`, `tool_args`, `tool_output`: off·hash·summary·full}"
+            ),
+            "redaction_rules": Member("digest", note="(of the rules in force)"),
+            "limits": Member("limits", note="{`steps`, `tool_calls`, `tokens`, `seconds`}"),
+            "tools": Member("digests", note="{name: digest}"),
+            "program": Member("digest"),
+            "session": Member("texts"),
+            **_REDACTIONS,
+        },
+        ("verb", "action", "request_text"),
+        "run start, InvocationRecord v1",
+        "spec-kitty do REQUEST",
+        durable=True,
+    ),
+    "policy_snapshot_ref": EventType(
+        "Which policy was in force.",
+        {
+            "bundle": _computed("object", nullable=True, note="(null: no policy)"),
+            "bundle_hash": _computed("digest", nullable=True, note="(its bytes)"),
+            "policy_hash": _computed(
+                "digest", nullable=True, note="(JCS of the parse; null also where it cannot be parsed)"
+            ),
+            "reason": _computed(
+                "choice",
+                choices=("start", "drift", "manual"),
+                note="(drift: before a checkpoint or retrieval where the policy has changed since the last reference)",
+            ),
+            "replaces": Member(
+                "digest", note="(with drift: the previous `policy_hash`, else its `bundle_hash`, else null)"
+            ),
+            "error": _MAYBE,
+        },
+        ("reason", "policy_hash"),
+        "policy bundle reference",
+        "spec-kitty profile-invocation commit --invocation-id ID",
+    ),
+    "retrieval_request": EventType(
+        "What was asked of the corpus.",
+        {
+            "request_id": _computed("text"),
+            "query": _computed("text"),
+            "query_hash": _computed("digest"),
+            "config": _computed("json"),
+            "corpus": _computed("object"),
+        },
+        ("query",),
+        "retrieval query, memory read",
+        "the Python API: run.retrieve(query, k)",
+        compared=True,
+    ),
+    "retrieval_response": EventType(
+        "What came back, why, and what policy took away.",
+        {
+            "request_id": _computed("text"),
+            "hits": _computed("hits", note="[{`uri`, `digest`, `rank`, `score`, `explain`}]"),
+            "filters_applied": _computed("filters", note="[{`rule_id`, `uri`, `action`}]"),
+            "result_hash": _computed("digest", note="(JCS of {`filters_applied`, `hits`})"),
+            "error": _MAYBE,
+        },
+        (),
+        "retrieval result, selected entries",
+        "the Python API: run.retrieve(query, k)",
+        compared=True,
+    ),
+    "stage_transition": EventType(
+        "The work goes from one stage to the next.",
+        {
+            "to": _required("name"),
+            "from": _optional(
+                "name", note="(or null; through the CLI and the API a `checkpoint` follows in the same write)"
+            ),
+            **_AGENT,
+            "step": Member("name"),
+            "ordinal": Member("positive"),
+            **_MARKS,
+        },
+        ("from", "to"),
+        "StageTransition",
+        durable=True,
+        compared=True,
+    ),
+    "checkpoint": EventType(
+        "A point to replay against.",
+        {
+            "label": _MAYBE,
+            "manual": _computed("boolean"),
+            "state_hash": _computed("digest", note="(of the execution state before this line)"),
+            "corpus": _computed("object"),
+        },
+        ("label", "state_hash"),
+        "savepoint, replay point",
+        "spec-kitty profile-invocation commit --invocation-id ID",
+        durable=True,
+    ),
+    "step_started": EventType(
+        "A unit of work begins.",
+        {**_STEP, "input": _optional("captured", side="tool_args"), **_AGENT, **_MARKS},
+        ("step", "ordinal"),
+        "WorkflowStep begin, span start",
+        compared=True,
+    ),
+    "step_completed": EventType(
+        "A unit of work ended and decided.",
+        {
+            **_STEP,
+            "decision": _optional("choice", choices=_DECISIONS, default="PASS"),
+            "output": _optional("captured", side="tool_output"),
+            **_DURATION,
+            **_AGENT,
+            **_MARKS,
+        },
+        ("step", "ordinal", "decision"),
+        "WorkflowStep end, span end",
+        durable=True,
+        compared=True,
+    ),
+    "step_failed": EventType(
+        "A unit of work ended in an error.",
+        {
+            **_STEP,
+            **_ERROR,
+            "attempt": _optional("integer", default=1),
+            "retryable": _optional("boolean", default=False),
+            **_DURATION,
+            **_AGENT,
+            **_MARKS,
+        },
+        ("step", "ordinal", "error_code", "message"),
+        "ErrorEvent of a step",
+        durable=True,
+        compared=True,
+    ),
+    "tool_call": EventType(
+        "A tool is about to run.",
+        {
+            "call_id": _optional("name", every=True),
+            "tool": _required("name"),
+            "args": _optional("captured", side="tool_args"),
+            "side_effect": _optional("choice", choices=("none", "idempotent", "external"), default="external"),
+            "idempotency_key": _optional("name", every=True),
+            "cwd": _optional("path", note="(where it lies outside the record's project)"),
+            **_INSIDE,
+        },
+        ("tool", "side_effect", "args"),
+        "ToolCall, function call",
+        compared=True,
+    ),
+    "tool_result": EventType(
+        "What a tool gave.",
+        {
+            "call_id": _required("name"),
+            "tool": _optional("name"),
+            "status": _optional(
+                "choice",
+                choices=("ok", "error", "denied", "unknown", "replayed"),
+                default="ok",
+                note="(unknown: nothing says how it ended)",
+            ),
+            "output": _optional("captured", side="tool_output"),
+            **_DURATION,
+            **_INSIDE,
+        },
+        ("tool", "status", "output"),
+        "ToolResult, observation",
+        compared=True,
+    ),
+    "patch_apply": EventType(
+        "A file was made, changed or deleted.",
+        {
+            "path": _required("path"),
+            "kind": _required("choice", choices=("create", "modify", "delete")),
+            "before": _optional("captured", side="tool_args", media_type="text/plain"),
+            "after": _optional("captured", side="tool_args", media_type="text/plain"),
+            "diff": _optional("captured", side="tool_args", media_type="text/x-diff"),
+            "ok": _optional("boolean", default=True),
+            "call_id": _optional("name"),
+            **_INSIDE,
+        },
+        ("kind", "path"),
+        "PatchApply, file edit",
+        compared=True,
+    ),
+    "gate_decision": EventType(
+        "A rule was asked and answered.",
+        {
+            "gate": _required("name"),
+            "rule_ref": _required("name"),
+            "rule_digest": _optional("digest"),
+            "inputs": _optional("object", side="tool_args"),
+            "outcome": _required("choice", choices=("pass", "fail", "warn", "skip")),
+            "blocking": _optional("boolean", default=True),
+            "reason_code": _required("name"),
+            "override": _optional("name"),
+            **_INSIDE,
+        },
+        ("gate", "outcome", "reason_code", "override"),
+        "GateDecision, guardrail",
+        durable=True,
+        compared=True,
+    ),
+    "model_call": EventType(
+        "The host asked its model.",
+        {
+            "call_id": _optional("name", every=True),
+            "model": _required("name"),
+            "prompt": _optional("captured", side="prompt"),
+            "response": _optional("captured", side="response"),
+            "tokens": _optional("counts", note="{kind: count}"),
+            **_DURATION,
+            "ok": _optional("boolean", default=True),
+            **_INSIDE,
+        },
+        ("model", "prompt", "response"),
+        "ModelCallEnvelope, generation",
+        compared=True,
+    ),
+    "error": EventType(
+        "Something went wrong outside any one step.",
+        {**_ERROR, "severity": _optional("choice", choices=_SEVERITIES, default="error"), **_INSIDE},
+        ("severity", "error_code", "message"),
+        "ErrorEvent",
+        compared=True,
+    ),
+    "policy_violation": EventType(
+        "A rule or limit was broken; for a limit nothing runs after it.",
+        {
+            "rule_id": _required("name", note="(`limit:<name>` for a limit)"),
+            "message": _optional("note", default=""),
+            "severity": _optional("choice", choices=_SEVERITIES, default="error"),
+            "allowed": _optional("integer"),
+            "found": _optional("integer"),
+            **_INSIDE,
+        },
+        ("rule_id", "message"),
+        "PolicyViolation, budget stop",
+        durable=True,
+    ),
+    "capture_gap": EventType(
+        "What could not be written, and why.",
+        {
+            "reason": _required("name"),
+            "what": _required("name"),
+            "count": _optional("integer", default=1),
+            "message": _optional("note", default=""),
+            **_REDACTIONS,
+        },
+        ("reason", "what", "count", "message"),
+        "dropped events",
+    ),
+    "recovered": EventType(
+        "A writer crashed before this line; the next one went on.",
+        {"skipped_bytes": _computed("positive"), "skipped_sha256": _computed("digest", note="(§7)")},
+        ("skipped_bytes",),
+        "tail repair",
+        "the next append, which writes it where it is due",
+    ),
+    "resumed": EventType(
+        "The seam where a later process went on with an unfinished run.",
+        {
+            "from_seq": _computed("integer"),
+            "state_hash": _computed("digest"),
+            "program": _MAYBE,
+            "in_doubt": _computed("names", note="[call ids]"),
+            "rerun": _computed("names", note="[call ids]"),
+        },
+        ("from_seq",),
+        "resume marker",
+        "spec-kitty resume ID",
+        durable=True,
+    ),
+    "artifact_link": EventType(
+        "A file the work made or changed.",
+        {
+            "path": Member("source", "required"),
+            "ref": _computed("text", note="(path below the root)"),
+            "digest": _computed("digest"),
+            **_REDACTIONS,
+        },
+        ("ref",),
+        "artifact reference",
+        annex="also",
+    ),
+    "commit_link": EventType(
+        "The commit that holds the work.",
+        {"commit": Member("source", "required"), "sha": _computed("sha", note="(full commit id)")},
+        ("sha",),
+        "commit reference",
+        annex="also",
+    ),
+    "completed": EventType(
+        "The last line, for good.",
+        {
+            "completed_at": _computed("time"),
+            "outcome": _computed("choice", choices=("done", "failed", "abandoned")),
+            "closed_by": _computed("choice", choices=("agent", "person", "hook", "doctor")),
+            "evidence_ref": _computed("object", nullable=True),
+            "evidence_name": _MAYBE,
+            "evidence_size": Member("integer"),
+            **_REDACTIONS,
+        },
+        ("outcome", "closed_by", "evidence_ref"),
+        "run end, InvocationRecord close",
+        "spec-kitty profile-invocation complete --invocation-id ID",
+        durable=True,
+    ),
+    "exported": EventType(
+        "An annex: the record left in a portable file.",
+        {"object": _computed("object"), "safe": _computed("boolean")},
+        ("object",),
+        "disclosure note",
+        "spec-kitty invocations export ID",
+        annex="only",
+    ),
+    "replayed": EventType(
+        "An annex: the record was replayed, and this report came of it.",
+        {"object": _computed("object"), "match": _computed("boolean"), "page": Member("blob")},
+        ("match", "object"),
+        "replay receipt",
+        "spec-kitty replay ID --record",
+        annex="only",
+    ),
+}
+
+# Where a line names objects: event → members that hold a digest.
+OBJECT_MEMBERS: Mapping[str, tuple[str, ...]] = {
+    name: found
+    for name, event in EVENTS.items()
+    if (found := tuple(member for member, of in event.members.items() if of.kind == "object"))
+}
+LINKS = ("artifact_link", "commit_link")
+DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
+# What may still be said of a closed record, each as one sealed line in a file of its own.
+ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)
+ANNEX_ONLY = frozenset(name for name, event in EVENTS.items() if event.annex == "only")
+# What a payload can give, by event.
+RECORDABLE: Mapping[str, Mapping[str, Member]] = {
+    name: {member: of for member, of in event.members.items() if of.given}
+    for name, event in EVENTS.items()
+    if not event.command
+}
