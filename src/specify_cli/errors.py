@@ -106,8 +106,8 @@ CODES: Mapping[str, str] = {
     "TOKEN_MISSING": "No token for the endpoint is set.",
     "TOKEN_BOUND": "The token belongs to another endpoint; another one gets its own, or a person agrees.",
     "LISTENER_FOREIGN": "Another user than agreed listens at a loopback endpoint; nothing was sent.",
-    "TOKEN_INVALID": "The token or the signing secret has no usable form, its file is open to others, or the file that says where a token "
-    "may go is damaged.",
+    "TOKEN_INVALID": "The token or the signing secret has no usable form, its file is open to others, or the file "
+    "that says where a token may go is damaged.",
     "INTERNAL": "A defect in spec-kitty; the message names where.",
 }
 

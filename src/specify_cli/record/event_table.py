@@ -208,9 +208,7 @@ EVENTS: Mapping[str, EventType] = {
         "The work goes from one stage to the next.",
         {
             "to": _required("name"),
-            "from": _optional(
-                "name", note="(or null; through the CLI and the API a `checkpoint` follows in the same write)"
-            ),
+            "from": _optional("name", note="(or null; a `checkpoint` follows in the same write)"),
             **_AGENT,
             "step": Member("name"),
             "ordinal": Member("positive"),

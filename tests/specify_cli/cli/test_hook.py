@@ -341,7 +341,15 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
         ),
         *("invocation.payload", "invocation.settings", "project", "project.protection", "project.root", "record"),
         "project.tracked",  # or it would append to a file that git publishes
-        *("record.ids", "record.layout", "record.record", "record.seal", "redaction", "redaction.capture"),
+        *(
+            "record.event_table",
+            "record.ids",
+            "record.layout",
+            "record.record",
+            "record.seal",
+            "redaction",
+            "redaction.capture",
+        ),
         *("redaction.heuristics", "redaction.json_values", "redaction.redact", "redaction.rules"),
         *("storage", "storage.store"),
     }
