@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.sync.contract import CONTENT_TYPE, compose
-from support import environment
+from support import SPEC_KITTY, environment
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
 OTHER_PROJECT = "7c1d2f8a-10aa-4bcd-8ef0-3b0b2ef26f2a"
@@ -120,7 +119,7 @@ def token_file(folder: Path, text: str = TOKEN, name: str = "token") -> Path:
 
 def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> list[str]:
     return [
-        str(Path(sys.executable).parent / "spec-kitty"),
+        SPEC_KITTY,
         *("collector", "serve", "--db", str(folder / "events.db"), "--listen", listen, "--json"),
         *("--token-file", str(token_file(folder)), *options),
     ]

@@ -1,15 +1,13 @@
-"""Projects to work in: a plain folder, a git repository, one with a charter; and the real command line."""
+"""Projects to work in: a plain folder, a git repository, one with a charter; and the command line."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from support import CHARTER, Cli, Ran, environment, git
+from support import CHARTER, Cli, Ran, git, run_main, run_process
 
 
 @pytest.fixture
@@ -39,21 +37,24 @@ def chartered(project: Path) -> Path:
 
 @pytest.fixture
 def cli(project: Path, home: Path) -> Cli:
-    """Run the installed `spec-kitty` in the project, as a user's shell would."""
+    """Run a command line in the project, in this process."""
 
     def run(
         *argv: str | bytes, cwd: Path = project, stdin: bytes | None = None, env: dict[str, str] | None = None
     ) -> Ran:
-        done = subprocess.run(
-            [str(Path(sys.executable).parent / "spec-kitty"), *argv],
-            cwd=cwd,
-            env={**environment(home), **(env or {})},
-            input=stdin if stdin is not None else b"",
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-        return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+        return run_main(argv, cwd=cwd, home=home, stdin=stdin or b"", env=env)
+
+    return run
+
+
+@pytest.fixture
+def process(project: Path, home: Path) -> Cli:
+    """Run the installed `spec-kitty` in the project, in a process of its own: for what only a process shows."""
+
+    def run(
+        *argv: str | bytes, cwd: Path = project, stdin: bytes | None = None, env: dict[str, str] | None = None
+    ) -> Ran:
+        return run_process(argv, cwd=cwd, home=home, stdin=stdin or b"", env=env)
 
     return run
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 from doctrine.git import git_directory
+from specify_cli import durable
+from specify_cli.cli.main import main
 from specify_cli.project.config import stated_protections
 from specify_cli.project.protection import write_accepted
 
@@ -41,6 +48,69 @@ class Ran(NamedTuple):
 
 
 Cli = Callable[..., Ran]
+SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
+
+
+def run_process(
+    argv: Sequence[str | bytes], *, cwd: Path, home: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run the installed `spec-kitty` in a process of its own, as a user's shell would."""
+    done = subprocess.run(
+        [SPEC_KITTY, *argv],
+        cwd=cwd,
+        env={**environment(home), **(env or {})},
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+
+
+def run_main(
+    argv: Sequence[str | bytes], *, cwd: Path, home: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
+) -> Ran:
+    """Run a command line through `main` in this process, with a folder, environment and streams of its own.
+
+    The streams are the descriptors 0, 1 and 2, because that is where commands write. What the run leaves behind in
+    the process is taken back: the modules of a program it imported, and the wait that a hook sets.
+    """
+    assert threading.current_thread() is threading.main_thread(), "runs at the same moment need processes"
+    assert not {name for name in env or {} if name.startswith(("PYTHON", "LC_", "TZ"))}, "read when a process starts"
+    words = [os.fsdecode(word) for word in argv]
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin)
+        files[0].seek(0)
+        for number, file in enumerate(files):
+            before = os.dup(number)
+            stack.callback(os.close, before)
+            stack.callback(os.dup2, before, number)
+            os.dup2(file.fileno(), number)
+        stack.enter_context(mock.patch.dict(os.environ, {**environment(home), **(env or {})}, clear=True))
+        stack.enter_context(mock.patch.object(sys, "argv", [SPEC_KITTY, *words]))
+        for name, mode, number in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
+            stream = open(number, mode, encoding="utf-8", closefd=False)
+            stack.enter_context(stream)
+            stack.enter_context(mock.patch.object(sys, name, stream))
+        stack.enter_context(mock.patch.object(durable, "LOCK_WAIT_SECONDS", durable.LOCK_WAIT_SECONDS))
+        stack.enter_context(mock.patch.object(tempfile, "tempdir", None))
+        stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))
+        stack.callback(_forget_modules, set(sys.modules), cwd)
+        stack.enter_context(contextlib.chdir(cwd))
+        code = main(words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for file in files:
+            file.seek(0)
+        return Ran(code, files[1].read().decode("utf-8"), files[2].read().decode("utf-8"))
+
+
+def _forget_modules(before: set[str], folder: Path) -> None:
+    """Forget the modules imported since from anywhere but this installation."""
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(folder)):
+            del sys.modules[name]
 
 
 def environment(home: Path, *, measured: bool = True) -> dict[str, str]:

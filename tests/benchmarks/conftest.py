@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+
+from support import SPEC_KITTY
 
 RATIOS: list[str] = []
 
@@ -21,7 +22,7 @@ def say() -> Callable[[str], None]:
 
 @pytest.fixture
 def spec_kitty() -> str:
-    return str(Path(sys.executable).parent / "spec-kitty")
+    return SPEC_KITTY
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

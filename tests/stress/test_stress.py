@@ -23,7 +23,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
-from support import environment
+from support import SPEC_KITTY, environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 SCALE = 1 if FULL else 20
@@ -96,7 +96,7 @@ def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
 
 def test_many_writers_through_the_command_line_lose_nothing(chartered: Path, home: Path) -> None:
     writers, each = 16, max(1, 10 // SCALE)
-    command = [str(Path(sys.executable).parent / "spec-kitty"), "do", "implement WP03", "--json"]
+    command = [SPEC_KITTY, "do", "implement WP03", "--json"]
     began = time.perf_counter()
     for _ in range(each):
         running = [

@@ -21,7 +21,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines
 from specify_cli.storage.queries import verify_all
-from support import environment
+from support import SPEC_KITTY, environment
 
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 REPORT: list[str] = []
@@ -151,9 +151,8 @@ def test_many_processes_append_to_one_record_and_none_is_lost_doubled_or_out_of_
 def test_many_hook_processes_lose_nothing(chartered: Path, home: Path) -> None:
     """200 hooks of one session at once, each delivered twice: every event once, one chain."""
     processes = 200 if FULL else 20
-    exe = str(Path(sys.executable).parent / "spec-kitty")
     begun = {**environment(home), "CLAUDE_CODE_SESSION_ID": "s1"}
-    argv = [exe, "do", "implement WP03", "--json"]
+    argv = [SPEC_KITTY, "do", "implement WP03", "--json"]
     answer = subprocess.run(argv, cwd=chartered, env=begun, capture_output=True, check=True).stdout
     invocation_id = json.loads(answer)["invocation_id"]
     children = []
@@ -163,7 +162,7 @@ def test_many_hook_processes_lose_nothing(chartered: Path, home: Path) -> None:
         payload = chartered.parent / f"payload-{number}.json"
         payload.write_text(json.dumps({**given, "tool_input": {"command": "ls"}, "tool_use_id": call}))
         with payload.open("rb") as file:
-            hook = [exe, "hook", "claude-code"]
+            hook = [SPEC_KITTY, "hook", "claude-code"]
             children.append(subprocess.Popen(hook, cwd=chartered, env=environment(home), stdin=file))
     assert [child.wait() for child in children] == [0] * (2 * processes)
 

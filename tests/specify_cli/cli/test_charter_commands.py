@@ -10,7 +10,6 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route
-from support import Cli, Ran, environment, git
+from support import SPEC_KITTY, Cli, Ran, environment, git
 
 DOCS = Path(__file__).parents[3] / "docs"
 CHARTER = ".kittify/charter/charter.md"
@@ -67,7 +66,7 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
     """Run the command with its stdin, stdout and stderr on a terminal, type, and end the input."""
     main, other = pty.openpty()
     with subprocess.Popen(
-        [str(Path(sys.executable).parent / "spec-kitty"), *argv],
+        [SPEC_KITTY, *argv],
         cwd=project,
         env=environment(home),
         stdin=other,
@@ -111,7 +110,7 @@ def test_three_commands_lead_from_nothing_to_a_context(cli: Cli, project: Path) 
 
 
 @pytest.mark.parametrize("files", [SHOP, {}], ids=["shop", "nothing"])
-def test_two_checkouts_give_the_same_context(cli: Cli, tmp_path: Path, files: dict[str, str]) -> None:
+def test_two_checkouts_give_the_same_context(cli: Cli, process: Cli, tmp_path: Path, files: dict[str, str]) -> None:
     found: list[tuple[object, ...]] = []
     for name, order in (("one", 1), ("somewhere else", -1)):
         root = tmp_path / name
@@ -119,7 +118,7 @@ def test_two_checkouts_give_the_same_context(cli: Cli, tmp_path: Path, files: di
         git(root, "init", "-q")
         plant(root, dict(list(files.items())[::order]))
         cli("init", cwd=root)
-        cli(*DEFAULTS, cwd=root, env={"PYTHONHASHSEED": str(2 + order)})
+        process(*DEFAULTS, cwd=root, env={"PYTHONHASHSEED": str(2 + order)})
         answer = cli("do", "review the SQL migration", "--json", cwd=root).json()
         made = {path: data for path, data in tree(root).items() if "/events/" not in path and "config" not in path}
         found.append((answer["governance_context_hash"], sorted(made.items())))

@@ -19,7 +19,7 @@ from specify_cli.cli.shapes import schemas, write_schemas
 from specify_cli.cli.table import COMMANDS
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
-from support import Cli, environment, git
+from support import SPEC_KITTY, Cli, environment, git
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -200,7 +200,7 @@ def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     assert cli("invocations", "tail", "--lines", "1").out.count("\n") == 1
     follower = subprocess.Popen(
-        [str(Path(sys.executable).parent / "spec-kitty"), "invocations", "tail", one, "--follow", "--json"],
+        [SPEC_KITTY, "invocations", "tail", one, "--follow", "--json"],
         cwd=project,
         env=environment(home),
         stdout=subprocess.PIPE,
@@ -219,7 +219,7 @@ def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project
 def test_interrupting_a_follower_exits_130(cli: Cli, project: Path, home: Path) -> None:
     cli("do", "implement WP03")
     follower = subprocess.Popen(
-        [str(Path(sys.executable).parent / "spec-kitty"), "invocations", "tail", "--follow"],
+        [SPEC_KITTY, "invocations", "tail", "--follow"],
         cwd=project,
         env=environment(home),
         stdout=subprocess.PIPE,
@@ -434,8 +434,8 @@ def test_without_a_command_the_help_is_shown(cli: Cli) -> None:
     assert cli("--version").out.startswith("spec-kitty ")
 
 
-def test_completion_is_offered(cli: Cli) -> None:
-    ran = cli(env={"_SPEC_KITTY_COMPLETE": "complete_bash", "COMP_WORDS": "spec-kitty inv", "COMP_CWORD": "1"})
+def test_completion_is_offered(process: Cli) -> None:
+    ran = process(env={"_SPEC_KITTY_COMPLETE": "complete_bash", "COMP_WORDS": "spec-kitty inv", "COMP_CWORD": "1"})
 
     assert "invocations" in ran.out
 
@@ -480,8 +480,8 @@ def test_the_error_and_finding_tables_of_the_docs_are_the_codes() -> None:
     ]
 
 
-def test_a_locale_without_utf8_changes_no_output(cli: Cli) -> None:
-    ran = cli("do", "fix the l\u00f6gin test", "--json", env={"LC_ALL": "C", "PYTHONUTF8": "0"})
+def test_a_locale_without_utf8_changes_no_output(process: Cli) -> None:
+    ran = process("do", "fix the l\u00f6gin test", "--json", env={"LC_ALL": "C", "PYTHONUTF8": "0"})
 
     assert ran.code == 0
     assert os.fsencode(ran.json()["match_reason"])

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from specify_cli.record import layout
-from support import Cli, environment, git
+from support import SPEC_KITTY, Cli, environment, git
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 
@@ -73,11 +72,12 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     hook("cursor", payload("cursor/post-shell", chartered, "afternoon", "c1", tool_output=output, **shell), chartered)
     hook("cursor", payload("cursor/pre-shell", chartered, "afternoon", "c2"), chartered)
     # Hooks are killed with their payload in hand, early and late; told again, each event is there once.
-    exe = str(Path(sys.executable).parent / "spec-kitty")
     calls = [f"k{number}" for number in range(12)]
     for number, call in enumerate(calls):
         data = payload("cursor/pre-shell", chartered, "afternoon", call)
-        child = subprocess.Popen([exe, "hook", "cursor"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE)
+        child = subprocess.Popen(
+            [SPEC_KITTY, "hook", "cursor"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE
+        )
         assert child.stdin is not None
         child.stdin.write(data)
         child.stdin.close()

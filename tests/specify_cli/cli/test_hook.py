@@ -20,7 +20,7 @@ import pytest
 from specify_cli.hooks import handler as hook_module
 from specify_cli.hooks.handler import MAX_INPUT, MAX_ORPHAN, MAX_ORPHANS, run_hook
 from specify_cli.record import layout
-from support import Cli, accept, environment, git
+from support import SPEC_KITTY, Cli, accept, environment, git
 
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -299,13 +299,12 @@ def test_a_planted_binding_names_nothing_outside(
 
 
 def test_many_hooks_at_once_lose_nothing(chartered: Path, run: str, home: Path, tmp_path: Path) -> None:
-    exe = str(Path(sys.executable).parent / "spec-kitty")
     children = []
     for number in range(40):
         payload = tmp_path / f"p{number}.json"
         payload.write_text(json.dumps(pre(chartered, call=f"c{number}")))
         with payload.open("rb") as file:
-            argv = [exe, "hook", "claude-code"]
+            argv = [SPEC_KITTY, "hook", "claude-code"]
             children.append(subprocess.Popen(argv, cwd=chartered, env=environment(home), stdin=file))
     assert [child.wait() for child in children] == [0] * 40
 
@@ -1292,8 +1291,9 @@ def test_an_orphan_that_takes_too_long_to_mask_is_kept_without_its_texts(
 
 
 def test_a_hook_that_was_killed_is_shown_by_doctor(chartered: Path, run: str, home: Path, cli: Cli) -> None:
-    exe = str(Path(sys.executable).parent / "spec-kitty")
-    child = subprocess.Popen([exe, "hook", "claude-code"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE)
+    child = subprocess.Popen(
+        [SPEC_KITTY, "hook", "claude-code"], cwd=chartered, env=environment(home), stdin=subprocess.PIPE
+    )
     assert run and child.stdin is not None
     child.stdin.write(json.dumps(slow(chartered)).encode())
     child.stdin.close()

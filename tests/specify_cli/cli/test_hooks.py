@@ -19,7 +19,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.cli.table import find_command, parse_plain
 from specify_cli.hooks.harnesses import HARNESSES
 from specify_cli.hooks.skills import FILES, shipped
-from support import Cli, environment
+from support import SPEC_KITTY, Cli, environment
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -228,7 +228,7 @@ def test_a_link_of_the_project_to_a_program_outside_is_warned_of_as_well(cli: Cl
 
 def test_our_own_program_is_known_from_wherever_it_is_linked(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/spec-kitty").symlink_to(Path(sys.executable).parent / "spec-kitty")
+    (tmp_path / "bin/spec-kitty").symlink_to(SPEC_KITTY)
     wrapper = stub(tmp_path / "wrapped", f'exec {Path(sys.executable).parent}/spec-kitty "$@"')
     for folder in (tmp_path / "bin", wrapper.parent):
         done = cli("hooks", "status", "--json", env={"PATH": f"{folder}:/usr/bin:/bin"})
@@ -251,8 +251,7 @@ def test_the_hook_explains_itself_and_records_nothing(cli: Cli, chartered: Path,
 @pytest.mark.parametrize("words", [["nonsense"], [], ["claude-code"]])
 def test_a_person_who_runs_the_hook_is_told_what_it_is_for(project: Path, home: Path, words: list[str]) -> None:
     ours, theirs = pty.openpty()
-    exe = str(Path(sys.executable).parent / "spec-kitty")
-    argv = [exe, "hook", *words]
+    argv = [SPEC_KITTY, "hook", *words]
     done = subprocess.run(
         argv, cwd=project, env=environment(home), stdin=theirs, capture_output=True, check=False, timeout=60
     )
@@ -425,12 +424,12 @@ def test_the_page_names_every_harness_its_file_and_its_source() -> None:
         assert harness.form == "plugin" or all(f"`{event}`" in page for event in harness.events)
 
 
-def test_installs_at_the_same_moment_all_give_the_bytes_back(cli: Cli, project: Path) -> None:
+def test_installs_at_the_same_moment_all_give_the_bytes_back(cli: Cli, process: Cli, project: Path) -> None:
     """What one remembers of its file no other forgets."""
     names = [name for name, harness in HARNESSES.items() if harness.form != "plugin"]
     for _ in range(3):
         with ThreadPoolExecutor(len(names)) as pool:
-            done = list(pool.map(lambda name: cli("hooks", "install", "--harness", name).code, names))
+            done = list(pool.map(lambda name: process("hooks", "install", "--harness", name).code, names))
         assert done == [0] * len(names)
         for name in names:
             assert cli("hooks", "uninstall", "--harness", name).code == 0

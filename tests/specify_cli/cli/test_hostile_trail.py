@@ -14,7 +14,7 @@ import pytest
 
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import open_line
-from support import Cli, accept, environment, git
+from support import SPEC_KITTY, Cli, accept, environment, git
 
 RECORDS = ".kittify/events/profile-invocations"
 OTHER = "01JD4Q3S0000000000000000A1"
@@ -473,7 +473,7 @@ def test_planted_objects_are_put_right_when_they_are_first_needed(cli: Cli, proj
         assert hashlib.sha256(tracked.read_bytes()).hexdigest() == digest
 
 
-HUGE = 3 << 30
+HUGE = 1 << 30
 
 
 @pytest.mark.parametrize("where", ["object", "index", "stamp", "annex", "hooks.json", "record"])
@@ -497,13 +497,12 @@ def test_a_file_of_any_size_is_not_read_whole(project: Path, home: Path, cli: Cl
     with path.open("wb") as file:
         file.truncate(HUGE)
     small = (
-        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30)); "
+        "import os, resource, sys; resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29)); "
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    command = str(Path(sys.executable).parent / "spec-kitty")
     commands = [("invocations", "list"), ("invocations", "show", run), ("hooks", "status"), ("do", "implement WP04")]
     for argv in commands if where == "record" else [*commands, ("invocations", "verify", run), ("doctor",)]:
-        words = [sys.executable, "-c", small, command, *argv]
+        words = [sys.executable, "-c", small, SPEC_KITTY, *argv]
         done = subprocess.run(words, cwd=project, env=environment(home), capture_output=True, text=True, check=False)
 
         assert done.returncode in (0, 1, 3), (argv, done.stderr)

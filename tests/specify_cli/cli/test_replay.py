@@ -19,9 +19,7 @@ from specify_cli.cli.shapes import schemas
 from specify_cli.invocation.run import Run
 from specify_cli.record import layout
 from specify_cli.storage.store import digest
-from support import Cli, accept, environment
-
-SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
+from support import SPEC_KITTY, Cli, accept, environment
 
 
 def work(run: Run) -> None:
@@ -88,7 +86,7 @@ def test_options_that_do_not_go_together_are_a_usage_error(cli: Cli, recorded: s
 
 
 def test_report_deterministic_in_another_process_with_another_hash_seed(
-    cli: Cli, chartered: Path, recorded: str, tmp_path: Path
+    cli: Cli, process: Cli, chartered: Path, recorded: str, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(chartered, elsewhere, ignore=shutil.ignore_patterns("charter", "local"))
@@ -96,7 +94,7 @@ def test_report_deterministic_in_another_process_with_another_hash_seed(
     for seed, cwd in (("1", chartered), ("2", elsewhere)):
         folder = tmp_path / f"out{seed}"
         env = {"PYTHONHASHSEED": seed, "TZ": "Asia/Tokyo" if seed == "2" else "UTC"}
-        assert cli("replay", recorded, "--report", str(folder), cwd=cwd, env=env).code == 0
+        assert process("replay", recorded, "--report", str(folder), cwd=cwd, env=env).code == 0
         made.append({path.name: path.read_bytes() for path in folder.iterdir()})
 
     assert made[0] == made[1]
@@ -200,7 +198,7 @@ def test_replay_admin_shim_surfaces_422_codes(cli: Cli, chartered: Path) -> None
     assert cli("replay", child).code == 0
 
 
-def test_the_diff_is_the_same_bytes_in_every_process(cli: Cli, chartered: Path) -> None:
+def test_the_diff_is_the_same_bytes_in_every_process(process: Cli, chartered: Path) -> None:
     policy(chartered)
     invocation_id = invoked(chartered)
     note(chartered, "name"), note(chartered, "password")
@@ -208,18 +206,18 @@ def test_the_diff_is_the_same_bytes_in_every_process(cli: Cli, chartered: Path) 
 
     told = set()
     for seed in ("1", "2", "3"):
-        value = cli("replay", invocation_id, "--against", "current", "--json", env={"PYTHONHASHSEED": seed}).json()
+        value = process("replay", invocation_id, "--against", "current", "--json", env={"PYTHONHASHSEED": seed}).json()
         told.add(json.dumps([value["diff"], value["causes"]]))
 
     assert len(told) == 1
 
 
-def test_one_key_is_one_child_from_many_processes(cli: Cli, chartered: Path) -> None:
+def test_one_key_is_one_child_from_many_processes(cli: Cli, process: Cli, chartered: Path) -> None:
     invocation_id = invoked(chartered)
     argv = ("replay", invocation_id, "--against", "current", "--idempotency-key", "k", "--json")
 
     with ThreadPoolExecutor(6) as pool:
-        done = list(pool.map(lambda _: cli(*argv), range(6)))
+        done = list(pool.map(lambda _: process(*argv), range(6)))
 
     assert {ran.code for ran in done} == {0} and len({ran.out for ran in done}) == 1
     assert len(cli("invocations", "list", "--parent", invocation_id, "--json").json()) == 1

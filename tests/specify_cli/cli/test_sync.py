@@ -160,11 +160,11 @@ def test_another_project_uuid_ends_the_consent(enabled: Path, cli: Cli, receiver
 
 
 @pytest.mark.usefixtures("enabled")
-def test_disable_stops_at_once(cli: Cli, receiver: Receiver) -> None:
+def test_disable_stops_at_once(cli: Cli, process: Cli, receiver: Receiver) -> None:
     """Also in the middle of a push: what was not asked for before is not sent after."""
 
     def withdraw(request: Request) -> Answer:
-        assert cli("sync", "disable").code == 0
+        assert process("sync", "disable").code == 0
         return stored(request)
 
     receiver.answer = withdraw
@@ -174,11 +174,11 @@ def test_disable_stops_at_once(cli: Cli, receiver: Receiver) -> None:
     assert cli("sync", "disable", "--json").json() == {"enabled": False, "was_enabled": False}
 
 
-def test_disable_ends_the_retries_of_a_request_too(enabled: Path, cli: Cli, receiver: Receiver) -> None:
+def test_disable_ends_the_retries_of_a_request_too(enabled: Path, cli: Cli, process: Cli, receiver: Receiver) -> None:
     """What is tried again is sent again, so consent is asked for before every try."""
 
     def busy(_: Request) -> Answer:
-        assert cli("sync", "disable").code == 0
+        assert process("sync", "disable").code == 0
         return Answer(503, headers={"Retry-After": "0"})
 
     receiver.answer = busy
@@ -355,13 +355,13 @@ def test_the_push_behind_a_command_delivers_without_being_asked(cli: Cli, receiv
 
 
 @pytest.mark.usefixtures("enabled")
-def test_a_command_during_a_push_is_not_forgotten(cli: Cli, receiver: Receiver) -> None:
+def test_a_command_during_a_push_is_not_forgotten(cli: Cli, process: Cli, receiver: Receiver) -> None:
     """A record made while a push is under way is delivered by that push, and no second one runs beside it."""
     late: list[str] = []
 
     def slow(request: Request) -> Answer:
         if not late:
-            late.append(cli("do", "review the parser", "--json", env=WITH_TOKEN).json()["invocation_id"])
+            late.append(process("do", "review the parser", "--json", env=WITH_TOKEN).json()["invocation_id"])
         return stored(request)
 
     receiver.answer = slow
@@ -543,11 +543,11 @@ def test_a_rule_that_came_later_masks_the_request_that_leaves(ready: Path, cli: 
 
 
 @pytest.mark.usefixtures("ready")
-def test_without_the_extra_the_command_says_how_to_get_it(cli: Cli, tmp_path: Path) -> None:
+def test_without_the_extra_the_command_says_how_to_get_it(process: Cli, tmp_path: Path) -> None:
     (tmp_path / "shadow").mkdir()
     (tmp_path / "shadow" / "httpx.py").write_text("raise ImportError('absent', name='httpx')", encoding="utf-8")
     env = {**WITH_TOKEN, "PYTHONPATH": str(tmp_path / "shadow")}
-    done = cli("sync", "push", "--json", env=env)
+    done = process("sync", "push", "--json", env=env)
     assert (done.code, done.error()["error_code"]) == (1, "EXTRA_MISSING")
     assert "spec-kitty-runtime[sync]" in done.error()["suggestion"]
 

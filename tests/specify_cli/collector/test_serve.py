@@ -704,11 +704,11 @@ def test_a_database_of_another_program_is_refused(cli: Cli, tmp_path: Path) -> N
     assert (1, "ACCESS_FAILED") == (ran.code, ran.error()["error_code"])
 
 
-def test_without_the_extra_the_next_step_names_it(cli: Cli, tmp_path: Path) -> None:
+def test_without_the_extra_the_next_step_names_it(process: Cli, tmp_path: Path) -> None:
     """A uvicorn that is not there is simulated by one that cannot be found."""
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')\n")
 
-    ran = cli(
+    ran = process(
         *("collector", "serve", "--db", "e.db", "--token-file", str(token_file(tmp_path)), "--json"),
         env={"PYTHONPATH": str(tmp_path)},
     )
