@@ -365,7 +365,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
         binding = binding_of(root, harness, session, None)
     if binding is None or binding.profile_id is None:
         return False
-    from specify_cli.invocation.payload import change_gap, compose_event, conflict_gap, other_writer
+    from specify_cli.invocation.payload import change_gap, compose_event, find_known, other_writer
     from specify_cli.invocation.settings import settings_of
     from specify_cli.record.ids import new_ulid
     from specify_cli.record.seal import open_line
@@ -390,28 +390,25 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
         )
         if item.objects or item.gaps:
             return False
-        items.append((item, dedupe_key(harness, session, event)))
-    by = other_writer(fields, _writer(harness, session), settings.rules)
+        items.append(item)
+    keys = [dedupe_key(harness, session, event) for event in told.events]
+    other = other_writer(fields, _writer(harness, session), settings.rules)
+    by = {} if other is None else {"by": other}
+    at = rfc3339(millis)
     change = change_gap(fields, settings)
     closed = False
 
     def compose(held: Held) -> list[dict[str, object]]:
         nonlocal closed
-        at = rfc3339(millis)
-        bodies: list[dict[str, object]] = []
-        for item, key in items:
-            if key is None:
-                bodies.append({**item.body, "at": at})
-            elif not held.holds(dedupe_bytes(key)):
-                bodies.append({**item.body, "at": at, "dedupe": key})
-            elif (conflict := conflict_gap(held.read(0), key, item.body)) is not None:
-                bodies.append({**conflict, "at": at})
+        known = find_known(held.holds, held.read, items, keys, change)
+        new = zip(items, keys, known.events, strict=True)
+        bodies = [item.body if key is None else {**item.body, "dedupe": key} for item, key, there in new if not there]
+        bodies += known.conflicts
         closed = bool(bodies) and held.tip.event == "completed"
-        if bodies and change is not None and not held.holds(dedupe_bytes(str(change["dedupe"]))):
-            bodies.insert(0, {**change, "at": at})
-        return [] if closed else bodies if by is None else [{**body, "by": by} for body in bodies]
+        first = () if known.change is None or not bodies else (known.change,)
+        return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
-    store.append(place, compose, rfc3339(millis), sync=any(item.durable for item, _ in items))
+    store.append(place, compose, at, sync=any(item.durable for item in items))
     return not closed
 
 

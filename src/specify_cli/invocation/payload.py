@@ -21,7 +21,7 @@ from specify_cli.redaction.capture import (
 from specify_cli.redaction.json_values import ForeignError, foreign_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 
 MAX_NAME = 512
@@ -142,6 +142,35 @@ def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str,
     if data.find(dedupe_bytes(own)) >= 0:
         return None
     return {**gap("conflicting_duplicate", what, message=message), "dedupe": own}
+
+
+class Known(NamedTuple):
+    """What a record holds of a batch: of each event whether it does, the lines that say where a body differs, and the
+    line that says that less is kept than before, where it is not there yet."""
+
+    events: tuple[bool, ...]
+    conflicts: tuple[dict[str, object], ...]
+    change: dict[str, object] | None
+
+
+def find_known(
+    holds: Callable[[bytes], bool],
+    read: Callable[[int], bytes],
+    items: Sequence[Composed],
+    keys: Sequence[str | None],
+    change: dict[str, object] | None,
+) -> Known:
+    """Say what of a batch a record holds already, by the events' dedupe keys; a key None is never held.
+
+    `holds` says whether the record holds some bytes, `read` gives its bytes from an offset on.
+    """
+    events = tuple(key is not None and holds(dedupe_bytes(key)) for key in keys)
+    data = read(0) if any(events) else b""
+    told = zip(items, keys, events, strict=True)
+    found = [conflict_gap(data, str(key), item.body) for item, key, there in told if there]
+    if change is not None and (all(events) or holds(dedupe_bytes(str(change["dedupe"])))):
+        change = None
+    return Known(events, tuple(body for body in found if body is not None), change)
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:

@@ -18,10 +18,11 @@ from specify_cli.invocation import links
 from specify_cli.invocation.payload import (
     STEP_EVENTS,
     Composed,
+    Known,
     PayloadError,
     change_gap,
     compose_event,
-    conflict_gap,
+    find_known,
     gap,
     other_writer,
     without_objects,
@@ -31,7 +32,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record.event_table import EVENTS, LINKS, RECORDABLE
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import Tip, chain, dedupe_bytes, lines_in_force, refusal_after
+from specify_cli.record.record import Tip, chain, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
@@ -356,24 +357,15 @@ class Recorder:
                 self._catch_up(held.read)
             if check is not None:
                 check(self.fold)
-            known = [key is not None and held.holds(dedupe_bytes(key)) for key in dedupe]
-            conflicts = []
-            if any(known):
-                data = held.read(0)
-                told = zip(items, dedupe, known, strict=True)
-                conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in told if there]
-            change = self._change
-            if change is None or all(known) or held.holds(dedupe_bytes(str(change["dedupe"]))):
-                change = None
-            said = [*gaps, *(body for body in conflicts if body is not None)]
+            known = find_known(held.holds, held.read, items, dedupe, self._change)
             bodies: list[Body] = []
-            for body in self._bodies(change, items, said, dedupe, known, grounds):
+            for body in self._bodies(known, items, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
                 placed = {**body, "at": at, **self._by}
                 self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
                 lines.append(Written(held.tip.seq + 1 + len(bodies), placed))
                 bodies.append(placed)
-            duplicates = sum(known)
+            duplicates = sum(known.events)
             return bodies
 
         try:
@@ -395,18 +387,17 @@ class Recorder:
 
     def _bodies(
         self,
-        change: Body | None,
+        known: Known,
         items: Sequence[Composed],
         gaps: Sequence[Body],
         dedupe: Sequence[str | None],
-        known: Sequence[bool],
         grounds: Grounds | None,
     ) -> Iterator[Body]:
         """The bodies of a batch one after another; each sees the state the one before it left."""
-        if change is not None:
-            yield change
+        if known.change is not None:
+            yield known.change
         yield from self._pending
-        for item, key, there in zip(items, dedupe, known, strict=True):
+        for item, key, there in zip(items, dedupe, known.events, strict=True):
             if there:
                 continue
             body = item.body if key is None else {**item.body, "dedupe": key}
