@@ -128,7 +128,7 @@ class ContextInputs(NamedTuple):
         sources = [SourceFile(path, data, sha256(data).hexdigest()) for path, data in files.items()]
         lost = [Problem(path, None, reason, repair) for path, (reason, repair) in (unreadable or {}).items()]
         shipped = parse_bundle(bundle) if isinstance(bundle, bytes) else bundle
-        return _inputs(sources, lost, settings, shipped, cache or ParseCache(None))
+        return _build_inputs(sources, lost, settings, shipped, cache or ParseCache(None))
 
 
 class CharterContextResult(NamedTuple):
@@ -178,7 +178,7 @@ def build_charter_context(
     root = os.fspath(repo_root)
     kept = cache or project_cache(root)
     if isinstance(profile, str):
-        profile = _profile_of(root, profile, kept)
+        profile = _find_profile(root, profile, kept)
     inputs = load_inputs(root, kept, settings=settings)
     exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, kept)
     if cache is None:
@@ -196,7 +196,7 @@ def build_charter_context(
     return result
 
 
-def _profile_of(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
+def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
     from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 
     known = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
@@ -254,7 +254,7 @@ def load_inputs(
     lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
     if settings is None:
         settings, amiss = _read_config(root, cache)
-    return _inputs(sources, lost, settings, shipped_bundle(), cache, amiss)
+    return _build_inputs(sources, lost, settings, shipped_bundle(), cache, amiss)
 
 
 def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
@@ -264,14 +264,14 @@ def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple
     except SourceError as error:
         return {}, (error.problem,)
     except YamlError as error:
-        return {}, (Problem(CONFIG_PATH, error.line, error.reason, _mend(CONFIG_PATH)),)
+        return {}, (Problem(CONFIG_PATH, error.line, error.reason, _suggest_repair(CONFIG_PATH)),)
     return (document if isinstance(document, dict) else {}), ()
 
 
 # --- from bytes to values
 
 
-def _inputs(
+def _build_inputs(
     sources: Iterable[SourceFile],
     lost: Iterable[Problem],
     settings: Mapping[str, Any] | None,
@@ -283,10 +283,10 @@ def _inputs(
     problems = list(lost)
     unreadable = {problem.path: (problem.reason, problem.repair) for problem in problems}
     problems += amiss
-    normal = _settings(settings or {}, problems)
-    charter, charter_state, charter_error = _charter(by_path, unreadable, problems, cache)
-    policy, policy_state, policy_document, policy_error = _policy(by_path, unreadable, problems, cache)
-    artifacts, edges = _doctrine(by_path, problems, cache)
+    normal = _read_settings(settings or {}, problems)
+    charter, charter_state, charter_error = _read_charter(by_path, unreadable, problems, cache)
+    policy, policy_state, policy_document, policy_error = _read_policy(by_path, unreadable, problems, cache)
+    artifacts, edges = _read_doctrine(by_path, problems, cache)
     corpus = {artifact.uri: artifact.digest for artifact in (*charter.sections, *artifacts)}
     policy_source = by_path.get(POLICY_PATH)
     return ContextInputs(
@@ -310,7 +310,7 @@ def _inputs(
     )
 
 
-def _charter(
+def _read_charter(
     by_path: Mapping[str, SourceFile],
     unreadable: Mapping[str, tuple[str, str]],
     problems: list[Problem],
@@ -334,7 +334,7 @@ def _charter(
         try:
             found.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
         except YamlError as error:
-            lost = Problem(listed.path, error.line, error.reason, _mend(listed.path))
+            lost = Problem(listed.path, error.line, error.reason, _suggest_repair(listed.path))
             problems.append(lost)
         except CharterError as error:
             lost = _document_problem(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
@@ -345,7 +345,7 @@ def _charter(
     return join_charters(*found) if len(found) == 2 else found[0], "present", why
 
 
-def _policy(
+def _read_policy(
     by_path: Mapping[str, SourceFile],
     unreadable: Mapping[str, tuple[str, str]],
     problems: list[Problem],
@@ -362,14 +362,14 @@ def _policy(
         document = cache.parse(source)
         return parse_policy(document), "present", document, None
     except YamlError as error:
-        problem = Problem(source.path, error.line, error.reason, _mend(source.path))
+        problem = Problem(source.path, error.line, error.reason, _suggest_repair(source.path))
     except CharterError as error:
         problem = _document_problem(source, cache, error.path, error.reason, error.repair, MAX_BYTES)
     problems.append(problem)
     return Policy(), "unreadable", None, f"policy lookup failed: {problem.place}: {problem.reason}"
 
 
-def _doctrine(
+def _read_doctrine(
     by_path: Mapping[str, SourceFile], problems: list[Problem], cache: ParseCache
 ) -> tuple[tuple[Artifact, ...], tuple[Edge, ...]]:
     artifacts: dict[str, Artifact] = {}
@@ -389,7 +389,7 @@ def _doctrine(
                 document = cache.parse(source)
                 artifact = parse_artifact(document, path=path, digest=source.digest, origin="project")
         except YamlError as error:
-            problems.append(Problem(path, error.line, error.reason, _mend(path)))
+            problems.append(Problem(path, error.line, error.reason, _suggest_repair(path)))
             continue
         except ArtifactError as error:
             where = (error.field,) if path.endswith((".yaml", ".yml")) else ()
@@ -427,14 +427,14 @@ def _document_problem(
     return Problem(source.path, line if isinstance(line, int) else 1, reason, repair)
 
 
-def _mend(path: str) -> str:
+def _suggest_repair(path: str) -> str:
     return f"mend {path}; `spec-kitty charter lint` checks it"
 
 
 # --- settings and config
 
 
-def _settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
+def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
     """The retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
     plain = RetrievalConfig()
     weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
@@ -487,7 +487,7 @@ def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
     }
 
 
-def _retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
+def _read_retrieval_config(config: Mapping[str, Any]) -> RetrievalConfig:
     fractions = {
         "lexical": config["weights"]["lexical"],
         "graph": config["weights"]["graph"],
@@ -568,29 +568,29 @@ def assemble_context(
         return result("", mode="missing", error=inputs.policy_error or inputs.charter_error)
     # 2. Without a policy decision nothing is shown.
     if inputs.policy_state == "unreadable":
-        return result(_withheld_notice(action, inputs), available=False, error=inputs.policy_error)
+        return result(_describe_withheld(action, inputs), available=False, error=inputs.policy_error)
     # 3. Candidates are scored, filtered and cut.
-    collection = _collection(inputs)
+    collection = _collect_artifacts(inputs)
     if not inputs.charter.sections:
         warnings.append("the charter has no sections: it states no rules")
     found = retrieve(
         collection,
         query=query,
-        seeds=_seeds(inputs, profile, action, depth),
-        config=_retrieval_config(full),
+        seeds=_find_seeds(inputs, profile, action, depth),
+        config=_read_retrieval_config(full),
         policy=inputs.policy,
     )
     # 4. What fits the budget becomes the text.
     budget = full["budget"]
-    page = _Page(budget - _footer_room(budget))
-    page.add(_opening(inputs, profile, action, budget))
-    denied = _denied(inputs, collection)
+    page = _Page(budget - _reserve_footer(budget))
+    page.add(_write_opening(inputs, profile, action, budget))
+    denied = _describe_denied(inputs, collection)
     if denied:
         page.add(denied)
     shown, omitted = _lay_out(page, found.hits, charter_room(budget))
-    omitted += [_omission(hit.artifact, "k") for hit in found.cut]
-    page.parts.append(_left_out(omitted, action, _footer_room(budget)))
-    hits = tuple(_recorded(rank, hit) for rank, hit in enumerate(shown, start=1))
+    omitted += [_describe_omission(hit.artifact, "k") for hit in found.cut]
+    page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
+    hits = tuple(_record_hit(rank, hit) for rank, hit in enumerate(shown, start=1))
     return result(
         page.text(),
         references_count=sum(hit.artifact.origin != "charter" for hit in shown),
@@ -617,7 +617,7 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
     """
     if inputs.policy_state == "unreadable":
         return Fetched(uri, None, None, str(inputs.policy_error))
-    found = next((artifact for artifact in _collection(inputs) if artifact.uri == uri), None)
+    found = next((artifact for artifact in _collect_artifacts(inputs) if artifact.uri == uri), None)
     if found is None:
         of_all = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
         known = any(artifact.uri == uri for artifact in of_all)
@@ -633,25 +633,25 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
 
 def in_force(inputs: ContextInputs) -> tuple[str, ...]:
     """The uris of all that can be shown: charter sections and artifacts in force that policy does not deny."""
-    return tuple(artifact.uri for artifact in _collection(inputs) if not is_denied(inputs.policy, artifact))
+    return tuple(artifact.uri for artifact in _collect_artifacts(inputs) if not is_denied(inputs.policy, artifact))
 
 
 def charter_room(budget: int) -> int:
     """How many characters of charter sections a context of this budget surely has room for."""
-    return (budget - _footer_room(budget)) * _CHARTER_SHARE // 100
+    return (budget - _reserve_footer(budget)) * _CHARTER_SHARE // 100
 
 
 def charter_size(inputs: ContextInputs) -> int:
     """How many characters the charter's sections take in a context, as policy shows them."""
     shown = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    return sum(len(_part(artifact)) + 2 for artifact in shown if artifact is not None)
+    return sum(len(_render_artifact(artifact)) + 2 for artifact in shown if artifact is not None)
 
 
-def _footer_room(budget: int) -> int:
+def _reserve_footer(budget: int) -> int:
     return min(1_500, budget // 8)
 
 
-def _collection(inputs: ContextInputs) -> list[Artifact]:
+def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
     """Every artifact in force: the project's shadow shipped ones, and the charter may activate only some.
 
     Where the file that says which are in force cannot be read, none is: one it put out of force must not come back.
@@ -669,7 +669,7 @@ def _collection(inputs: ContextInputs) -> list[Artifact]:
     return [*inputs.charter.sections, *in_force]
 
 
-def _seeds(inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int) -> Seeds:
+def _find_seeds(inputs: ContextInputs, profile: AgentProfile | None, action: str, depth: int) -> Seeds:
     shipped = inputs.bundle.files.get(GRAPH_FILE)
     graph = Graph((*(parse_edges(shipped.document) if shipped else ()), *inputs.edges))
     from_action = dict(graph.distances([f"action:{action}"], limit=depth))
@@ -709,12 +709,12 @@ class _Page:
         return "\n\n".join(part for part in self.parts if part) + "\n"
 
 
-def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
+def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
     """What this is and for whom; a small budget leaves less of it, so that the charter has its room."""
-    action, size = _clip(action, 60), min(400, budget // 40)
+    action, size = _truncate(action, 60), min(400, budget // 40)
     lines = [f"# Governance context: {action}", ""]
     if profile is not None:
-        name = _clip(profile.name, 80)
+        name = _truncate(profile.name, 80)
         lines.append(f"You act as {name} (profile `{profile.profile_id}`); the action is `{action}`.")
         document = profile.document
         specialization = document.get("specialization")
@@ -726,7 +726,7 @@ def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, b
             ("Done when", part.get("success-definition")),
         ):
             if isinstance(value, str) and value.strip():
-                lines.append(f"- {label}: {_clip(' '.join(value.split()), size)}")
+                lines.append(f"- {label}: {_truncate(' '.join(value.split()), size)}")
         lines.append("")
     lines.append(
         "The charter is what this project demands: it binds, and wins where anything below it disagrees."
@@ -739,7 +739,7 @@ def _opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, b
     return "\n".join(lines)
 
 
-def _withheld_notice(action: str, inputs: ContextInputs) -> str:
+def _describe_withheld(action: str, inputs: ContextInputs) -> str:
     return (
         f"# Governance context: {action}\n\n"
         "This project has a charter and a policy on what of it may be shown, and the policy cannot be read:"
@@ -750,7 +750,7 @@ def _withheld_notice(action: str, inputs: ContextInputs) -> str:
     )
 
 
-def _denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
+def _describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
     """What is said where the policy leaves nothing of the charter or of the doctrine."""
     if not inputs.policy.rules:
         return ""
@@ -777,13 +777,13 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
     share = min(share, page.room) if others else page.room
 
     def place(hit: Hit, room: int, *, opened: bool = False) -> bool:
-        part = _part(hit.artifact)
+        part = _render_artifact(hit.artifact)
         if not page.fits(part, room):
             if not opened or min(room, page.room) < _SMALLEST_PART:
                 return False
             # What is too long on its own still opens: an agent with half a rule knows that there is one.
-            part, left = _opened(hit.artifact, min(room, page.room))
-            omitted.append({**_omission(hit.artifact, "budget"), "chars": left})
+            part, left = _clip_to_room(hit.artifact, min(room, page.room))
+            omitted.append({**_describe_omission(hit.artifact, "budget"), "chars": left})
         texts[hit.artifact.uri] = part
         page.room -= len(part) + 2
         return True
@@ -800,9 +800,9 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
     for position, hit in enumerate((*others, *waiting)):
         # What bears most on the request is opened rather than left out, however long it is.
         if not place(hit, page.room, opened=position == 0 and bool(others)):
-            omitted.append(_omission(hit.artifact, "budget"))
+            omitted.append(_describe_omission(hit.artifact, "budget"))
     shown = [hit for hit in hits if hit.artifact.uri in texts]
-    charter_texts = [texts[hit.artifact.uri] for hit in _reading_order(shown)]
+    charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(shown)]
     doctrine_texts = [texts[hit.artifact.uri] for hit in shown if hit.artifact.origin != "charter"]
     for heading, parts in zip(headings, (charter_texts, doctrine_texts), strict=True):
         if parts:
@@ -810,7 +810,7 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
     return shown, omitted
 
 
-def _reading_order(hits: list[Hit]) -> list[Hit]:
+def _order_for_reading(hits: list[Hit]) -> list[Hit]:
     """Charter sections, the policy summary first, the rest by rank."""
     return sorted(
         (hit for hit in hits if hit.artifact.origin == "charter"),
@@ -822,14 +822,14 @@ def _is_summary(artifact: Artifact) -> bool:
     return artifact.id.startswith("policy-summary")
 
 
-def _part(artifact: Artifact) -> str:
+def _render_artifact(artifact: Artifact) -> str:
     return f"### {artifact.title}\n`{artifact.uri}`\n\n{artifact.body}"
 
 
-def _opened(artifact: Artifact, room: int) -> tuple[str, int]:
+def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
     """As many whole paragraphs, lines or words as fit, the command that prints the rest, and how long that is."""
     head = f"### {artifact.title}\n`{artifact.uri}`\n\n"
-    tail = f"more characters are left out: `{_fetching(artifact.uri)}`]"
+    tail = f"more characters are left out: `{_describe_fetch(artifact.uri)}`]"
     size = max(0, room - len(head) - len(tail) - 14)
     body = artifact.body[:size]
     for gap in ("\n\n", "\n", " "):
@@ -841,24 +841,24 @@ def _opened(artifact: Artifact, room: int) -> tuple[str, int]:
     return f"{head}{body.rstrip()}\n\n[{left} {tail}", left
 
 
-def _fetching(uri: str) -> str:
+def _describe_fetch(uri: str) -> str:
     return f"spec-kitty charter context --uri {uri}"
 
 
-def _left_out(omitted: list[dict[str, Any]], action: str, room: int) -> str:
+def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> str:
     """What is not shown, as much of the list as has room, and the command that shows it."""
     if not omitted:
         return ""
     lines = [
         "## Left out",
         "",
-        f"To keep this readable, the following is not shown; `{_fetching(omitted[0]['uri'])}` prints it whole:",
+        f"To keep this readable, the following is not shown; `{_describe_fetch(omitted[0]['uri'])}` prints it whole:",
     ]
     more = f"- and {len(omitted)} more: `spec-kitty charter context --action {_word(action)} --explain` lists them"
     room -= len("\n".join(lines)) + len(more) + 3
     named = 0
     for entry in omitted[:_LISTED_OMISSIONS]:
-        line = f"- `{entry['uri']}`: {_clip(entry['title'], 60)} ({entry['chars']} characters)"
+        line = f"- `{entry['uri']}`: {_truncate(entry['title'], 60)} ({entry['chars']} characters)"
         room -= len(line) + 1
         if room < 0:
             break
@@ -873,15 +873,15 @@ def _word(text: str) -> str:
     return text if text.isidentifier() and len(text) <= 40 else "ACTION"
 
 
-def _clip(text: str, size: int) -> str:
+def _truncate(text: str, size: int) -> str:
     return text if len(text) <= size else text[: size - 1].rstrip() + "\u2026"
 
 
-def _omission(artifact: Artifact, reason: str) -> dict[str, Any]:
+def _describe_omission(artifact: Artifact, reason: str) -> dict[str, Any]:
     return {"uri": artifact.uri, "title": artifact.title, "chars": len(artifact.body), "reason": reason}
 
 
-def _recorded(rank: int, hit: Hit) -> dict[str, Any]:
+def _record_hit(rank: int, hit: Hit) -> dict[str, Any]:
     return {
         "uri": hit.artifact.uri,
         "digest": hit.artifact.digest,

@@ -119,7 +119,7 @@ def lint_project(
         config = read_source(root, CONFIG_PATH)
     except SourceError:
         config = None
-    unread = _unread(root, profile_folders)
+    unread = _list_unread(root, profile_folders)
     found = lint(inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread)
     if secrets is None:
         return found
@@ -128,7 +128,7 @@ def lint_project(
         _finding("SECRET", problem.path, problem.line, problem.reason, problem.repair)
         for problem in exposures(sources, secrets, cache)
     ]
-    return _sorted((*found, *exposed))
+    return _sort_findings((*found, *exposed))
 
 
 def lint(
@@ -140,18 +140,18 @@ def lint(
     if config is not None:
         files[config.path] = config.data
     found = [
-        *_hidden(files),
-        *_broken((*inputs.problems, *profiles.problems), files),
-        *_charter(inputs, files),
-        *_policy(inputs, files),
-        *_references(inputs, profiles, files),
-        *_settings(config),
-        *(_unread_file(path) for path in unread),
+        *_check_hidden(files),
+        *_report_broken((*inputs.problems, *profiles.problems), files),
+        *_check_charter(inputs, files),
+        *_check_policy(inputs, files),
+        *_check_references(inputs, profiles, files),
+        *_check_settings(config),
+        *(_report_unread(path) for path in unread),
     ]
-    return _sorted(found)
+    return _sort_findings(found)
 
 
-def _sorted(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def _sort_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.problem)))
 
 
@@ -159,7 +159,7 @@ def _finding(code: str, path: str, line: int | None, problem: str, repair: str) 
     return Finding(CODES[code][0], code, path, line, problem, repair)
 
 
-def _lines(files: Mapping[str, bytes], path: str) -> Lines:
+def _read_lines(files: Mapping[str, bytes], path: str) -> Lines:
     """Where each node of a YAML file starts; empty where it is none."""
     try:
         return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
@@ -170,14 +170,14 @@ def _lines(files: Mapping[str, bytes], path: str) -> Lines:
 # --- what cannot be used
 
 
-def _broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _report_broken(problems: Iterable[Problem], files: Mapping[str, bytes]) -> Iterator[Finding]:
     for problem in problems:
         yield _finding(
-            _code_of(problem.path), problem.path, _line_of(problem, files), problem.reason, _repair_of(problem)
+            _find_code(problem.path), problem.path, _find_line(problem, files), problem.reason, _repair_of(problem)
         )
 
 
-def _code_of(path: str) -> str:
+def _find_code(path: str) -> str:
     if path == POLICY_PATH:
         return "POLICY_BROKEN"
     if path == CONFIG_PATH:
@@ -187,11 +187,11 @@ def _code_of(path: str) -> str:
     return "DOCTRINE_BROKEN" if path.startswith(DOCTRINE_FOLDER) else "CHARTER_BROKEN"
 
 
-def _line_of(problem: Problem, files: Mapping[str, bytes]) -> int | None:
+def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
     """The line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
     if problem.line is not None or problem.path not in files:
         return problem.line
-    lines = _lines(files, problem.path)
+    lines = _read_lines(files, problem.path)
     way = tuple(problem.reason.split(" ", 1)[0].split("."))
     keys = [way[:end] for end in range(len(way), 0, -1)] if problem.path == CONFIG_PATH else [("id",), ("profile-id",)]
     return next((lines[key] for key in keys if key in lines), 1)
@@ -205,7 +205,7 @@ def _repair_of(problem: Problem) -> str:
 # --- the charter
 
 
-def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
     if inputs.charter_state == "missing":
         problem = "there is no charter, so agents receive no governance context"
         yield _finding("NO_CHARTER", CHARTER_MARKDOWN, None, problem, "spec-kitty charter synthesize")
@@ -215,9 +215,9 @@ def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Find
         except UnicodeDecodeError:
             text = None
         if text is not None:
-            yield from _prose(text)
+            yield from _check_prose(text)
     for remark in inputs.charter.remarks:
-        lines = _lines(files, CHARTER_YAML)
+        lines = _read_lines(files, CHARTER_YAML)
         yield _finding("SAID_TWICE", CHARTER_YAML, lines.get(remark.path, 1), remark.what, remark.repair)
     room, size = charter_room(inputs.settings["context_budget"]), charter_size(inputs)
     if size > room:
@@ -229,29 +229,29 @@ def _charter(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Find
         yield _finding("CHARTER_TOO_LONG", path, 1, problem, repair)
 
 
-def _prose(text: str) -> Iterator[Finding]:
+def _check_prose(text: str) -> Iterator[Finding]:
     """Headings that say nothing or the same twice, and the one an agent is shown first."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
     level = 2 if any(depth == 2 for _, depth, _ in headings) else 1 if len(headings) > 1 else 2
     sections = [(line, title) for line, depth, title in headings if depth == level]
-    if not any(_folded(title).startswith("policy summary") for _, title in sections):
+    if not any(_fold_title(title).startswith("policy summary") for _, title in sections):
         repair = "begin with `## Policy Summary` and the three to six rules an agent must not miss"
         yield _finding("NO_POLICY_SUMMARY", CHARTER_MARKDOWN, 1, "no section `## Policy Summary`", repair)
     seen: dict[str, int] = {}
     for place, (line, title) in enumerate(sections):
         end = sections[place + 1][0] if place + 1 < len(sections) else len(lines)
-        body = _without_comments("\n".join(lines[line + 1 : end]))
+        body = _strip_comments("\n".join(lines[line + 1 : end]))
         if not any(part.strip() and not part.lstrip().startswith("#") for part in body.split("\n")):
             repair = "write what the heading promises, or remove it"
             yield _finding("EMPTY_SECTION", CHARTER_MARKDOWN, line + 1, f"nothing under {title or 'this'!r}", repair)
-        first = seen.setdefault(_folded(title), line + 1)
+        first = seen.setdefault(_fold_title(title), line + 1)
         if first != line + 1:
             problem = f"{title!r} is also the heading of line {first}"
             yield _finding("SECTION_TWICE", CHARTER_MARKDOWN, line + 1, problem, "join the two, or rename one")
 
 
-def _without_comments(text: str) -> str:
+def _strip_comments(text: str) -> str:
     """Return the text without its HTML comments; one without an end stays."""
     parts: list[str] = []
     at = 0
@@ -261,7 +261,7 @@ def _without_comments(text: str) -> str:
     return "".join((*parts, text[at:]))
 
 
-def _hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
     """Yield a finding for each line that holds characters a reader does not see and an agent does."""
     for path, data in files.items():
         text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
@@ -272,38 +272,38 @@ def _hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
                 yield _finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
 
 
-def _folded(title: str) -> str:
+def _fold_title(title: str) -> str:
     return " ".join(re.findall(r"\w+", title.casefold()))
 
 
 # --- the policy
 
 
-def _policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
+def _check_policy(inputs: ContextInputs, files: Mapping[str, bytes]) -> Iterator[Finding]:
     rules = inputs.policy.rules
     if not rules:
         if inputs.policy_state == "present":
             repair = "write a rule, or remove the file; docs/charter.md shows the form"
             yield _finding("POLICY_EMPTY", POLICY_PATH, 1, "no rules: everything may be shown", repair)
         return
-    artifacts = [*inputs.charter.sections, *_known(inputs).values()]
-    lines = _lines(files, POLICY_PATH)
-    yield from _all_denied(inputs, artifacts, lines)
+    artifacts = [*inputs.charter.sections, *_index_known(inputs).values()]
+    lines = _read_lines(files, POLICY_PATH)
+    yield from _check_all_denied(inputs, artifacts, lines)
     decided: set[str] = set()
     for position, rule in enumerate(rules):
         line = lines.get(("rules", position), 1)
         fitting = {artifact.uri for artifact in artifacts if matches(rule, artifact)}
-        whole = next((earlier.id for earlier in rules[:position] if _covers(earlier, rule)), None)
+        whole = next((earlier.id for earlier in rules[:position] if _is_covered_by(earlier, rule)), None)
         if whole is not None or (fitting and fitting <= decided):
             by = f"rule {whole!r} decides" if whole is not None else "earlier rules decide"
             repair = "move it up if it is meant to win, else remove it"
             yield _finding("RULE_SHADOWED", POLICY_PATH, line, f"{by} on everything rule {rule.id!r} fits", repair)
         elif not fitting:
-            yield from _idle(rule, line, artifacts)
+            yield from _check_idle_rule(rule, line, artifacts)
         decided |= fitting
 
 
-def _all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines) -> Iterator[Finding]:
+def _check_all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lines) -> Iterator[Finding]:
     rules = inputs.policy.rules
     for what, ours in (("the charter", True), ("the doctrine", False)):
         deciders = [deciding(inputs.policy, item) for item in artifacts if (item.origin == "charter") is ours]
@@ -314,7 +314,7 @@ def _all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], lines: Lin
             yield _finding("ALL_DENIED", POLICY_PATH, line, f"all of {what} is denied", repair)
 
 
-def _idle(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
+def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
     """A rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
     repair = "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
     if rule.uris or rule.kinds:
@@ -328,20 +328,20 @@ def _idle(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterato
             yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, problem, repair)
 
 
-def _covers(earlier: PolicyRule, later: PolicyRule) -> bool:
+def _is_covered_by(earlier: PolicyRule, later: PolicyRule) -> bool:
     """Whether every artifact, there or not, that the later rule fits is one the earlier fits.
 
     A pattern that fits another pattern, read as a text, fits whatever that one does.  Every artifact has a uri
     and a kind, so a rule that names none means `*`; tags it may have none.
     """
     return (
-        _wider(earlier.uris, later.uris or ("*",))
-        and _wider(earlier.kinds, later.kinds or ("*",))
-        and _wider(earlier.tags, later.tags)
+        _is_wider(earlier.uris, later.uris or ("*",))
+        and _is_wider(earlier.kinds, later.kinds or ("*",))
+        and _is_wider(earlier.tags, later.tags)
     )
 
 
-def _wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
+def _is_wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
     if not patterns:
         return True
     return bool(narrower) and all(any(match_glob(pattern, text) for pattern in patterns) for text in narrower)
@@ -350,15 +350,15 @@ def _wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
 # --- names that lead nowhere
 
 
-def _known(inputs: ContextInputs) -> dict[str, Artifact]:
+def _index_known(inputs: ContextInputs) -> dict[str, Artifact]:
     """Every artifact by uri; the project's shadow the shipped ones."""
     artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
     artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
     return artifacts
 
 
-def _references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]) -> Iterator[Finding]:
-    artifacts = _known(inputs)
+def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[str, bytes]) -> Iterator[Finding]:
+    artifacts = _index_known(inputs)
     known, profile_ids = set(artifacts), {profile.profile_id for profile in profiles.profiles}
     of_ours = {*KINDS, *(artifact.kind for artifact in artifacts.values())}
     for prefix, lists in (("activated", inputs.charter.activated), ("selected", inputs.charter.selected)):
@@ -366,14 +366,14 @@ def _references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[st
         for kind in sorted(of_ours.intersection(lists)):
             for place, identifier in enumerate(lists[kind]):
                 if f"doctrine://{kind}/{identifier}" not in known:
-                    line = _line_of_item(_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
-                    yield _unknown(CHARTER_YAML, line, kind, identifier, known)
+                    line = _find_line_of_item(_read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
+                    yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
     taken = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
         if profile is not None:
-            yield from _of_profile(file, profile, known, files)
+            yield from _check_profile(file, profile, known, files)
         elif file.path not in taken:
             yield _finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
     ours = {artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS}
@@ -382,24 +382,24 @@ def _references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapping[st
             kind = ours[digest].kind
             near = difflib.get_close_matches(kind, KINDS, 1)
             repair = f"did you mean {near[0]}?" if near else f"write one of {', '.join(KINDS)}, if one of them fits"
-            line = next((n for key, n in _lines(files, path).items() if key in (("kind",), ("type",))), 1)
+            line = next((n for key, n in _read_lines(files, path).items() if key in (("kind",), ("type",))), 1)
             yield _finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
     for path in GRAPH_PATHS:
         if path in files:
-            yield from _of_graph(inputs, path, files, known, profile_ids)
+            yield from _check_graph(inputs, path, files, known, profile_ids)
 
 
-def _of_profile(
+def _check_profile(
     file: SourceFile, profile: AgentProfile, known: set[str], files: Mapping[str, bytes]
 ) -> Iterator[Finding]:
     for kind, references in (("directive", profile.directive_references), ("tactic", profile.tactic_references)):
         for place, identifier in enumerate(references):
             if f"doctrine://{kind}/{identifier}" not in known:
-                line = _line_of_item(_lines(files, file.path), f"{kind}-references", place)
-                yield _unknown(file.path, line, kind, identifier, known)
+                line = _find_line_of_item(_read_lines(files, file.path), f"{kind}-references", place)
+                yield _report_unknown(file.path, line, kind, identifier, known)
 
 
-def _of_graph(
+def _check_graph(
     inputs: ContextInputs, path: str, files: Mapping[str, bytes], known: set[str], profile_ids: set[str]
 ) -> Iterator[Finding]:
     text = files[path].decode("utf-8", "replace")
@@ -412,12 +412,12 @@ def _of_graph(
         prefix, _, rest = node.partition(":")
         if prefix == "doctrine" and node not in known:
             kind, _, identifier = rest.removeprefix("//").partition("/")
-            yield _unknown(path, line, kind, identifier, known)
+            yield _report_unknown(path, line, kind, identifier, known)
         elif prefix == "profile" and rest not in profile_ids:
             near = difflib.get_close_matches(rest, sorted(profile_ids), 1)
             repair = f"did you mean profile:{near[0]}?" if near else "`spec-kitty profiles list` shows those there are"
             yield _finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
-        elif prefix == "action" and rest not in (actions := _actions(inputs)):
+        elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
             near = difflib.get_close_matches(rest, actions, 1)
             repair = f"did you mean action:{near[0]}?" if near else f"write one of {', '.join(actions)}"
             yield _finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
@@ -426,7 +426,7 @@ def _of_graph(
             yield _finding("UNKNOWN_NODE", path, line, f"{node!r} names no node", repair)
 
 
-def _actions(inputs: ContextInputs) -> list[str]:
+def _list_actions(inputs: ContextInputs) -> list[str]:
     """The actions there are: those the shipped graph ties doctrine to."""
     edges = parse_edges(inputs.bundle.files[GRAPH_FILE].document)
     return sorted({edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")})
@@ -439,7 +439,7 @@ def _actions(inputs: ContextInputs) -> list[str]:
 CONFIG_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
 
 
-def _settings(config: SourceFile | None) -> Iterator[Finding]:
+def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
     if config is None:
         return
     try:
@@ -461,7 +461,7 @@ def _settings(config: SourceFile | None) -> Iterator[Finding]:
             yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
 
 
-def _unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
+def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
     """Files beside those that are read, by name; hidden ones, a README and what lies behind a link are passed over."""
     found: set[str] = set()
     for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
@@ -478,7 +478,7 @@ def _unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(found)[:_MAX_UNREAD])
 
 
-def _unread_file(path: str) -> Finding:
+def _report_unread(path: str) -> Finding:
     folder, _, name = path.rpartition("/")
     stem = name.partition(".")[0]
     if folder == _CHARTER_FOLDER:
@@ -497,7 +497,7 @@ def _unread_file(path: str) -> Finding:
     return _finding("UNREAD_FILE", path, None, "nothing reads this file", repair)
 
 
-def _unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:
+def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) -> Finding:
     prefix = f"doctrine://{kind}/"
     ids = sorted(uri.removeprefix(prefix) for uri in known if uri.startswith(prefix))
     near = difflib.get_close_matches(identifier, ids, 1)
@@ -505,7 +505,7 @@ def _unknown(path: str, line: int, kind: str, identifier: str, known: set[str]) 
     return _finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)
 
 
-def _line_of_item(lines: Lines, key: str, place: int) -> int:
+def _find_line_of_item(lines: Lines, key: str, place: int) -> int:
     """The line of one item of the list at a key, however the key is spelt and wherever it stands."""
     wanted = key.replace("_", "-")
     for way, line in lines.items():

@@ -54,12 +54,12 @@ def parse_charter_markdown(text: str) -> Charter:
             title, preamble = heading or title, preamble[line + 1 :]
             break
     if "".join(preamble).strip():
-        sections.append(_section(names.take(PREAMBLE), title, "\n".join(preamble)))
+        sections.append(_make_section(names.take(PREAMBLE), title, "\n".join(preamble)))
     for position, (line, heading) in enumerate(starts):
         end = starts[position + 1][0] if position + 1 < len(starts) else len(lines)
         body = "\n".join(lines[line + 1 : end])
         if body.strip():
-            sections.append(_section(names.take(heading), heading or "Untitled", body))
+            sections.append(_make_section(names.take(heading), heading or "Untitled", body))
     return Charter(tuple(sections))
 
 
@@ -79,25 +79,25 @@ def parse_charter_document(document: object) -> Charter:
     for key, value in document.items():
         if isinstance(value, str) and key not in _NOT_PROSE and not key.startswith(_LISTS) and value.strip():
             title = key.replace("_", " ").replace("-", " ").capitalize()
-            sections.append(_section(names.take(title), title, value))
+            sections.append(_make_section(names.take(title), title, value))
     remarks: list[Remark] = []
-    sections += _directives(document, names, remarks)
+    sections += _read_directives(document, names, remarks)
     activated: dict[str, tuple[str, ...]] = {}
     selected: dict[str, tuple[str, ...]] = {}
-    for path, block in _blocks(document):
+    for path, block in _split_blocks(document):
         for key, value in block.items():
             for prefix, kinds in (("activated_", activated), ("selected_", selected)):
                 # An absent list (or a null one) restricts nothing; an empty one leaves nothing in force.
                 if key.startswith(prefix) and value is not None:
-                    kind = _singular(key.removeprefix(prefix))
+                    kind = _make_singular(key.removeprefix(prefix))
                     if kind in kinds:
                         what = f"{key} stands in more than one place; the ids of all of them count"
                         remarks.append(Remark((*path, key), what, "keep one list"))
-                    kinds[kind] = tuple(dict.fromkeys((*kinds.get(kind, ()), *_ids(value, (*path, key)))))
+                    kinds[kind] = tuple(dict.fromkeys((*kinds.get(kind, ()), *_read_ids(value, (*path, key)))))
     if selected:
         lines = [f"- {kind}: {', '.join(ids) or 'none'}" for kind, ids in sorted(selected.items())]
         body = "The charter draws on this doctrine:\n" + "\n".join(lines)
-        sections.append(_section(names.take("selected doctrine"), "Selected doctrine", body))
+        sections.append(_make_section(names.take("selected doctrine"), "Selected doctrine", body))
     return Charter(tuple(sections), activated, selected, tuple(remarks))
 
 
@@ -105,7 +105,7 @@ def join_charters(first: Charter, second: Charter) -> Charter:
     """Both forms of one project as one charter; section names stay unique."""
     names = _Slugs()
     sections = tuple(
-        section._replace(uri=_uri(slug), id=slug)
+        section._replace(uri=_make_uri(slug), id=slug)
         for section in (*first.sections, *second.sections)
         for slug in (names.take(section.id),)
     )
@@ -132,7 +132,7 @@ def parse_policy(document: object) -> Policy:
         raise CharterError(("rules",), "`rules` is not a list", "write each rule as `- id: ...`")
     rules: list[PolicyRule] = []
     for position, entry in enumerate(listed):
-        rule = _rule(entry, ("rules", position))
+        rule = _read_rule(entry, ("rules", position))
         if any(rule.id == other.id for other in rules):
             path = ("rules", position, "id")
             raise CharterError(path, f"the rule id {rule.id!r} is there twice", "give each rule its own id")
@@ -179,22 +179,22 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     return found
 
 
-def _uri(slug: str) -> str:
+def _make_uri(slug: str) -> str:
     return f"charter://section/{slug}"
 
 
-def _section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) -> Artifact:
+def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) -> Artifact:
     """A section as an artifact; its digest is that of title and body, so a change elsewhere does not touch it."""
     body = body.strip()
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
-    return Artifact(_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
+    return Artifact(_make_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
 
 
-def _singular(word: str) -> str:
+def _make_singular(word: str) -> str:
     return word.replace("_", "-").removesuffix("s")
 
 
-def _blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
+def _split_blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
     """The places where lists of doctrine may stand."""
     yield (), document
     governance = document.get("governance")
@@ -212,7 +212,7 @@ def _blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], M
             raise CharterError(path, f"`{name}` is not a mapping", "write keys below it, indented")
 
 
-def _ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
+def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
     found: list[str] = []
@@ -224,7 +224,7 @@ def _ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _directives(document: Mapping[str, object], names: _Slugs, remarks: list[Remark]) -> list[Artifact]:
+def _read_directives(document: Mapping[str, object], names: _Slugs, remarks: list[Remark]) -> list[Artifact]:
     block = document.get("directives")
     path: tuple[str | int, ...] = ("directives",)
     if isinstance(block, dict):
@@ -250,11 +250,11 @@ def _directives(document: Mapping[str, object], names: _Slugs, remarks: list[Rem
         if texts.get("severity"):
             lines.append(f"Severity: {texts['severity']}.")
         name = names.take(f"directive {texts['id']}")
-        sections.append(_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",)))
+        sections.append(_make_section(name, f"{texts['id']}: {title}", "\n".join(lines), ("directive",)))
     return sections
 
 
-def _rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
+def _read_rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
     example = "write it as {id, match: {uri|kind|tag}, action: allow|deny|redact, reason}"
     if not isinstance(entry, dict):
         raise CharterError(path, "a rule that is not a mapping", example)
@@ -281,14 +281,14 @@ def _rule(entry: object, path: tuple[str | int, ...]) -> PolicyRule:
     return PolicyRule(
         id=str(identifier).strip(),
         action=action,
-        uris=_patterns(match, "uri", path),
-        kinds=_patterns(match, "kind", path),
-        tags=tuple(tag.lower() for tag in _patterns(match, "tag", path)),
+        uris=_read_patterns(match, "uri", path),
+        kinds=_read_patterns(match, "kind", path),
+        tags=tuple(tag.lower() for tag in _read_patterns(match, "tag", path)),
         reason=" ".join(str(text or "").split()),
     )
 
 
-def _patterns(match: Mapping[str, object], key: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
+def _read_patterns(match: Mapping[str, object], key: str, path: tuple[str | int, ...]) -> tuple[str, ...]:
     if key not in match:
         return ()
     value = match[key]

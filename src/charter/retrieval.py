@@ -103,17 +103,17 @@ def retrieve(
     wanted = frozenset(terms)
     spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - wanted
     # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell of a hidden text.
-    seen = [_seen(artifact, policy) for artifact in collection] if policy.rules else collection
+    seen = [_redact_artifact(artifact, policy) for artifact in collection] if policy.rules else collection
     lexical = lexical_scores(seen, terms, config)
-    by_request, by_profile = _labels_of(seen, wanted), _labels_of(seen, spoken)
+    by_request, by_profile = _collect_labels(seen, wanted), _collect_labels(seen, spoken)
     scored: list[Hit] = []
     for original, artifact, lexical_score in zip(collection, seen, lexical, strict=True):
-        named = _named(artifact, by_request)
-        graph_score = _graph_score(artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0)
+        named = _count_named(artifact, by_request)
+        graph_score = _score_graph(artifact, seeds, config.depth, named=bool(named), spoken_of=lexical_score > 0)
         # 3. A candidate is the charter's, the project's, near in the graph, or what the request is about.
         if not graph_score and not named and lexical_score < config.entry:
             continue
-        tag_score = _tag_score(2 * named + _named(artifact, by_profile))
+        tag_score = _score_tags(2 * named + _count_named(artifact, by_profile))
         total = config.lexical * lexical_score + config.graph * graph_score + config.tag * tag_score
         scored.append(Hit(original, total // UNIT, lexical_score, graph_score, tag_score))
     # 4. Best first; of equal scores the project's own artifact, then by uri.
@@ -177,7 +177,7 @@ def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
     return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
 
 
-def _seen(artifact: Artifact, policy: Policy) -> Artifact:
+def _redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
     rule = deciding(policy, artifact)
     return artifact if rule is None or rule.action == "allow" else artifact._replace(body="", keywords=())
 
@@ -202,13 +202,13 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
     lengths = [len(body) + len(title) for body, title in zip(bodies, titles, strict=True)]
     counts: list[dict[str, int]] = [{} for _ in collection]
     for weight, texts in ((1, bodies), (_TITLE_WEIGHT, titles)):
-        _tally(terms, texts, weight, counts)
+        _count_terms(terms, texts, weight, counts)
     # Of a phrase all words are asked for: who writes API docs has not named "api key".
-    named = _labels_of(collection, frozenset(terms))
+    named = _collect_labels(collection, frozenset(terms))
     for artifact, found in zip(collection, counts, strict=True):
-        if _named(artifact, named):
+        if _count_named(artifact, named):
             labels = named.intersection((*artifact.keywords, *artifact.tags))
-            for term in {term for label in labels for term in _label_stems(label)}:
+            for term in {term for label in labels for term in _split_label(label)}:
                 found[term] = found.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
     rarity: dict[str, int] = {}
@@ -261,14 +261,14 @@ def stem(word: str) -> str:
     if known is None:
         if len(_stems) > 20_000:
             _stems.clear()
-        known = _stems[word] = _stem(word)
+        known = _stems[word] = _strip_ending(word)
     return known
 
 
 _stems: dict[str, str] = {}
 
 
-def _stem(word: str) -> str:
+def _strip_ending(word: str) -> str:
     if not word.isascii() or not word.isalpha():
         return word
     if word.endswith("ies") and len(word) - 3 >= _MIN_STEM:
@@ -319,7 +319,7 @@ def from_decimal(value: object) -> int | None:
     return int(matched.group(1)) * UNIT + int((matched.group(2) or "").ljust(9, "0"))
 
 
-def _tally(terms: Sequence[str], texts: Sequence[str], weight: int, counts: list[dict[str, int]]) -> None:
+def _count_terms(terms: Sequence[str], texts: Sequence[str], weight: int, counts: list[dict[str, int]]) -> None:
     """Add to the counts of each folded text how many of its words have each stem.
 
     A stem begins its word, so only the places where it stands are looked at, in all texts as one: a word never goes
@@ -342,14 +342,14 @@ def _tally(terms: Sequence[str], texts: Sequence[str], weight: int, counts: list
             place = whole.find(term, end)
 
 
-def _named(artifact: Artifact, labels: frozenset[str]) -> int:
+def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
     """How many of an artifact's tags and keywords are among these labels."""
     if labels.isdisjoint(artifact.keywords) and labels.isdisjoint(artifact.tags):
         return 0
     return len(labels.intersection((*artifact.keywords, *artifact.tags)))
 
 
-def _labels_of(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozenset[str]:
+def _collect_labels(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozenset[str]:
     """The tags and keywords that name something wanted: all their words have one of the stems."""
     labels: set[str] = set()
     for artifact in collection:
@@ -360,11 +360,11 @@ def _labels_of(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozen
         label
         for label in labels
         if (label.startswith(starts) or not (label.isascii() and label.islower() and label[0].isalnum()))
-        and wanted.issuperset(_label_stems(label))
+        and wanted.issuperset(_split_label(label))
     )
 
 
-def _label_stems(label: str) -> tuple[str, ...]:
+def _split_label(label: str) -> tuple[str, ...]:
     found = _labels.get(label)
     if found is None:
         if len(_labels) > 20_000:
@@ -377,15 +377,15 @@ def _label_stems(label: str) -> tuple[str, ...]:
 _labels: dict[str, tuple[str, ...]] = {}
 
 
-def _tag_score(named: int) -> int:
+def _score_tags(named: int) -> int:
     return UNIT * named // (named + 2)
 
 
-def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool) -> int:
+def _score_graph(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, spoken_of: bool) -> int:
     if artifact.origin == "charter":
         return UNIT
-    near = _nearness(seeds.action.get(artifact.uri), depth)
-    own = _nearness(seeds.profile.get(artifact.uri), depth)
+    near = _score_distance(seeds.action.get(artifact.uri), depth)
+    own = _score_distance(seeds.profile.get(artifact.uri), depth)
     score = (2 * near + own) // 3
     if artifact.origin == "project":
         # The project's own are in force without an edge. What the request names outranks what ships on the same matter;
@@ -396,5 +396,5 @@ def _graph_score(artifact: Artifact, seeds: Seeds, depth: int, *, named: bool, s
     return score
 
 
-def _nearness(distance: int | None, depth: int) -> int:
+def _score_distance(distance: int | None, depth: int) -> int:
     return UNIT // distance if distance and distance <= depth else 0

@@ -165,22 +165,22 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     """Read a repository. `root_languages` are those its root folder is already known to speak of."""
     repository = _Repository(root)
     known = tuple(sorted(set(root_languages)))
-    python, package = _toml(repository, "pyproject.toml"), _package(repository)
-    wanted = _python_needs(repository, python) | _package_needs(package)
-    wanted |= set(_table(_toml(repository, "Cargo.toml"), "dependencies"))
-    languages = _languages(repository, known)
+    python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
+    wanted = _collect_python_needs(repository, python) | _collect_package_needs(package)
+    wanted |= set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
+    languages = _find_languages(repository, known)
     return Survey(
         name=_project_name(python, package),
         languages=languages,
         root_languages=known,
         frameworks=tuple(name for name in _FRAMEWORKS if name in wanted),
-        steps=_steps(repository, python, package, wanted, languages),
-        sources=_sources(repository),
+        steps=_find_steps(repository, python, package, wanted, languages),
+        sources=_find_sources(repository),
         tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
-        ci=_ci(repository),
+        ci=_find_ci(repository),
         owners=next((p for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS") if repository.has(p)), ""),
         changelog=next((p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""),
-        data=_data(repository, wanted),
+        data=_find_data(repository, wanted),
     )
 
 
@@ -195,7 +195,7 @@ class _Repository:
         for _ in range(MAX_DEPTH):
             below: list[str] = []
             for folder in level:
-                for name, is_folder in self._listed(folder):
+                for name, is_folder in self._list_folder(folder):
                     # Nearest first, in order of names: a repository too large to walk is cut alike everywhere.
                     entries += 1
                     if entries > MAX_ENTRIES:
@@ -208,7 +208,7 @@ class _Repository:
                         below.append(path)
             level = below
 
-    def _listed(self, folder: str) -> list[tuple[str, bool]]:
+    def _list_folder(self, folder: str) -> list[tuple[str, bool]]:
         try:
             with os.scandir(f"{self.root}/{folder}" if folder else self.root) as entries:
                 return sorted(
@@ -248,7 +248,7 @@ def _is_aside(path: str) -> bool:
 # --- names and languages
 
 
-def _sources(repository: _Repository) -> tuple[str, ...]:
+def _find_sources(repository: _Repository) -> tuple[str, ...]:
     """Return the folders of the project's code: the usual ones, else packages in the root, the largest first."""
     usual = tuple(folder for folder in ("src", "lib", "app", "cmd", "pkg") if folder in repository.folders)
     if usual:
@@ -264,8 +264,8 @@ def _sources(repository: _Repository) -> tuple[str, ...]:
 
 def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
     for value in (
-        _table(python, "project").get("name"),
-        _table(_table(python, "tool"), "poetry").get("name"),
+        _get_table(python, "project").get("name"),
+        _get_table(_get_table(python, "tool"), "poetry").get("name"),
         package.get("name"),
     ):
         if isinstance(value, str) and _NAME.match(value):
@@ -273,7 +273,7 @@ def _project_name(python: Mapping[str, Any], package: Mapping[str, Any]) -> str:
     return ""
 
 
-def _languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ...]:
+def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the root first, then by number of files; a stray file or two does not make a language."""
     counts: dict[str, int] = {}
     for path in repository.files:
@@ -293,16 +293,19 @@ def _languages(repository: _Repository, known: tuple[str, ...]) -> tuple[str, ..
 # --- commands
 
 
-def _steps(
+def _find_steps(
     repository: _Repository,
     python: Mapping[str, Any],
     package: Mapping[str, Any],
     wanted: set[str],
     languages: tuple[str, ...],
 ) -> tuple[Step, ...]:
-    general = {step.purpose: step for step in _targets(repository)}
+    general = {step.purpose: step for step in _read_targets(repository)}
     found = list(general.values())
-    by_language = [*_python_steps(repository, python, wanted), *_package_steps(repository, package, wanted, languages)]
+    by_language = [
+        *_find_python_steps(repository, python, wanted),
+        *_find_package_steps(repository, package, wanted, languages),
+    ]
     for name, language, lines in _BY_FILE:
         if repository.has(name) and not any(step.language == language for step in by_language):
             by_language += [Step(purpose, line, language) for purpose, line in lines]
@@ -319,7 +322,7 @@ def _steps(
     return tuple(dict.fromkeys(found))
 
 
-def _targets(repository: _Repository) -> Iterator[Step]:
+def _read_targets(repository: _Repository) -> Iterator[Step]:
     """What the project's Makefile or justfile offers."""
     for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
         offered = set(pattern.findall(repository.text(name)))
@@ -331,8 +334,8 @@ def _targets(repository: _Repository) -> Iterator[Step]:
             return
 
 
-def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
-    tools = _table(python, "tool")
+def _find_python_steps(repository: _Repository, python: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
+    tools = _get_table(python, "tool")
     config = repository.text("setup.cfg")
     tested = [p for p in repository.files if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)]
     prefix = next((f"{name} run " for name in ("uv", "poetry", "pdm") if repository.has(f"{name}.lock")), "")
@@ -344,7 +347,7 @@ def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: se
     if uses("pre-commit", ".pre-commit-config.yaml"):
         yield Step("lint", f"{prefix}pre-commit run --all-files", "python")
     elif uses("ruff", "ruff.toml", ".ruff.toml"):
-        if "format" in _table(tools, "ruff"):
+        if "format" in _get_table(tools, "ruff"):
             yield Step("format", f"{prefix}ruff format --check .", "python")
         yield Step("lint", f"{prefix}ruff check .", "python")
     elif uses("flake8", ".flake8"):
@@ -352,7 +355,7 @@ def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: se
     if uses("black"):
         yield Step("format", f"{prefix}black --check .", "python")
     if uses("mypy", "mypy.ini"):
-        named = "files" in _table(tools, "mypy") or "packages" in _table(tools, "mypy")
+        named = "files" in _get_table(tools, "mypy") or "packages" in _get_table(tools, "mypy")
         yield Step("types", f"{prefix}mypy" if named else f"{prefix}mypy .", "python")
     elif uses("pyright", "pyrightconfig.json"):
         yield Step("types", f"{prefix}pyright", "python")
@@ -369,12 +372,12 @@ def _python_steps(repository: _Repository, python: Mapping[str, Any], wanted: se
         yield Step("docs", f"{prefix}sphinx-build -W docs docs/_build", "python")
 
 
-def _package_steps(
+def _find_package_steps(
     repository: _Repository, package: Mapping[str, Any], wanted: set[str], languages: tuple[str, ...]
 ) -> Iterator[Step]:
     if not package:
         return
-    scripts = _table(package, "scripts")
+    scripts = _get_table(package, "scripts")
     configured = repository.has("tsconfig.json")
     language = "typescript" if configured or "typescript" in languages else "javascript"
     locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
@@ -402,7 +405,7 @@ def _package_steps(
             break
 
 
-def _ci(repository: _Repository) -> tuple[str, ...]:
+def _find_ci(repository: _Repository) -> tuple[str, ...]:
     """The files that say what runs on every push."""
     found = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
     folder = ".github/workflows"
@@ -417,13 +420,15 @@ def _ci(repository: _Repository) -> tuple[str, ...]:
 # --- data
 
 
-def _data(repository: _Repository, wanted: set[str]) -> Data | None:
-    tool = _migration_tool(repository, wanted)
-    folders = sorted(set(_migration_folders(repository, tool)))
+def _find_data(repository: _Repository, wanted: set[str]) -> Data | None:
+    tool = _find_migration_tool(repository, wanted)
+    folders = sorted(set(_find_migration_folders(repository, tool)))
     holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql") and not _is_aside(path)}
     if not folders and not holding and not tool:
         return None
-    dialect = next((name for name, drivers in _DIALECTS if wanted.intersection(drivers)), "") or _composed(repository)
+    dialect = next((name for name, drivers in _DIALECTS if wanted.intersection(drivers)), "") or _read_compose_file(
+        repository
+    )
     names = [name for folder in folders for name in repository.names(folder)]
     within = {holder for holder in holding if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)}
     return Data(
@@ -431,26 +436,26 @@ def _data(repository: _Repository, wanted: set[str]) -> Data | None:
         scripts=tuple(folder for folder in sorted(holding - within) if _PLAIN.match(folder))[:4],
         tool=tool,
         dialect=dialect,
-        naming=_naming(names),
-        ways_back="" if tool in _UNDOING_TOOLS else _ways_back(names),
+        naming=_describe_naming(names),
+        ways_back="" if tool in _UNDOING_TOOLS else _judge_ways_back(names),
     )
 
 
-def _composed(repository: _Repository) -> str:
+def _read_compose_file(repository: _Repository) -> str:
     """The database a compose file starts."""
     paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
     found = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
     return "" if found is None else "PostgreSQL" if found.group(1) == "postg" else "MySQL"
 
 
-def _ways_back(names: Iterable[str]) -> str:
+def _judge_ways_back(names: Iterable[str]) -> str:
     scripts = {name.removesuffix(".sql").replace("_", ".") for name in names if name.endswith(".sql")}
     forward = [name for name in scripts if not name.endswith(".down")]
     paired = bool(forward) and all(f"{name.removesuffix('.up')}.down" in scripts for name in forward)
     return "paired" if paired else "none" if scripts else ""
 
 
-def _migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
+def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
     """Yield the folders that hold migrations: of that name, and with a tool, SQL or numbered files to show for it."""
     for path in repository.files:
         folder, _, name = path.rpartition("/")
@@ -466,7 +471,7 @@ def _migration_folders(repository: _Repository, tool: str) -> Iterator[str]:
             yield "/".join(parts[:-1])
 
 
-def _migration_tool(repository: _Repository, wanted: set[str]) -> str:
+def _find_migration_tool(repository: _Repository, wanted: set[str]) -> str:
     if repository.has("alembic.ini") or "alembic" in wanted:
         return "alembic"
     if repository.has("manage.py") and "django" in wanted:
@@ -478,7 +483,7 @@ def _migration_tool(repository: _Repository, wanted: set[str]) -> str:
     return "knex" if "knex" in wanted else ""
 
 
-def _naming(names: Iterable[str]) -> str:
+def _describe_naming(names: Iterable[str]) -> str:
     """How migrations are numbered, where all of them agree."""
     digits = {len(found.group(1)) if (found := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
     digits.discard(0)
@@ -491,14 +496,14 @@ def _naming(names: Iterable[str]) -> str:
 # --- manifests
 
 
-def _toml(repository: _Repository, path: str) -> Mapping[str, Any]:
+def _read_toml(repository: _Repository, path: str) -> Mapping[str, Any]:
     try:
         return tomllib.loads(repository.text(path))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
 
-def _package(repository: _Repository) -> Mapping[str, Any]:
+def _read_package(repository: _Repository) -> Mapping[str, Any]:
     try:
         document = json.loads(repository.text("package.json") or "{}")
     except (ValueError, RecursionError):
@@ -506,27 +511,27 @@ def _package(repository: _Repository) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = document.get(key)
     return value if isinstance(value, dict) else {}
 
 
-def _python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
+def _collect_python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
     """The names of what a Python project depends on, groups and extras included."""
-    project, poetry = _table(python, "project"), _table(_table(python, "tool"), "poetry")
+    project, poetry = _get_table(python, "project"), _get_table(_get_table(python, "tool"), "poetry")
     listed: list[Any] = [project.get("dependencies")]
-    listed += _table(project, "optional-dependencies").values()
-    listed += _table(python, "dependency-groups").values()
+    listed += _get_table(project, "optional-dependencies").values()
+    listed += _get_table(python, "dependency-groups").values()
     lines = [item for items in listed if isinstance(items, list) for item in items if isinstance(item, str)]
     for name in repository.names(""):
         if re.fullmatch(r"requirements[\w.-]*\.txt", name):
             lines += repository.text(name).split("\n")
     names = {found.group(1) for line in lines if (found := _REQUIREMENT.match(line))}
-    for table in (poetry, *(group for group in _table(poetry, "group").values() if isinstance(group, dict))):
-        names |= set(_table(table, "dependencies")) | set(_table(table, "dev-dependencies"))
+    for table in (poetry, *(group for group in _get_table(poetry, "group").values() if isinstance(group, dict))):
+        names |= set(_get_table(table, "dependencies")) | set(_get_table(table, "dev-dependencies"))
     return {name.lower().replace("_", "-") for name in names}
 
 
-def _package_needs(package: Mapping[str, Any]) -> set[str]:
-    names = set(_table(package, "dependencies")) | set(_table(package, "devDependencies"))
+def _collect_package_needs(package: Mapping[str, Any]) -> set[str]:
+    names = set(_get_table(package, "dependencies")) | set(_get_table(package, "devDependencies"))
     return {name.lower() for name in names}

@@ -117,14 +117,14 @@ def proposals(survey: Survey) -> Answers:
         languages=survey.languages,
         test_command=tested,
         test_rule="Every change of behaviour comes with a test that fails without it",
-        review_rule=_review_rule(tested),
+        review_rule=_propose_review_rule(tested),
         approver=f"an owner named in `{survey.owners}`" if survey.owners else "a maintainer other than the author",
         forbidden=tuple(forbidden),
     )
 
 
-def _review_rule(command: str) -> str:
-    run = f", runs {_code(command)} on the branch itself" if command else ""
+def _propose_review_rule(command: str) -> str:
+    run = f", runs {_mark_code(command)} on the branch itself" if command else ""
     return f"The reviewer reads the request before the diff{run}, and names file and line for every finding"
 
 
@@ -168,15 +168,15 @@ def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], 
     if question.field == "languages":
         unknown = [name for name in take_answer(Answers(), question, line).languages if name not in _LANGUAGES]
         if unknown:
-            return f"{_joined(map(repr, unknown))}: no language is known by this name."
+            return f"{_join_words(map(repr, unknown))}: no language is known by this name."
     return ""
 
 
 def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) -> Answers:
     given: dict[str, Any] = {question.field: value}
-    if question.field == "test_command" and answers.review_rule == _review_rule(answers.test_command):
+    if question.field == "test_command" and answers.review_rule == _propose_review_rule(answers.test_command):
         # The proposal for a later question names the command.
-        given["review_rule"] = _review_rule(str(value))
+        given["review_rule"] = _propose_review_rule(str(value))
     return answers._replace(**given)
 
 
@@ -202,11 +202,11 @@ def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tup
     main = next((language for language in answers.languages if language != "sql"), "")
     texts = [
         (POLICY, _POLICY),
-        (BUILD_GUIDE, _build_guide(survey, answers, steps)),
-        (SCHEMA_GUIDE, _schema_guide(survey, survey.data) if survey.data else ""),
+        (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
+        (SCHEMA_GUIDE, _render_schema_guide(survey, survey.data) if survey.data else ""),
         (GRAPH, _GRAPH),
-        (PROFILE, _profile(survey, answers, steps, main) if profile and main else ""),
-        (CHARTER, _charter(answers, steps)),
+        (PROFILE, _render_profile(survey, answers, steps, main) if profile and main else ""),
+        (CHARTER, _render_charter(answers, steps)),
     ]
     return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
 
@@ -214,9 +214,9 @@ def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tup
 # --- the charter: what holds for every change; short, because an agent is shown all of it every time
 
 
-def _charter(answers: Answers, steps: Sequence[Step]) -> str:
-    command = _code(answers.test_command)
-    summary = [_sentence(answers.test_rule)] if answers.test_rule else []
+def _render_charter(answers: Answers, steps: Sequence[Step]) -> str:
+    command = _mark_code(answers.test_command)
+    summary = [_make_sentence(answers.test_rule)] if answers.test_rule else []
     if command:
         summary.append(f"A change is handed over when {command} has passed after its last edit; the report quotes it.")
     if answers.approver:
@@ -230,21 +230,21 @@ def _charter(answers: Answers, steps: Sequence[Step]) -> str:
     testing = [f"All tests: {command}." if command else _NO_TEST_COMMAND]
     narrow = [step.line for step in steps if step.purpose == "one test"]
     if narrow:
-        testing[0] += f" While working, the narrowest: {_joined(map(_code, narrow))}."
+        testing[0] += f" While working, the narrowest: {_join_words(map(_mark_code, narrow))}."
     before = [step.line for step in steps if step.purpose in ("format", "lint", "types")]
     if before:
-        testing.append(f"Before handing over also {_joined(map(_code, before))}.")
+        testing.append(f"Before handing over also {_join_words(map(_mark_code, before))}.")
     testing.append(
         "A test that fails for another reason than the change is reported with its output and left as it is."
     )
 
-    review = [_sentence(answers.review_rule)] if answers.review_rule else []
+    review = [_make_sentence(answers.review_rule)] if answers.review_rule else []
     review.append("It ends in one of three: merge; merge once these findings are settled; do not merge, because.")
 
     sections = [("Policy Summary", "", summary), ("Testing", "", testing), ("Review", "", review)]
     if answers.forbidden:
         sections.append(("Forbidden", f"{_ASK_FIRST}\n", list(answers.forbidden)))
-    return "# Charter\n" + "".join(f"\n## {title}\n{lead}{_list(items)}\n" for title, lead, items in sections)
+    return "# Charter\n" + "".join(f"\n## {title}\n{lead}{_render_list(items)}\n" for title, lead, items in sections)
 
 
 _ASK_FIRST = "Stop and ask before any of these; only a person's yes to that exact step lifts it:"
@@ -282,16 +282,16 @@ edges:
 # --- doctrine: what holds for some work; long enough to be of use, because only a request that needs it brings it in
 
 
-def _build_guide(survey: Survey, answers: Answers, steps: Sequence[Step]) -> str:
+def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step]) -> str:
     places = [("Code", survey.sources), ("Tests", survey.tests)]
-    parts = [" ".join(f"{kind} is in {_folders(folders)}." for kind, folders in places if folders)]
+    parts = [" ".join(f"{kind} is in {_list_folders(folders)}." for kind, folders in places if folders)]
     parts[0] = parts[0].replace("Tests is", "Tests are")
-    commands = [f"{step.purpose.capitalize()}: {_code(step.line)}" for step in steps]
+    commands = [f"{step.purpose.capitalize()}: {_mark_code(step.line)}" for step in steps]
     if answers.test_command:
-        commands.append(f"All tests: {_code(answers.test_command)}")
-    parts += [_list(commands), _IN_ORDER, _RED_BEFORE] if commands else [_LOOK_FOR_COMMANDS]
+        commands.append(f"All tests: {_mark_code(answers.test_command)}")
+    parts += [_render_list(commands), _IN_ORDER, _RED_BEFORE] if commands else [_LOOK_FOR_COMMANDS]
     if survey.ci:
-        named = _joined(f"`{path}`" for path in survey.ci)
+        named = _join_words(f"`{path}`" for path in survey.ci)
         parts.append(f"What runs on every push is in {named}. Where that differs from this page, it is right.")
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
@@ -299,7 +299,7 @@ def _build_guide(survey: Survey, answers: Answers, steps: Sequence[Step]) -> str
     tools = [word for word in re.findall(r"[a-z]{3,}", said) if word in _TOOLS]
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
-    return _artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
+    return _render_artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
 
 
 _IN_ORDER = (
@@ -317,27 +317,27 @@ _OTHER_TOOLS = ("make", "just", "cargo", "clippy", "gofmt", "gradlew", "mvn", "m
 _TOOLS = frozenset((*_PYTHON_TOOLS, *_SCRIPT_TOOLS, *_OTHER_TOOLS))
 
 
-def _schema_guide(survey: Survey, data: Data) -> str:
+def _render_schema_guide(survey: Survey, data: Data) -> str:
     rules = ["A merged migration is history. What it got wrong is the next migration."]
     rules += [*_BY_TOOL.get(data.tool, ()), *_WAYS_BACK.get(data.ways_back, ()), *_BY_DIALECT.get(data.dialect, ())]
-    code = _folders(survey.sources) or "the code"
-    parts = [_where_data_lives(data), _list(rules), _MIGRATION_REVIEW.format(code=code)]
+    code = _list_folders(survey.sources) or "the code"
+    parts = [_describe_data(data), _render_list(rules), _MIGRATION_REVIEW.format(code=code)]
     keywords = ["sql", "migration", "schema", "table", "column", "index", "database", "rollback", "backfill"]
     keywords += [word.lower() for word in (data.tool, data.dialect) if word]
     title = "Schema and migrations of this project"
-    return _artifact("schema-changes", title, ("data", "migration", "database"), keywords, parts)
+    return _render_artifact("schema-changes", title, ("data", "migration", "database"), keywords, parts)
 
 
-def _where_data_lives(data: Data) -> str:
+def _describe_data(data: Data) -> str:
     tool = f"{data.tool} " if data.tool else ""
     said: list[str] = []
     if data.folders:
         named = f", {data.naming}" if data.naming else ""
-        said.append(f"The {tool}migrations are in {_folders(data.folders)}{named}.")
+        said.append(f"The {tool}migrations are in {_list_folders(data.folders)}{named}.")
     elif data.tool:
         said.append(f"The schema is changed with {data.tool}.")
     if data.scripts:
-        said.append(f"There is SQL in {_folders(data.scripts)}{' too' if said else ''}.")
+        said.append(f"There is SQL in {_list_folders(data.scripts)}{' too' if said else ''}.")
     if data.dialect:
         said.append(f"The database is {data.dialect}.")
     return " ".join(said) or "The SQL of this project is in its root folder."
@@ -407,13 +407,13 @@ _BY_DIALECT = {
 # --- the profile
 
 
-def _profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str) -> str:
+def _render_profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str) -> str:
     shown = _SHOWN.get(main, main.capitalize())
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
-    passed = f"{_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
-    quiet = f" and {_joined(map(_code, checks))} found nothing" if checks else ""
+    passed = f"{_mark_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
+    quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
-    where = f" in {_folders(folders)}" if folders else ""
+    where = f" in {_list_folders(folders)}" if folders else ""
     purpose = "Change this project the way it already works, and show that the change does what was asked."
     focus = f"{shown}{where}: the change, its tests, and the lines of documentation it makes untrue."
     boundary = "Does not approve its own change, widen the request, or do unasked what the charter forbids."
@@ -424,24 +424,24 @@ def _profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str)
     visible = not survey.root_languages or main in survey.root_languages
     fields = [
         f"profile-id: {PROFILE_ID}",
-        f"name: {_quoted('Implementer of ' + (survey.name or 'this project'))}",
-        f"description: {_quoted(f'Changes the {shown} code of this project and hands it over checked.')}",
+        f"name: {_quote('Implementer of ' + (survey.name or 'this project'))}",
+        f"description: {_quote(f'Changes the {shown} code of this project and hands it over checked.')}",
         'schema-version: "2"',
         "roles: [IMPLEMENTER]",
         "capabilities: [read, write, edit, search, shell, test]",
         "routing-priority: 60",
-        f"purpose: {_quoted(purpose)}",
+        f"purpose: {_quote(purpose)}",
         "specialization:",
-        f"  primary-focus: {_quoted(focus)}",
-        f"  avoidance-boundary: {_quoted(boundary)}",
-        f"  success-definition: {_quoted(success)}",
+        f"  primary-focus: {_quote(focus)}",
+        f"  avoidance-boundary: {_quote(boundary)}",
+        f"  success-definition: {_quote(success)}",
         "collaboration:",
         "  handoff-to: [critic-cato]",
         "  output-artifacts: [diff, tests, report]",
         "specialization-context:",
-        f"  languages: {_flow((main,) if visible else ())}",
-        f"  frameworks: {_flow(survey.frameworks)}",
-        f"  domain-keywords: {_flow(() if visible else (main,))}",
+        f"  languages: {_render_flow((main,) if visible else ())}",
+        f"  frameworks: {_render_flow(survey.frameworks)}",
+        f"  domain-keywords: {_render_flow(() if visible else (main,))}",
         "directive-references: [smallest-sufficient-change, tests-prove-behaviour, read-before-writing]",
         "tactic-references: [red-green-refactor]",
         "tags: [project]",
@@ -452,28 +452,35 @@ def _profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str)
 # --- forms
 
 
-def _artifact(identifier: str, title: str, tags: Iterable[str], keywords: Iterable[str], parts: Iterable[str]) -> str:
+def _render_artifact(
+    identifier: str, title: str, tags: Iterable[str], keywords: Iterable[str], parts: Iterable[str]
+) -> str:
     body = "\n\n".join(parts)
     indented = "\n".join(f"  {line}" if line else "" for line in body.split("\n"))
-    head = [f"id: {identifier}", f"title: {_quoted(title)}", f"tags: {_flow(tags)}", f"keywords: {_flow(keywords)}"]
+    head = [
+        f"id: {identifier}",
+        f"title: {_quote(title)}",
+        f"tags: {_render_flow(tags)}",
+        f"keywords: {_render_flow(keywords)}",
+    ]
     return "\n".join([*head, "body: |", indented]) + "\n"
 
 
-def _flow(items: Iterable[str]) -> str:
-    return f"[{', '.join(_word(item) for item in dict.fromkeys(items))}]"
+def _render_flow(items: Iterable[str]) -> str:
+    return f"[{', '.join(_render_word(item) for item in dict.fromkeys(items))}]"
 
 
-def _word(text: str) -> str:
+def _render_word(text: str) -> str:
     """A word as YAML takes it unquoted, else quoted."""
-    return text if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null") else _quoted(text)
+    return text if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null") else _quote(text)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A YAML double-quoted scalar; for printable text JSON's form is one."""
     return json.dumps(text, ensure_ascii=False)
 
 
-def _code(text: str) -> str:
+def _mark_code(text: str) -> str:
     """A command as Markdown shows it, whatever it holds."""
     if "`" not in text:
         return f"`{text}`" if text else ""
@@ -481,19 +488,19 @@ def _code(text: str) -> str:
     return f"{fence} {text} {fence}"
 
 
-def _sentence(text: str) -> str:
+def _make_sentence(text: str) -> str:
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", ":")) else f"{text}."
 
 
-def _list(items: Iterable[str]) -> str:
+def _render_list(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _folders(folders: Iterable[str]) -> str:
-    return _joined(f"`{folder}/`" for folder in folders)
+def _list_folders(folders: Iterable[str]) -> str:
+    return _join_words(f"`{folder}/`" for folder in folders)
 
 
-def _joined(items: Iterable[str]) -> str:
+def _join_words(items: Iterable[str]) -> str:
     listed = list(items)
     return " and ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)

@@ -69,14 +69,14 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
     if not isinstance(document, dict):
         repair = "begin the file with `title:` and `body: |`, and indent the text below body"
         raise ArtifactError("document", "expected a mapping with id, title and body", repair)
-    identifier = _line(document, "id", "code") or _stem(path)
-    kind = _kind(document, path)
+    identifier = _read_line(document, "id", "code") or _get_stem(path)
+    kind = _read_kind(document, path)
     if not _ID.match(identifier):
         repair = "write an `id:` of letters, digits, dots, - and _, at most 128"
         if "id" not in document and "code" not in document:
             repair += ", or rename the file, which gives the id where there is none"
         raise ArtifactError("id", f"expected letters, digits, dots, - and _, found {identifier[:60]!r}", repair)
-    title = _line(document, "title", "name") or identifier
+    title = _read_line(document, "title", "name") or identifier
     body = document.get("body")
     if body is not None and not isinstance(body, str):
         raise ArtifactError("body", "expected text", "write `body: |` and the text below it, indented")
@@ -85,8 +85,8 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
         raise ArtifactError(
             "body", "nothing in it to tell an agent", "write the rule under `body: |`, or remove the file"
         )
-    tags = _words(document, "tags")
-    keywords = _words(document, "keywords")
+    tags = _read_words(document, "tags")
+    keywords = _read_words(document, "keywords")
     uri = f"doctrine://{kind}/{identifier}"
     return Artifact(uri, kind, identifier, title, body, tags, keywords, digest, origin)
 
@@ -99,31 +99,31 @@ def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -
     lines = text.strip().split("\n")
     heading = _HEADING.match(lines[0])
     body = "\n".join(lines[1:] if heading else lines).strip()
-    title = heading.group(1).strip() if heading else _stem(path)
+    title = heading.group(1).strip() if heading else _get_stem(path)
     return parse_artifact({"title": title, "body": body}, path=path, digest=digest, origin=origin)
 
 
-def _stem(path: str) -> str:
+def _get_stem(path: str) -> str:
     name = path.rsplit("/", 1)[-1]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     stem, dot, last = name.rpartition(".")
-    return stem if dot and _singular(last) in KINDS else name
+    return stem if dot and _make_singular(last) in KINDS else name
 
 
-def _singular(word: str) -> str:
+def _make_singular(word: str) -> str:
     return word.removesuffix("s")
 
 
-def _kind(document: Mapping[str, object], path: str) -> str:
-    kind = _line(document, "kind", "type").lower()
+def _read_kind(document: Mapping[str, object], path: str) -> str:
+    kind = _read_line(document, "kind", "type").lower()
     if not kind:
         folders = path.split("/")[:-1]
         name = path.rsplit("/", 1)[-1].split(".")
-        named = [_singular(part) for part in (*name[1:-1], *reversed(folders)) if _singular(part) in KINDS]
+        named = [_make_singular(part) for part in (*name[1:-1], *reversed(folders)) if _make_singular(part) in KINDS]
         # A folder right below `doctrine/` names a kind of its own, such as `procedure`.
         own = folders[folders.index("doctrine") + 1 :][:1] if "doctrine" in folders else []
-        kind = named[0] if named else "".join(_singular(part) for part in own if _KIND.match(part))
+        kind = named[0] if named else "".join(_make_singular(part) for part in own if _KIND.match(part))
     if not kind:
         repair = "move the file to directives/, tactics/, styleguides/ or toolguides/, or write `kind:` in it"
         raise ArtifactError("kind", "neither the file nor its folder says which", repair)
@@ -133,7 +133,7 @@ def _kind(document: Mapping[str, object], path: str) -> str:
     return kind
 
 
-def _line(document: Mapping[str, object], *keys: str) -> str:
+def _read_line(document: Mapping[str, object], *keys: str) -> str:
     for key in keys:
         value = document.get(key)
         if isinstance(value, (str, int)) and not isinstance(value, bool):
@@ -145,7 +145,7 @@ def _line(document: Mapping[str, object], *keys: str) -> str:
     return ""
 
 
-def _words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
+def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = document.get(key)
     items = value if isinstance(value, list) else [] if value is None else [value]
     for item in items:
@@ -165,11 +165,11 @@ def _compose(document: Mapping[str, object]) -> str:
             parts.append(value.strip())
         elif isinstance(value, list) and value and all(isinstance(item, (str, dict)) for item in value):
             label = key.replace("_", " ").replace("-", " ").capitalize()
-            parts.append("\n".join([f"{label}:", *(f"- {_entry(item)}" for item in value)]))
+            parts.append("\n".join([f"{label}:", *(f"- {_read_entry(item)}" for item in value)]))
     return "\n\n".join(parts)
 
 
-def _entry(item: str | Mapping[str, object]) -> str:
+def _read_entry(item: str | Mapping[str, object]) -> str:
     if isinstance(item, str):
         return " ".join(item.split())
     texts = [" ".join(str(value).split()) for value in item.values() if isinstance(value, (str, int))]

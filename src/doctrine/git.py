@@ -36,7 +36,7 @@ def git_directory(top: str) -> str | None:
     path = own_git_directory(top)
     if path is None:
         return None
-    common = _small_text(f"{path}/commondir")
+    common = _read_small_text(f"{path}/commondir")
     if common is not None:
         path = os.path.normpath(os.path.join(path, common.strip()))
     return path if os.path.isdir(path) else None
@@ -47,7 +47,7 @@ def own_git_directory(top: str) -> str | None:
     path = f"{top}/.git"
     if os.path.isdir(path):
         return path
-    pointer = _small_text(path)
+    pointer = _read_small_text(path)
     if pointer is None or not pointer.startswith("gitdir: "):
         return None
     path = os.path.normpath(os.path.join(top, pointer[8:].strip()))
@@ -86,7 +86,7 @@ def ask_git(top: str, *words: str) -> str | None:
     return answer.stdout if answer.returncode == 0 else None
 
 
-def _small_text(path: str) -> str | None:
+def _read_small_text(path: str) -> str | None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

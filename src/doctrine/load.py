@@ -100,7 +100,7 @@ def shipped_bundle() -> ShippedBundle:
     global _bundle
     if _bundle is None:
         try:
-            with open(os.path.join(_package_folder(), COMPILED_NAME), "rb") as file:
+            with open(os.path.join(_find_package_folder(), COMPILED_NAME), "rb") as file:
                 data = file.read()
         except FileNotFoundError:
             data = compile_shipped()
@@ -137,7 +137,7 @@ def compile_shipped(package: str | None = None) -> bytes:
 
     Raises YamlError where a shipped file is not readable YAML.
     """
-    package = package or _package_folder()
+    package = package or _find_package_folder()
     files: dict[str, dict[str, Any]] = {}
     for folder in _SHIPPED_FOLDERS:
         for parent, folders, names in os.walk(os.path.join(package, folder)):
@@ -157,7 +157,7 @@ def compile_shipped(package: str | None = None) -> bytes:
 
 def write_compiled(package: str | None = None) -> str:
     """Compile the shipped sources into the package folder and give the path written."""
-    package = package or _package_folder()
+    package = package or _find_package_folder()
     path = os.path.join(package, COMPILED_NAME)
     scratch = f"{path}.{os.getpid()}"
     with open(scratch, "wb") as file:
@@ -166,7 +166,7 @@ def write_compiled(package: str | None = None) -> str:
     return path
 
 
-def _package_folder() -> str:
+def _find_package_folder() -> str:
     return os.path.dirname(os.path.abspath(__file__))
 
 
@@ -262,7 +262,7 @@ def _read_below(
         try:
             if is_folder:
                 if level >= MAX_FOLDER_DEPTH:
-                    problems.append(Problem(_shown(inner_path), None, "nested too deep to be read", "move it up"))
+                    problems.append(Problem(_escape_path(inner_path), None, "nested too deep to be read", "move it up"))
                     continue
                 inner = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
                 try:
@@ -272,11 +272,11 @@ def _read_below(
             elif name.endswith(names[0]) and not name.endswith(names[1]):
                 if len(files) >= MAX_FILES:
                     reason = f"more than {MAX_FILES} files; this one and the rest are not read"
-                    problems.append(Problem(_shown(inner_path), None, reason, "remove files that are not needed"))
+                    problems.append(Problem(_escape_path(inner_path), None, reason, "remove files that are not needed"))
                     return
                 if files.size >= MAX_TOTAL_BYTES:
                     reason = f"more than {MAX_TOTAL_BYTES >> 20} MiB in all; this one and the rest are not read"
-                    problems.append(Problem(_shown(inner_path), None, reason, "remove files that are not needed"))
+                    problems.append(Problem(_escape_path(inner_path), None, reason, "remove files that are not needed"))
                     return
                 source = _read_at(folder, name, inner_path, max_bytes)
                 if source is not None:
@@ -289,11 +289,11 @@ def _read_below(
 
 
 def _read_at(folder: int, name: str, path: str, max_bytes: int) -> SourceFile | None:
-    data = _bytes_at(folder, name, path, max_bytes)
-    return None if data is None else SourceFile(_shown(path), data, sha256(data).hexdigest())
+    data = _read_bytes(folder, name, path, max_bytes)
+    return None if data is None else SourceFile(_escape_path(path), data, sha256(data).hexdigest())
 
 
-def _bytes_at(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:
+def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | None:
     try:
         descriptor = os.open(name, _READ_FLAGS, dir_fd=folder)
     except FileNotFoundError:
@@ -303,7 +303,7 @@ def _bytes_at(folder: int, name: str, path: str, max_bytes: int) -> bytes | None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(Problem(_shown(path), None, "not a plain file", "replace it with a plain file"))
+            raise SourceError(Problem(_escape_path(path), None, "not a plain file", "replace it with a plain file"))
         # One byte more than there should be: a read that comes back short has met the end, so most files take one.
         # The size may be outdated by the time it is read; then reading goes on, to one byte past the limit.
         data = os.read(descriptor, min(status.st_size, max_bytes) + 1)
@@ -316,17 +316,17 @@ def _bytes_at(folder: int, name: str, path: str, max_bytes: int) -> bytes | None
         os.close(descriptor)
     if len(data) > max_bytes:
         reason = f"larger than {max_bytes} bytes"
-        raise SourceError(Problem(_shown(path), None, reason, "split it into smaller files"))
+        raise SourceError(Problem(_escape_path(path), None, reason, "split it into smaller files"))
     return data
 
 
-def _shown(path: str) -> str:
+def _escape_path(path: str) -> str:
     """A path that can be written as UTF-8 whatever bytes the file system holds."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _unreadable(path: str, error: OSError) -> SourceError:
-    shown = _shown(path)
+    shown = _escape_path(path)
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
         return SourceError(Problem(shown, None, reason, "replace it with a plain file or folder"))
@@ -433,7 +433,7 @@ class ParseCache:
         try:
             if os.stat(name, dir_fd=folder, follow_symlinks=False).st_uid != os.geteuid():
                 return
-            data = _bytes_at(folder, name, path, _CACHE_BYTES)
+            data = _read_bytes(folder, name, path, _CACHE_BYTES)
         finally:
             os.close(folder)
         pack = json.loads(data or b"null")

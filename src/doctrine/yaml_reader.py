@@ -136,7 +136,7 @@ class _Builder:
         self.check(event, kind, path)
         self.note(event, path)
         if kind == "ScalarEvent":
-            return _plain(event.value) if event.style in (None, "") else event.value
+            return _resolve_plain(event.value) if event.style in (None, "") else event.value
         if kind == "SequenceStartEvent":
             items: list[Any] = []
             while type(event := next(events)).__name__ != "SequenceEndEvent":
@@ -182,7 +182,7 @@ class _Builder:
         return str(event.value)
 
 
-def _plain(text: str) -> bool | int | str | None:
+def _resolve_plain(text: str) -> bool | int | str | None:
     if text in _CONSTANTS:
         return _CONSTANTS[text]
     if _INTEGER.match(text):

@@ -64,16 +64,16 @@ class Ailment(NamedTuple):
 
 def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:
     """Everything that is wrong, cheapest checks first."""
-    yield from _sources(project, cache)
-    yield from _shields(project)
-    yield from _ignored_objects(project)
-    yield from _index(project)
-    yield from _worktrees(project)
-    yield from _records(project, clock() // 1_000_000)
-    yield from _hooks(project)
+    yield from _check_sources(project, cache)
+    yield from _check_shields(project)
+    yield from _check_ignored_objects(project)
+    yield from _check_index(project)
+    yield from _check_worktrees(project)
+    yield from _check_records(project, clock() // 1_000_000)
+    yield from _check_hooks(project)
 
 
-def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
+def _check_sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
     if project.config.error is not None:
         error = project.config.error
         yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
@@ -85,12 +85,12 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
         yield Ailment("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
     registry = ProfileRegistry(project.root, cache)
     for problem in registry.problems:
-        yield _from_problem("PROFILE_INVALID", problem)
+        yield _convert_problem("PROFILE_INVALID", problem)
     inputs = load_inputs(project.root, cache)
     for problem in inputs.problems:
-        yield _from_problem("BROKEN_SOURCE", problem)
+        yield _convert_problem("BROKEN_SOURCE", problem)
     for problem in exposures((*files_of(inputs), *registry.files), project.secrets, cache):
-        yield _from_problem("SECRET", problem)
+        yield _convert_problem("SECRET", problem)
     forgotten = state_problem(project.root)
     if forgotten is not None:
         what = f"{forgotten.reason}: every context is a first one until it is gone"
@@ -105,11 +105,11 @@ def _sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
         )
 
 
-def _from_problem(code: str, problem: Problem) -> Ailment:
+def _convert_problem(code: str, problem: Problem) -> Ailment:
     return Ailment(code, ERROR, problem.place, problem.reason, problem.repair)
 
 
-def _shields(project: Project) -> Iterator[Ailment]:
+def _check_shields(project: Project) -> Iterator[Ailment]:
     folders = [layout.EVENTS, *([layout.TRAIL] if project.config.trail == "committed" else [])]
     for folder in folders:
         path = f"{folder}/.gitattributes"
@@ -125,7 +125,7 @@ def _shields(project: Project) -> Iterator[Ailment]:
             yield Ailment("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
 
 
-def _ignored_objects(project: Project) -> Iterator[Ailment]:
+def _check_ignored_objects(project: Project) -> Iterator[Ailment]:
     ignored = find_ignored_objects(project.root) if project.config.trail == "private" else []
     if ignored:
         what = (
@@ -135,7 +135,7 @@ def _ignored_objects(project: Project) -> Iterator[Ailment]:
         yield Ailment("OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}")
 
 
-def _index(project: Project) -> Iterator[Ailment]:
+def _check_index(project: Project) -> Iterator[Ailment]:
     if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
         return
     index = Index(project.root)
@@ -150,7 +150,7 @@ def _index(project: Project) -> Iterator[Ailment]:
         yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
 
 
-def _worktrees(project: Project) -> Iterator[Ailment]:
+def _check_worktrees(project: Project) -> Iterator[Ailment]:
     left = find_left_behind(project.root)
     if left:
         names = ", ".join(sorted({item.worktree for item in left}))
@@ -165,7 +165,7 @@ def _worktrees(project: Project) -> Iterator[Ailment]:
         yield Ailment("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
-def _records(project: Project, now: int) -> Iterator[Ailment]:
+def _check_records(project: Project, now: int) -> Iterator[Ailment]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     told: set[str] = set()
@@ -178,7 +178,9 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                     continue
                 if found.code.startswith("OBJECT_"):
                     told.add(found.message)
-                yield Ailment(found.code, found.severity, found.file, found.message, _next(project, report, found))
+                yield Ailment(
+                    found.code, found.severity, found.file, found.message, _suggest_next(project, report, found)
+                )
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
@@ -195,10 +197,10 @@ def _records(project: Project, now: int) -> Iterator[Ailment]:
                     )
     except InvocationError as error:
         yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
-    yield from _leftovers(project, None if partial else reached)
+    yield from _check_leftovers(project, None if partial else reached)
 
 
-def _next(project: Project, report: RecordReport, found: Finding) -> str:
+def _suggest_next(project: Project, report: RecordReport, found: Finding) -> str:
     """What to do about a finding here, where that is more than it can say of itself."""
     if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":
@@ -216,39 +218,44 @@ def _next(project: Project, report: RecordReport, found: Finding) -> str:
     return found.repair
 
 
-def _hooks(project: Project) -> Iterator[Ailment]:
-    orphans, full = _told_lines(project.root, layout.ORPHANS)
+def _check_hooks(project: Project) -> Iterator[Ailment]:
+    orphans, full = _read_told_lines(project.root, layout.ORPHANS)
     if orphans or full:
-        what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{_last(orphans, 'why')}{full}"
+        last = _describe_last(orphans, "why")
+        what = f"{count(len(orphans), 'hook event')} found no invocation to belong to{last}{full}"
         late = sum("closed" in line for line in orphans)
         if late:
             what += f"; {late} came after their record was closed, so it does not show them"
         yield Ailment(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
-    for top, path, shown in _failure_logs(project):
-        failures, full = _told_lines(top, path)
+    for top, path, shown in _read_failure_logs(project):
+        failures, full = _read_told_lines(top, path)
         if failures or full:
-            what = f"{count(len(failures), 'hook call')} failed{_last(failures, 'code', 'message')}"
+            what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
             yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
-    killed = [mark for name in _names(project.root, layout.BEGUN) if (mark := _killed(project.root, name)) is not None]
+    killed = [
+        mark
+        for name in _list_names(project.root, layout.BEGUN)
+        if (mark := _describe_killed(project.root, name)) is not None
+    ]
     if killed:
         what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
         yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
-    in_use = "bindings" in _names(project.root, layout.LOCAL) or any(
+    in_use = "bindings" in _list_names(project.root, layout.LOCAL) or any(
         standing(Place(harness, "project", project.root, harness.project)).state in ("current", "outdated")
         for harness in HARNESSES.values()
     )
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):
         for folder in (layout.LOCAL, layout.RECORDS):
-            why = _unwritable(project.root, folder)
+            why = _find_unwritable(project.root, folder)
             if why is not None:
                 what = f"hooks can record nothing here, and cannot say so: {why}"
                 yield Ailment("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
 
 
-def _killed(root: str, name: str) -> str | None:
+def _describe_killed(root: str, name: str) -> str | None:
     """What the mark of a hook that is over says; None for one that still runs."""
     pid = name.partition("-")[0]
     try:
@@ -262,27 +269,27 @@ def _killed(root: str, name: str) -> str | None:
         return "an unreadable mark"
 
 
-def _failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
+def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
     """Where hooks note their own failures: folder, path below it, and the path as people name it."""
     yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
     if project.git_dir is not None:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
-def _told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
+def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     """The lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
     told = [line for line in lines if line.get("full") is not True]
     return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
 
 
-def _last(lines: list[Mapping[str, object]], *keys: str) -> str:
+def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
     """What the last line of a hook's log says under these keys, as the end of a sentence."""
     said = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
     return f"; the last: {' '.join(said)}" if said else "; the last cannot be read"
 
 
-def _unwritable(root: str, folder: str) -> str | None:
+def _find_unwritable(root: str, folder: str) -> str | None:
     """Why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
     path = f"{root}/{folder}"
     try:
@@ -297,23 +304,23 @@ def _unwritable(root: str, folder: str) -> str | None:
     return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
 
 
-def _leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
+def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
     for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-        for shard in _names(project.root, folder):
-            for name in _names(project.root, f"{folder}/{shard}"):
+        for shard in _list_names(project.root, folder):
+            for name in _list_names(project.root, f"{folder}/{shard}"):
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
                     yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
                 elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
                     what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
                     yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
-    for name in _names(project.root, layout.RECORDS):
+    for name in _list_names(project.root, layout.RECORDS):
         if name.startswith(".tmp-"):
             path = f"{layout.RECORDS}/{name}"
             yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
 
 
-def _names(root: str, folder: str) -> list[str]:
+def _list_names(root: str, folder: str) -> list[str]:
     try:
         with durable.folder(root, folder) as fd:
             return sorted(os.listdir(fd))

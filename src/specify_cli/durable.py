@@ -254,15 +254,15 @@ class Staged:
         The name is visible afterwards and durable once the folder is fsynced.
         """
         try:
-            if self._temp is None and not self._link(f"/proc/self/fd/{self._fd}", name):
+            if self._temp is None and not self._link_unnamed(f"/proc/self/fd/{self._fd}", name):
                 self._copy_to_temp()
-            if self._temp is not None and not self._link(self._temp, name):
+            if self._temp is not None and not self._link_unnamed(self._temp, name):
                 _rename_noreplace(self._folder, self._temp, name)
                 self._temp = None
         finally:
             self.discard()
 
-    def _link(self, source: str, name: str) -> bool:
+    def _link_unnamed(self, source: str, name: str) -> bool:
         try:
             os.link(source, name, src_dir_fd=self._folder, dst_dir_fd=self._folder, follow_symlinks=self._temp is None)
         except OSError as error:

@@ -15,7 +15,7 @@ from charter.retrieval import (
     Hit,
     RetrievalConfig,
     Seeds,
-    _tally,
+    _count_terms,
     apply_policy,
     decimal,
     fold,
@@ -138,7 +138,7 @@ def test_words_are_found_in_place_as_if_each_text_were_taken_apart(texts: list[s
     terms = ("sql", "test", "ss", "s")
     counts: list[dict[str, int]] = [{} for _ in texts]
     folded = [fold(text) for text in texts]
-    _tally(terms, folded, 2, counts)
+    _count_terms(terms, folded, 2, counts)
     apart = [[stem(word) for word in re.findall(r"[^\W_]+", text)] for text in folded]
 
     assert [{term: 2 * stems.count(term) for term in terms if term in stems} for stems in apart] == counts

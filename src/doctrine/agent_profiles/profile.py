@@ -63,32 +63,32 @@ def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile
     Raises ProfileError for the first field that cannot be used.
     """
     if not isinstance(document, dict):
-        raise ProfileError("document", "a mapping of profile fields", _kind(document))
-    profile_id = _text(document, "profile-id", required=True)
+        raise ProfileError("document", "a mapping of profile fields", _describe_kind(document))
+    profile_id = _read_text(document, "profile-id", required=True)
     if not PROFILE_ID.match(profile_id):
         raise ProfileError("profile-id", "lower-case letters, digits, - and _, at most 64", repr(profile_id))
-    sentinel = _flag(document, "sentinel")
-    roles = _roles(document, sentinel=sentinel)
-    collaboration = _section(document, "collaboration")
-    context = _section(document, "specialization-context")
-    languages = _texts(context, "languages") + _texts(document, "applies-to-languages")
+    sentinel = _read_flag(document, "sentinel")
+    roles = _read_roles(document, sentinel=sentinel)
+    collaboration = _read_section(document, "collaboration")
+    context = _read_section(document, "specialization-context")
+    languages = _read_texts(context, "languages") + _read_texts(document, "applies-to-languages")
     return AgentProfile(
         profile_id=profile_id,
-        name=_text(document, "name", required=True),
-        description=_text(document, "description"),
-        schema_version=_schema_version(document),
+        name=_read_text(document, "name", required=True),
+        description=_read_text(document, "description"),
+        schema_version=_read_schema_version(document),
         roles=roles,
-        capabilities=_texts(document, "capabilities"),
-        routing_priority=_priority(document),
-        canonical_verbs=_texts(collaboration, "canonical-verbs"),
+        capabilities=_read_texts(document, "capabilities"),
+        routing_priority=_read_priority(document),
+        canonical_verbs=_read_texts(collaboration, "canonical-verbs"),
         languages=tuple(dict.fromkeys(language.lower() for language in languages)),
-        frameworks=_texts(context, "frameworks"),
-        file_patterns=_texts(context, "file-patterns"),
-        domain_keywords=_texts(context, "domain-keywords"),
-        excluding=_texts(document, "excluding"),
-        tags=_texts(document, "tags"),
-        directive_references=_texts(document, "directive-references"),
-        tactic_references=_texts(document, "tactic-references"),
+        frameworks=_read_texts(context, "frameworks"),
+        file_patterns=_read_texts(context, "file-patterns"),
+        domain_keywords=_read_texts(context, "domain-keywords"),
+        excluding=_read_texts(document, "excluding"),
+        tags=_read_texts(document, "tags"),
+        directive_references=_read_texts(document, "directive-references"),
+        tactic_references=_read_texts(document, "tactic-references"),
         sentinel=sentinel,
         digest=digest,
         origin=origin,
@@ -103,7 +103,7 @@ def _look(mapping: Mapping[str, object], key: str) -> object:
     return mapping.get(key.replace("-", "_"))
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, dict):
@@ -114,7 +114,7 @@ def _kind(value: object) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-def _scalar(value: object) -> str | None:
+def _read_scalar(value: object) -> str | None:
     """A scalar as text; a flag is spelled as in YAML.  Anything else is None."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -123,35 +123,35 @@ def _scalar(value: object) -> str | None:
     return None
 
 
-def _text(mapping: Mapping[str, object], key: str, *, required: bool = False) -> str:
+def _read_text(mapping: Mapping[str, object], key: str, *, required: bool = False) -> str:
     value = _look(mapping, key)
     if value is None and not required:
         return ""
-    text = _scalar(value)
+    text = _read_scalar(value)
     if text is None or (required and not text):
-        raise ProfileError(key, "text", _kind(value))
+        raise ProfileError(key, "text", _describe_kind(value))
     return text
 
 
-def _flag(mapping: Mapping[str, object], key: str) -> bool:
+def _read_flag(mapping: Mapping[str, object], key: str) -> bool:
     value = _look(mapping, key)
     if value is None:
         return False
     if not isinstance(value, bool):
-        raise ProfileError(key, "true or false", _kind(value))
+        raise ProfileError(key, "true or false", _describe_kind(value))
     return value
 
 
-def _section(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
+def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, object]:
     value = _look(mapping, key)
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ProfileError(key, "a mapping", _kind(value))
+        raise ProfileError(key, "a mapping", _describe_kind(value))
     return value
 
 
-def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
+def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
     """A list of names: each may be a scalar or a mapping that names itself; a lone one needs no list."""
     value = _look(mapping, key)
     if value is None:
@@ -161,35 +161,37 @@ def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
         named = item
         if isinstance(item, dict):
             named = next((item[name] for name in _REFERENCE_KEYS if item.get(name) is not None), item)
-        text = _scalar(named)
+        text = _read_scalar(named)
         if text is None:
-            raise ProfileError(key, "a list of texts", f"{_kind(item)} in it")
+            raise ProfileError(key, "a list of texts", f"{_describe_kind(item)} in it")
         if text:
             found[text] = None
     return tuple(found)
 
 
-def _roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
-    roles = _texts(document, "roles") or _texts(document, "role")
+def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:
+    roles = _read_texts(document, "roles") or _read_texts(document, "role")
     if not roles and not sentinel:
-        raise ProfileError("roles", "at least one role, for example [IMPLEMENTER]", _kind(_look(document, "roles")))
+        raise ProfileError(
+            "roles", "at least one role, for example [IMPLEMENTER]", _describe_kind(_look(document, "roles"))
+        )
     return tuple(dict.fromkeys(role.upper() for role in roles))
 
 
-def _priority(document: Mapping[str, object]) -> int:
+def _read_priority(document: Mapping[str, object]) -> int:
     value = _look(document, "routing-priority")
     if value is None:
         return 50
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        raise ProfileError("routing-priority", "a whole number from 0 to 100", _kind(value))
+        raise ProfileError("routing-priority", "a whole number from 0 to 100", _describe_kind(value))
     return value
 
 
-def _schema_version(document: Mapping[str, object]) -> str:
+def _read_schema_version(document: Mapping[str, object]) -> str:
     value = _look(document, "schema-version")
     if value is None:
         return "1.0"
-    version = _SCHEMA_VERSIONS.get(_scalar(value) or "")
+    version = _SCHEMA_VERSIONS.get(_read_scalar(value) or "")
     if version is None:
-        raise ProfileError("schema-version", '"1.0" or "2"', _kind(value))
+        raise ProfileError("schema-version", '"1.0" or "2"', _describe_kind(value))
     return version

@@ -52,7 +52,7 @@ class AgentProfileRepository:
                     self._profiles[profile.profile_id] = profile
         else:
             self._take_folder(*_split(shipped_dir, None), "shipped", cache)
-        for folder in _listed(project_dir):
+        for folder in _list_folders(project_dir):
             self._take_folder(*_split(folder, root), "project", cache)
         self._profiles = dict(sorted(self._profiles.items()))
         in_use = {profile.digest for profile in self._profiles.values()}
@@ -95,12 +95,12 @@ class AgentProfileRepository:
                 self._problems.append(Problem(named.path, error.line, error.reason, _MEND))
                 continue
             except ProfileError as error:
-                self._problems.append(_profile_problem(named, error, cache))
+                self._problems.append(_describe_problem(named, error, cache))
                 continue
             first = seen.setdefault(profile.profile_id, named.path)
             if first != named.path:
                 reason = f"profile-id {profile.profile_id!r} is already taken by {first}"
-                line = _line_of(named, "profile-id", cache)
+                line = _find_line(named, "profile-id", cache)
                 self._problems.append(Problem(named.path, line, reason, "give one of the two another profile-id"))
                 continue
             self._profiles[profile.profile_id] = profile
@@ -108,7 +108,7 @@ class AgentProfileRepository:
                 self._sources[file.digest] = file.data
 
 
-def _listed(
+def _list_folders(
     project_dir: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
 ) -> Sequence[str | os.PathLike[str]]:
     if project_dir is None:
@@ -126,12 +126,12 @@ def _split(folder: str | os.PathLike[str], root: str | os.PathLike[str] | None) 
     return parent or ".", name, f"{parent}/" if parent else ""
 
 
-def _profile_problem(file: SourceFile, error: ProfileError, cache: ParseCache) -> Problem:
-    line = _line_of(file, error.field, cache)
+def _describe_problem(file: SourceFile, error: ProfileError, cache: ParseCache) -> Problem:
+    line = _find_line(file, error.field, cache)
     return Problem(file.path, line, str(error), f"set {error.field} to {error.expected}")
 
 
-def _line_of(file: SourceFile, field: str, cache: ParseCache) -> int:
+def _find_line(file: SourceFile, field: str, cache: ParseCache) -> int:
     """The line of a field, however it is spelt; the first where it is not there."""
     keys = (field, field.replace("-", "_"))
 

@@ -40,7 +40,7 @@ def build_app() -> typer.Typer:
     groups = {name: typer.Typer(name=name, help=text, no_args_is_help=True) for name, text in GROUPS.items()}
     for command in COMMANDS:
         parent = app if len(command.path) == 1 else groups[command.path[0]]
-        parent.command(command.path[-1], help=_help(command), short_help=command.help)(_callback(command))
+        parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(_make_callback(command))
     for name, group in groups.items():
         app.add_typer(group, name=name)
     return app
@@ -59,7 +59,7 @@ def run_typer(argv: list[str]) -> int:
             return 2
         context = getattr(error, "ctx", None)
         path = "spec-kitty" if context is None else context.command_path
-        write_error(CallerError("USAGE", _in_plain_words(message), f"{path} --help"), as_json)
+        write_error(CallerError("USAGE", _reword(message), f"{path} --help"), as_json)
         return 2
     except typer.Exit as error:
         return error.exit_code
@@ -68,7 +68,7 @@ def run_typer(argv: list[str]) -> int:
         return 130
 
 
-def _in_plain_words(message: str) -> str:
+def _reword(message: str) -> str:
     """Return a usage error without the phrases of the validator that Typer uses."""
     message = re.sub(r"Input should be ([^.]+)", r"expected a value \1", message)
     return message.replace("Value error, ", "")
@@ -80,12 +80,12 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-def _help(command: Command) -> str:
+def _render_help(command: Command) -> str:
     examples = "\n".join(f"  {example}" for example in command.examples)
     return f"{command.help}\n\n\b\nExamples:\n{examples}\n\n\b\nExit codes: {command.exits}"
 
 
-def _callback(command: Command) -> Callable[..., int]:
+def _make_callback(command: Command) -> Callable[..., int]:
     def call(**given: Any) -> int:
         values = {
             key: value.value if isinstance(value, enum.Enum) else list(value) if isinstance(value, list) else value
@@ -96,27 +96,27 @@ def _callback(command: Command) -> Callable[..., int]:
                 values[param.name] = []
         return run(command, values)
 
-    parameters = [_parameter(param) for param in command.params]
+    parameters = [_make_parameter(param) for param in command.params]
     call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__name__ = "_".join(command.path).replace("-", "_")
     return call
 
 
-def _choice(choices: tuple[str, ...]) -> Any:
+def _make_choice(choices: tuple[str, ...]) -> Any:
     """An enum of these values: what Typer takes for a closed set."""
     make: Any = enum.Enum
     return make("Choice", {choice: choice for choice in choices}, type=str)
 
 
-def _parameter(param: Param) -> inspect.Parameter:
+def _make_parameter(param: Param) -> inspect.Parameter:
     kind: Any = str
     if param.kind == "flag":
         kind = bool
     elif param.integer:
         kind = int
     elif param.choices:
-        kind = _choice(param.choices)
+        kind = _make_choice(param.choices)
     default: Any = ... if param.required else param.default
     if param.kind == "flag":
         default = False

@@ -52,7 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if words[:1] == ["hook"]:
         # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
-        return _hook(" ".join(words[1:]))
+        return _run_hook(" ".join(words[1:]))
     from specify_cli.cli.table import parse_plain
 
     plain = None if _COMPLETION in os.environ else parse_plain(words)
@@ -65,7 +65,7 @@ def main(argv: list[str] | None = None) -> int:
     return run_typer(words)
 
 
-def _hook(harness: str) -> int:
+def _run_hook(harness: str) -> int:
     """A harness's hook: no table, no Typer, and no failure the agent could feel."""
     try:
         if harness == "-h" or harness.endswith("-help"):

@@ -23,7 +23,7 @@ _UNSAFE = re.compile(f"[{INVISIBLE}]")
 
 def escape(text: str) -> str:
     """Recorded text as a terminal may show it: control and reordering characters as `\\xNN` or `\\uNNNN`."""
-    return _UNSAFE.sub(_spell, text)
+    return _UNSAFE.sub(_spell_match, text)
 
 
 def one_line(value: object, width: int = 0) -> str:
@@ -32,7 +32,7 @@ def one_line(value: object, width: int = 0) -> str:
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
 
 
-def _spell(match: re.Match[str]) -> str:
+def _spell_match(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -40,13 +40,13 @@ def _spell(match: re.Match[str]) -> str:
 def write_json(value: object) -> None:
     """One JSON document on stdout; characters a terminal would act on are written as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    _write(1, _UNSAFE.sub(_json_escape, text) + "\n")
+    _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
 
 
 def write_json_lines(values: Iterable[object]) -> None:
     """One JSON document a line on stdout."""
     for value in values:
-        _write(1, _UNSAFE.sub(_json_escape, json.dumps(value, ensure_ascii=False)) + "\n")
+        _write(1, _UNSAFE.sub(_escape_match, json.dumps(value, ensure_ascii=False)) + "\n")
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
@@ -70,7 +70,7 @@ def write_note(text: str) -> None:
     _write(2, as_line(text) + "\n")
 
 
-def _json_escape(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
@@ -79,16 +79,16 @@ def write_error(error: InvocationError, as_json: bool) -> None:
     """An error on stderr: one JSON object, or one readable paragraph with its choices and the next step."""
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
-        _write(2, _UNSAFE.sub(_json_escape, text) + "\n")
+        _write(2, _UNSAFE.sub(_escape_match, text) + "\n")
         return
     lines = [f"{error.code}: {as_line(error.message)}"]
     for candidate in error.candidates or ():
-        lines.append(f"  - {_candidate(candidate)}")
+        lines.append(f"  - {_describe_candidate(candidate)}")
     lines.append(f"next: {as_line(error.suggestion)}")
     _write(2, "\n".join(lines) + "\n")
 
 
-def _candidate(candidate: Mapping[str, object]) -> str:
+def _describe_candidate(candidate: Mapping[str, object]) -> str:
     command = candidate.get("command")
     parts = [
         str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name", "uri") if candidate.get(key)

@@ -33,22 +33,22 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         shown.add_column(heading, no_wrap=place == 0, overflow="fold")
     for row in rows:
         shown.add_row(*(Text(one_line(cell)) for cell in row))
-    return _printed(shown)
+    return _render_table(shown)
 
 
 def invocation_page(value: Mapping[str, object]) -> list[str]:
     """Return the lines of one invocation for a reader: head, request, context, timeline, evidence, findings."""
-    completed = value.get("completed_at") or _still(value.get("events"))
+    completed = value.get("completed_at") or _describe_open(value.get("events"))
     head = value.get("profile_id"), value.get("action"), value.get("outcome") or value.get("status")
     lines = [
         f"{value['invocation_id']}  {' · '.join(one_line(part) for part in head if part is not None)}",
         f"request:  {one_line(value.get('request') or '', 400)}",
         f"started:  {value.get('started_at') or '—'}    completed: {completed}",
-        f"asked by: {_asked_by(value)}",
+        f"asked by: {_describe_caller(value)}",
         *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
         f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         "",
-        *_context(value.get("context"), sealed=bool(value.get("sealed"))),
+        *_render_context(value.get("context"), sealed=bool(value.get("sealed"))),
         "",
         "timeline",
     ]
@@ -58,7 +58,7 @@ def invocation_page(value: Mapping[str, object]) -> list[str]:
     annexes = value.get("annexes")
     if isinstance(annexes, list) and annexes:
         lines += ["", "after it was closed", *("  " + event_line(event) for event in annexes)]
-    lines += _evidence(value.get("evidence"))
+    lines += _render_evidence(value.get("evidence"))
     findings = value.get("findings")
     if isinstance(findings, list) and findings:
         lines += ["", "findings"]
@@ -66,14 +66,14 @@ def invocation_page(value: Mapping[str, object]) -> list[str]:
     return lines
 
 
-def _still(events: object) -> str:
+def _describe_open(events: object) -> str:
     """What stands where a closed record has its end: when the open one was last heard of."""
     last = events[-1] if isinstance(events, list) and events else {}
     moment = next((last[key] for key in _TIME_KEYS if isinstance(last.get(key), str)), None)
     return "—" if moment is None else f"— (last event {moment})"
 
 
-def _asked_by(value: Mapping[str, object]) -> str:
+def _describe_caller(value: Mapping[str, object]) -> str:
     """Who asked, and in which session of which harness where one is known."""
     asked = one_line(value.get("actor_id") or "unknown", 80)
     if value.get("model"):
@@ -92,27 +92,27 @@ def event_line(event: Mapping[str, object]) -> str:
     name = one_line(event.get("event", ""))
     if name == "retrieval_response":
         hits, filters = event.get("hits"), event.get("filters_applied")
-        told = f"{_size(hits)} hits, {_size(filters)} filtered"
+        told = f"{_count_items(hits)} hits, {_count_items(filters)} filtered"
     else:
         shown = EVENTS[name].shown if name in EVENTS else ()
-        told = " ".join(_short(key, event[key]) for key in shown if event.get(key) is not None)
+        told = " ".join(_shorten(key, event[key]) for key in shown if event.get(key) is not None)
     if event.get("agent") is not None:
-        told = f"[{_short('agent', event['agent'])}] {told}"
+        told = f"[{_shorten('agent', event['agent'])}] {told}"
     by = event.get("by")
     if isinstance(by, dict):
-        told = f"{told} (by {_short('by', by.get('session_id') or by.get('actor_id'))})"
+        told = f"{told} (by {_shorten('by', by.get('session_id') or by.get('actor_id'))})"
     clock = re.split("[Z+-]", moment[11:])[0][:12]
     return f"{one_line(event.get('seq', '-')):>4}  {clock:<12}  {name:<20} {told}".rstrip()
 
 
-def _short(key: str, value: object) -> str:
+def _shorten(key: str, value: object) -> str:
     """Return a value as it stands in one line: of a captured text its beginning, of a yes or no what it is about."""
     if isinstance(value, bool):
         return key if value else f"no {key}"
     return one_line(value.get("head", "") if isinstance(value, dict) else value, 80)
 
 
-def _context(context: object, *, sealed: bool) -> list[str]:
+def _render_context(context: object, *, sealed: bool) -> list[str]:
     if not isinstance(context, dict):
         return []
     if context.get("hash") is None:
@@ -120,49 +120,49 @@ def _context(context: object, *, sealed: bool) -> list[str]:
         return [f"context   not kept: {why}"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
-    lines = [f"context   {_named_digest(context['hash'])}"]
+    lines = [f"context   {_name_digest(context['hash'])}"]
     hits = context.get("hits")
-    for hit in _objects(hits):
+    for hit in _filter_objects(hits):
         explain = hit.get("explain")
         why = ", ".join(f"{key} {value}" for key, value in explain.items()) if isinstance(explain, dict) else ""
         rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
         lines.append(f"  {rank:>3}  {score}  {one_line(hit.get('uri'))}  ({one_line(why)})")
-    for item in _objects(context.get("filters_applied")):
+    for item in _filter_objects(context.get("filters_applied")):
         action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
         lines.append(f"       {action} by rule {rule}: {uri}")
     return lines
 
 
-def _objects(value: object) -> list[dict[str, object]]:
+def _filter_objects(value: object) -> list[dict[str, object]]:
     """The JSON objects in a recorded list; what else stands there is not shown."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _evidence(evidence: object) -> list[str]:
+def _render_evidence(evidence: object) -> list[str]:
     if not isinstance(evidence, dict) or not any(evidence.values()):
         return []
     lines = ["", "evidence"]
     if evidence.get("evidence_ref"):
-        lines.append(f"  {one_line(evidence.get('evidence_name'))}  {_named_digest(evidence['evidence_ref'])}")
+        lines.append(f"  {one_line(evidence.get('evidence_name'))}  {_name_digest(evidence['evidence_ref'])}")
     for item in evidence.get("artifacts") or []:
-        digest = "" if item["digest"] is None else f"  {_named_digest(item['digest'])}"
+        digest = "" if item["digest"] is None else f"  {_name_digest(item['digest'])}"
         lines.append(f"  artifact {one_line(item['ref'])}{digest}")
     for sha in evidence.get("commits") or []:
         lines.append(f"  commit {sha}")
     return lines
 
 
-def _named_digest(digest: object) -> str:
+def _name_digest(digest: object) -> str:
     """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
     text = one_line(digest, 80)
     return f"SHA-256 {text}" if len(text) == 64 else f"hash {text}"
 
 
-def _size(value: object) -> int:
+def _count_items(value: object) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-def _printed(shown: Table) -> str:
+def _render_table(shown: Table) -> str:
     colour = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if colour else _WIDE
     out = io.StringIO()

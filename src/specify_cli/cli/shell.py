@@ -71,7 +71,7 @@ def request_text(words: object) -> str:
                 f"stdin is not UTF-8 at byte {error.start}; expected UTF-8 text",
                 "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
             ) from error
-    return " ".join(map(_as_utf8, given))
+    return " ".join(map(_recode_utf8, given))
 
 
 def asks_yes(question: str, *, as_json: bool) -> bool:
@@ -93,7 +93,7 @@ def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
     return data
 
 
-def _as_utf8(word: str) -> str:
+def _recode_utf8(word: str) -> str:
     """An argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
     try:
         return os.fsencode(word).decode("utf-8", "surrogateescape")
@@ -108,10 +108,10 @@ def caller() -> Caller:
         session = next((environment[name] for name in ids if environment.get(name)), None)
         if session is not None or any(environment.get(name) for name in marks):
             actor = Actor(harness, "llm", tool=harness)
-            bound = None if session is None else {"harness": harness, "session_id": _printable(session)}
+            bound = None if session is None else {"harness": harness, "session_id": _make_printable(session)}
             return Caller(actor, bound, environment.get("TRACEPARENT"))
     name = environment.get("USER") or environment.get("LOGNAME") or "unknown"
-    return Caller(Actor(_printable(name), "human"), None, environment.get("TRACEPARENT"))
+    return Caller(Actor(_make_printable(name), "human"), None, environment.get("TRACEPARENT"))
 
 
 def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:
@@ -138,7 +138,7 @@ def trail() -> bool:
     return value == "on"
 
 
-def _printable(text: str) -> str:
+def _make_printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")[:200]
 
 

@@ -90,21 +90,21 @@ def build_app(
     `secret` asks for Standard Webhooks signatures; `clock` gives received_at.
     """
     signature = None if secret is None else Webhook(secret)
-    clients = {_digest(token.encode("utf-8")): client for token, client in tokens.items()}
+    clients = {_compute_digest(token.encode("utf-8")): client for token, client in tokens.items()}
     limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
     setting = _Setting(storage, clients, *limits, signature, max_body, body_seconds, clock)
     app = Starlette(
         routes=[
-            Route("/v1/events", _guarded(setting, _events, reads=False), methods=["POST"]),
-            Route("/v1/invocations", _guarded(setting, _invocations)),
-            Route("/v1/invocations/{invocation_id}", _guarded(setting, _invocation)),
-            Route("/v1/conflicts", _guarded(setting, _conflicts)),
-            Route("/healthz", _guarded(setting, _health, guarded=False)),
-            Route("/", _guarded(setting, _timeline)),
-            Route("/invocations/{invocation_id}", _guarded(setting, _detail)),
-            Route("/style.css", _guarded(setting, _style, guarded=False)),
+            Route("/v1/events", _guard(setting, _take_events, reads=False), methods=["POST"]),
+            Route("/v1/invocations", _guard(setting, _list_invocations)),
+            Route("/v1/invocations/{invocation_id}", _guard(setting, _show_invocation)),
+            Route("/v1/conflicts", _guard(setting, _list_conflicts)),
+            Route("/healthz", _guard(setting, _answer_health, guarded=False)),
+            Route("/", _guard(setting, _show_timeline)),
+            Route("/invocations/{invocation_id}", _guard(setting, _show_detail)),
+            Route("/style.css", _guard(setting, _serve_style, guarded=False)),
         ],
-        exception_handlers={HTTPException: _unrouted},
+        exception_handlers={HTTPException: _answer_unrouted},
     )
     app.router.redirect_slashes = False
     return _Edge(app)
@@ -113,7 +113,7 @@ def build_app(
 Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
 
 
-def _guarded(
+def _guard(
     setting: _Setting, endpoint: Endpoint, *, guarded: bool = True, reads: bool = True
 ) -> Callable[[Request], Awaitable[Response]]:
     """An endpoint behind the token, whose every failure is a problem without internals."""
@@ -124,12 +124,12 @@ def _guarded(
                 request.state.client = _authorize(setting, request, basic=reads)
             return await endpoint(setting, request)
         except Refused as refused:
-            return _refusal(request, refused.problem)
+            return _answer_refusal(request, refused.problem)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except StorageError as error:
             _LOG.error("storage: %s", error)
-            return _refusal(request, Problem("unavailable", "try again later"))
+            return _answer_refusal(request, Problem("unavailable", "try again later"))
         except Exception as error:
             # The boundary: the place is logged, never the message, which may hold what was sent.
             where = error.__traceback__
@@ -137,15 +137,15 @@ def _guarded(
                 where = where.tb_next
             place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
             _LOG.error("internal: %s in %s", type(error).__name__, place)
-            return _refusal(request, Problem("internal", "the collector's log says where"))
+            return _answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
 
 
-async def _unrouted(request: Request, error: Exception) -> Response:
+async def _answer_unrouted(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
-    answer = _refusal(request, Problem(kind, "see docs/collector.md for what is here"))
+    answer = _answer_refusal(request, Problem(kind, "see docs/collector.md for what is here"))
     for name, value in (error.headers or {}).items():
         answer.headers[name] = value
     return answer
@@ -164,7 +164,9 @@ def _authorize(setting: _Setting, request: Request, *, basic: bool) -> Client:
             offered = None
     # Every token is compared, so that the time tells neither which one was near nor where it stands.
     found = [
-        client for digest, client in setting.clients.items() if hmac.compare_digest(_digest(offered or b""), digest)
+        client
+        for digest, client in setting.clients.items()
+        if hmac.compare_digest(_compute_digest(offered or b""), digest)
     ]
     if offered is None or not found:
         raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
@@ -173,7 +175,7 @@ def _authorize(setting: _Setting, request: Request, *, basic: bool) -> Client:
     return found[0]
 
 
-def _digest(data: bytes) -> bytes:
+def _compute_digest(data: bytes) -> bytes:
     # Compared as digests, so that not even the token's length shows in the time it takes.
     return hashlib.sha256(data).digest()
 
@@ -181,7 +183,7 @@ def _digest(data: bytes) -> bytes:
 # --- the answers
 
 
-def _json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
+def _answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
     # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
     return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
 
@@ -191,12 +193,12 @@ def _is_page(request: Request) -> bool:
     return path == "/" or path.startswith("/invocations/")
 
 
-def _refusal(request: Request, problem: Problem) -> Response:
+def _answer_refusal(request: Request, problem: Problem) -> Response:
     page = _is_page(request)
     if page:
         answer = Response(pages.problem(problem), problem.status, media_type="text/html")
     else:
-        answer = _json(problem.as_value(), problem.status, "application/problem+json")
+        answer = _answer_json(problem.as_value(), problem.status, "application/problem+json")
     if problem.kind in ("unauthorized", "bad-signature"):
         answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
     if problem.kind == "unavailable":
@@ -206,12 +208,12 @@ def _refusal(request: Request, problem: Problem) -> Response:
     return answer
 
 
-async def _events(setting: _Setting, request: Request) -> Response:
+async def _take_events(setting: _Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
     async with setting.bodies:
-        body = await _body(setting, request)
+        body = await _read_body(setting, request)
     headers = dict(request.headers)
     client: Client = request.state.client
 
@@ -230,13 +232,13 @@ async def _events(setting: _Setting, request: Request) -> Response:
             f"{status}={said.count(status)}" for status in ("stored", "duplicate", "refused")
         )
         if len(found) == 1 and (alone := found[0][1]) is not None:
-            return _refusal(request, alone)
-        return _json({"results": [value for value, _ in found]})
+            return _answer_refusal(request, alone)
+        return _answer_json({"results": [value for value, _ in found]})
 
     return await anyio.to_thread.run_sync(take, limiter=setting.parsing)
 
 
-async def _body(setting: _Setting, request: Request) -> bytes:
+async def _read_body(setting: _Setting, request: Request) -> bytes:
     """The body, never more of it than the limit. Raises Refused where it is larger or too slow."""
     too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
     declared = request.headers.get("content-length", "")
@@ -262,10 +264,10 @@ def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None
         raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error
 
 
-async def _invocations(setting: _Setting, request: Request) -> Response:
+async def _list_invocations(setting: _Setting, request: Request) -> Response:
     """GET /v1/invocations."""
     rows, following = await _list(setting, request)
-    return _json({"items": [row._asdict() for row in rows], "next": following})
+    return _answer_json({"items": [row._asdict() for row in rows], "next": following})
 
 
 async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
@@ -277,14 +279,14 @@ async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | N
     return rows, cursor_of(rows[-1].place) if more else None
 
 
-async def _invocation(setting: _Setting, request: Request) -> Response:
+async def _show_invocation(setting: _Setting, request: Request) -> Response:
     """GET /v1/invocations/{invocation_id}: both events as received."""
-    project, held = await _one(setting, request)
-    return _json(
+    project, held = await _find_one(setting, request)
+    return _answer_json(
         {
             "project_uuid": project,
             "invocation_id": request.path_params["invocation_id"],
-            "conflicts": [one._asdict() for one in await _conflicts_of(setting, project, request)],
+            "conflicts": [one._asdict() for one in await _find_conflicts(setting, project, request)],
             "phases": {
                 one.phase: {
                     "received_at": one.received_at,
@@ -298,7 +300,7 @@ async def _invocation(setting: _Setting, request: Request) -> Response:
     )
 
 
-async def _one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
+async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
     """The invocation a path names. Raises Refused for none, and for several without `?project=`."""
     project: str | None = None
     for name, value in request.query_params.multi_items():
@@ -318,21 +320,21 @@ async def _one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
     return next(iter(found.items()))
 
 
-async def _conflicts(setting: _Setting, request: Request) -> Response:
+async def _list_conflicts(setting: _Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
     del request
     found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT)
-    return _json({"items": [conflict._asdict() for conflict in found]})
+    return _answer_json({"items": [conflict._asdict() for conflict in found]})
 
 
-async def _health(setting: _Setting, request: Request) -> Response:
+async def _answer_health(setting: _Setting, request: Request) -> Response:
     """GET /healthz: whether the storage answers; says nothing of what it holds."""
     del request
     await run_in_threadpool(setting.storage.totals)
-    return _json({"status": "ok"})
+    return _answer_json({"status": "ok"})
 
 
-async def _timeline(setting: _Setting, request: Request) -> Response:
+async def _show_timeline(setting: _Setting, request: Request) -> Response:
     """GET /: the list for people."""
     rows: list[Row] = []
     following = problem = None
@@ -346,20 +348,20 @@ async def _timeline(setting: _Setting, request: Request) -> Response:
     return Response(page, 200 if problem is None else problem.status, media_type="text/html")
 
 
-async def _detail(setting: _Setting, request: Request) -> Response:
+async def _show_detail(setting: _Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
-    project, held = await _one(setting, request)
-    conflicts = await _conflicts_of(setting, project, request)
+    project, held = await _find_one(setting, request)
+    conflicts = await _find_conflicts(setting, project, request)
     return Response(pages.detail(project, held, conflicts), media_type="text/html")
 
 
-async def _conflicts_of(setting: _Setting, project: str, request: Request) -> list[Conflict]:
+async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
     found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.path_params["invocation_id"])
     return [one for one in found if one.project_uuid == project]
 
 
-async def _style(setting: _Setting, request: Request) -> Response:
+async def _serve_style(setting: _Setting, request: Request) -> Response:
     """GET /style.css."""
     del setting, request
     return Response(pages.STYLE, media_type="text/css")

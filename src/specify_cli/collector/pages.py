@@ -38,13 +38,13 @@ def shown(value: object) -> Markup:
     return Markup("").join([*parts, escape("".join(plain))])
 
 
-def _moment(value: str | None) -> Markup:
+def _mark_moment(value: str | None) -> Markup:
     if value is None:
         return Markup("")
     return Markup('<time datetime="{}">{}</time>').format(value, value[:19].replace("T", " "))
 
 
-def _environment() -> Environment:
+def _build_environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(_HERE),
         autoescape=True,
@@ -52,11 +52,11 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(shown=shown, moment=_moment)
+    made.filters.update(shown=shown, moment=_mark_moment)
     return made
 
 
-_PAGES = _environment()
+_PAGES = _build_environment()
 
 
 def link_of(row: Row) -> str:

@@ -97,7 +97,7 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     if kind not in (CONTENT_TYPE, ONE_EVENT):
         raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
     try:
-        value = json.loads(body.decode("utf-8"), object_pairs_hook=_members, parse_constant=_no_number)
+        value = json.loads(body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise Refused(Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")) from error
     except json.JSONDecodeError as error:
@@ -112,21 +112,21 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
         found = f"{len(value)} events" if isinstance(value, list) else "no array"
         raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
-    return [_received(item) for item in value]
+    return [_read_item(item) for item in value]
 
 
-def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
     held = dict(pairs)
     if len(held) != len(pairs):
         raise Refused(Problem("bad-request", "an object in the body names a member twice"))
     return held
 
 
-def _no_number(name: str) -> object:
+def _refuse_constant(name: str) -> object:
     raise Refused(Problem("bad-request", f"the body holds {name}, which JSON does not have"))
 
 
-def _received(item: object) -> Received:
+def _read_item(item: object) -> Received:
     found = faults(item)
     event = item if isinstance(item, dict) else {}
     named = event.get("id")
@@ -195,7 +195,7 @@ def cursor_of(place: Place) -> str:
     return base64.urlsafe_b64encode(" ".join(place).encode("ascii")).decode("ascii").rstrip("=")
 
 
-def _cursor(value: str) -> Place:
+def _parse_cursor(value: str) -> Place:
     try:
         text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, ValueError) as error:
@@ -206,7 +206,7 @@ def _cursor(value: str) -> Place:
     return Place(invocation_id, project)
 
 
-def _limit(value: str) -> int:
+def _parse_limit(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,3}", value) or not 1 <= int(value) <= MAX_LIMIT:
         raise ValueError(f"expected a number from 1 to {MAX_LIMIT}")
     return int(value)
@@ -219,13 +219,13 @@ def project_uuid(value: str) -> str:
     return value
 
 
-def _text(value: str) -> str:
+def _parse_text(value: str) -> str:
     if len(value) > 300 or not value.isprintable():
         raise ValueError("expected at most 300 printable characters")
     return value
 
 
-def _one_of(*values: str) -> Callable[[str], str]:
+def _match_one_of(*values: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in values:
             raise ValueError(f"expected one of {', '.join(values)}")
@@ -237,7 +237,7 @@ def _one_of(*values: str) -> Callable[[str], str]:
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 
 
-def _bound(*, end_of_day: bool) -> Callable[[str], str]:
+def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
     """The least invocation id of a time; of a day its beginning, or the beginning of the next."""
 
     def read(value: str) -> str:
@@ -259,13 +259,13 @@ def _bound(*, end_of_day: bool) -> Callable[[str], str]:
 
 PARAMETERS: dict[str, Callable[[str], object]] = {
     "project": project_uuid,
-    "profile": _text,
-    "action": _text,
-    "outcome": _one_of("done", "failed", "abandoned"),
-    "status": _one_of(OPEN, CLOSED),
-    "actor": _text,
-    "since": _bound(end_of_day=False),
-    "until": _bound(end_of_day=True),
-    "limit": _limit,
-    "cursor": _cursor,
+    "profile": _parse_text,
+    "action": _parse_text,
+    "outcome": _match_one_of("done", "failed", "abandoned"),
+    "status": _match_one_of(OPEN, CLOSED),
+    "actor": _parse_text,
+    "since": _match_bound(end_of_day=False),
+    "until": _match_bound(end_of_day=True),
+    "limit": _parse_limit,
+    "cursor": _parse_cursor,
 }

@@ -41,12 +41,12 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._wait_for_head()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
-            self._await_head()
+            self._wait_for_head()
         elif self._head is not None:
             self._head.cancel()
             self._head = None
@@ -56,7 +56,7 @@ class _Protocol(H11Protocol):
             self._head.cancel()
         super().connection_lost(exc)
 
-    def _await_head(self) -> None:
+    def _wait_for_head(self) -> None:
         if self._head is None:
             self._head = self.loop.call_later(_HEAD_SECONDS, self.transport.close)
 
@@ -96,7 +96,7 @@ def serve(
 ) -> None:
     """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken."""
     _log_to_stderr()
-    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_now)
+    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_read_now)
     host, port = bound.getsockname()[:2]
     config = uvicorn.Config(
         app,
@@ -114,15 +114,15 @@ def serve(
     )
     # uvicorn raises the signal again when it has stopped; having stopped is what was asked for, not an error.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _stopped)
+        signal.signal(number, _handle_signal)
     _Server(config, lambda: announce(Listening(host, port))).run(sockets=[bound])
 
 
-def _stopped(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: FrameType | None) -> None:
     del number, frame
 
 
-def _now() -> str:
+def _read_now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

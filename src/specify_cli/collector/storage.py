@@ -143,54 +143,54 @@ class Storage(Protocol):
 
 def project_of(event: Mapping[str, object]) -> str:
     """The project's uuid of a faultless event."""
-    return str(_member(event, "data")["project_uuid"])
+    return str(_get_member(event, "data")["project_uuid"])
 
 
 def row_of(started: Held | None, completed: Held | None) -> Row:
     """The row of an invocation from the phases that are held."""
     first = started or completed
     assert first is not None
-    told = _member(started.event, "data", "payload") if started is not None else {}
-    actor = _member(told, "actor")
-    said = _extension(completed.event) if completed is not None else {}
+    told = _get_member(started.event, "data", "payload") if started is not None else {}
+    actor = _get_member(told, "actor")
+    said = _get_extension(completed.event) if completed is not None else {}
     return Row(
         project_of(first.event),
         str(first.event["subject"]),
         OPEN if completed is None else CLOSED,
-        _text(told.get("profile_slug")),
-        _text(told.get("action")),
-        None if started is None else _beginning(_extension(started.event).get("request_text")),
-        _text(actor.get("actor_id")),
-        _text(actor.get("actor_type")),
-        str(_extension(first.event)["level"]),
+        _get_text(told.get("profile_slug")),
+        _get_text(told.get("action")),
+        None if started is None else _get_beginning(_get_extension(started.event).get("request_text")),
+        _get_text(actor.get("actor_id")),
+        _get_text(actor.get("actor_type")),
+        str(_get_extension(first.event)["level"]),
         None if started is None else str(started.event["time"]),
         None if completed is None else str(completed.event["time"]),
-        _text(said.get("outcome")),
+        _get_text(said.get("outcome")),
         min(held.received_at for held in (started, completed) if held is not None),
     )
 
 
-def _member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
+def _get_member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
     for name in path:
         inner = value.get(name)
         value = inner if isinstance(inner, dict) else {}
     return value
 
 
-def _extension(event: Mapping[str, object]) -> Mapping[str, object]:
+def _get_extension(event: Mapping[str, object]) -> Mapping[str, object]:
     held: dict[str, object] = json.loads(str(event[EXTENSION]))
     return held
 
 
-def _text(value: object) -> str | None:
+def _get_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _beginning(value: object) -> str | None:
+def _get_beginning(value: object) -> str | None:
     return None if value is None else str(value)[:_REQUEST]
 
 
-def _digest(body: str) -> str:
+def _compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
@@ -202,8 +202,8 @@ def judge(phases: Mapping[str, Held], phase: str, event: Mapping[str, object], c
     return STORED if client == owner else OWNED
 
 
-def _digest_of(held: Held | None) -> str:
-    return "" if held is None else _digest(canonical(held.event))
+def _get_digest(held: Held | None) -> str:
+    return "" if held is None else _compute_digest(canonical(held.event))
 
 
 class MemoryStorage:
@@ -227,7 +227,7 @@ class MemoryStorage:
             self._held.setdefault(place, {})[phase] = Held(phase, now, json.loads(canonical(event)), client)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        held, sent = _digest_of(phases.get(phase)), _digest(canonical(event))
+        held, sent = _get_digest(phases.get(phase)), _compute_digest(canonical(event))
         seen = self._conflicts.pop((place, phase, sent), None)
         first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
         self._conflicts[place, phase, sent] = Conflict(
@@ -241,7 +241,7 @@ class MemoryStorage:
         found: list[Row] = []
         for place, phases in held:
             row = row_of(phases.get(STARTED), phases.get(COMPLETED))
-            if (after is None or place < after) and _wanted(row, wanted):
+            if (after is None or place < after) and _match_row(row, wanted):
                 found.append(row)
         return found[:limit]
 
@@ -269,7 +269,7 @@ class MemoryStorage:
         pass
 
 
-def _wanted(row: Row, wanted: Filter) -> bool:
+def _match_row(row: Row, wanted: Filter) -> bool:
     exact = (
         (wanted.project, row.project_uuid),
         (wanted.profile, row.profile_id),
@@ -338,7 +338,7 @@ class SqliteStorage:
         except OSError as error:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
-        self._writer, self._reader = _connection(path), _connection(path)
+        self._writer, self._reader = _open_connection(path), _open_connection(path)
         try:
             self._open(path)
             # Acknowledged means on the disk: every commit waits for it.
@@ -353,7 +353,7 @@ class SqliteStorage:
 
     def _open(self, path: str) -> None:
         writer = self._writer
-        with _transaction(writer):
+        with _begin_transaction(writer):
             version = int(writer.execute("PRAGMA user_version").fetchone()[0])
             mark = int(writer.execute("PRAGMA application_id").fetchone()[0])
             empty = writer.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
@@ -371,7 +371,7 @@ class SqliteStorage:
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         if not events:
             return []
-        with self._write_lock, _faults(), _transaction(self._writer):
+        with self._write_lock, _translate_faults(), _begin_transaction(self._writer):
             return [self._accept(event, now, client) for event in events]
 
     def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
@@ -379,16 +379,19 @@ class SqliteStorage:
         key = (invocation_id, project_of(event))
         body = canonical(event)
         run = self._writer.execute
-        held = {one.phase: one for one in self._phases(self._writer, *key).get(key[1], ())}
+        held = {one.phase: one for one in self._read_phases(self._writer, *key).get(key[1], ())}
         verdict = judge(held, phase, event, client)
         if verdict == STORED:
-            run("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, phase, now, body, client, _digest(body)))
+            run(
+                "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*key, phase, now, body, client, _compute_digest(body)),
+            )
             before = row_of(held.get(STARTED), held.get(COMPLETED)) if held else None
             held[phase] = Held(phase, now, dict(event), client)
             self._show(row_of(held.get(STARTED), held.get(COMPLETED)), before)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        kept, sent = _digest_of(held.get(phase)), _digest(body)
+        kept, sent = _get_digest(held.get(phase)), _compute_digest(body)
         seen = run(
             "DELETE FROM conflict WHERE invocation_id = ? AND project_uuid = ? AND phase = ? AND sent_sha256 = ?"
             " RETURNING first_at, times",
@@ -406,7 +409,10 @@ class SqliteStorage:
         """Bring the list up to date after a phase was stored."""
         run = self._writer.execute
         marks = ", ".join("?" * (len(row) + 1))
-        run(f"INSERT OR REPLACE INTO invocation ({_COLUMNS}, digest) VALUES ({marks})", (*row, _digest(repr(row))))
+        run(
+            f"INSERT OR REPLACE INTO invocation ({_COLUMNS}, digest) VALUES ({marks})",
+            (*row, _compute_digest(repr(row))),
+        )
         if row.actor_id is not None:
             run("INSERT OR IGNORE INTO actor VALUES (?, ?)", (row.actor_id, row.actor_id.casefold()))
         run(
@@ -415,11 +421,11 @@ class SqliteStorage:
         )
 
     def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
-        where, values = _conditions(wanted)
+        where, values = _build_conditions(wanted)
         if after is not None:
             where.append("(invocation_id, project_uuid) < (?, ?)")
             values += after
-        with self._read_lock, _faults():
+        with self._read_lock, _translate_faults():
             actors: list[str] | None = None
             if wanted.actor is not None:
                 found = self._reader.execute(
@@ -428,15 +434,15 @@ class SqliteStorage:
                 actors = [str(name) for (name,) in found]
             if actors is not None and len(actors) <= _ACTORS:
                 # Each actor's newest rows come from the index; sorting all rows of all of them would not.
-                each = [self._page([*where, "actor_id = ?"], [*values, name], limit) for name in actors]
+                each = [self._read_page([*where, "actor_id = ?"], [*values, name], limit) for name in actors]
                 rows = [row for page in each for row in page]
                 return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
             if actors is not None:
                 where.append("+actor_id IN (SELECT actor_id FROM actor WHERE instr(folded, ?))")
                 values.append(str(wanted.actor).casefold())
-            return self._page(where, values, limit)
+            return self._read_page(where, values, limit)
 
-    def _page(self, where: Sequence[str], values: Sequence[str], limit: int) -> list[Row]:
+    def _read_page(self, where: Sequence[str], values: Sequence[str], limit: int) -> list[Row]:
         condition = f"WHERE {' AND '.join(where)}" if where else ""
         found = self._reader.execute(
             f"SELECT {_COLUMNS}, digest FROM invocation {condition}"
@@ -449,11 +455,13 @@ class SqliteStorage:
         return [row for row, _ in rows]
 
     def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
-        with self._read_lock, _faults():
-            return self._phases(self._reader, invocation_id, project_uuid)
+        with self._read_lock, _translate_faults():
+            return self._read_phases(self._reader, invocation_id, project_uuid)
 
     @staticmethod
-    def _phases(connection: sqlite3.Connection, invocation_id: str, project_uuid: str | None) -> dict[str, list[Held]]:
+    def _read_phases(
+        connection: sqlite3.Connection, invocation_id: str, project_uuid: str | None
+    ) -> dict[str, list[Held]]:
         one, values = ("", ()) if project_uuid is None else (" AND project_uuid = ?", (project_uuid,))
         found: dict[str, list[Held]] = {}
         for project, phase, received_at, body, client, digest in connection.execute(
@@ -467,14 +475,14 @@ class SqliteStorage:
 
     def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
         where, values = ("", ()) if invocation_id is None else ("WHERE invocation_id = ?", (invocation_id,))
-        with self._read_lock, _faults():
+        with self._read_lock, _translate_faults():
             found = self._reader.execute(
                 f"SELECT {', '.join(Conflict._fields)} FROM conflict {where} ORDER BY id DESC LIMIT ?", (*values, limit)
             )
             return [Conflict(*item) for item in found]
 
     def totals(self) -> Totals:
-        with self._read_lock, _faults():
+        with self._read_lock, _translate_faults():
             return Totals(*self._reader.execute("SELECT invocations, open, events, conflicts FROM totals").fetchone())
 
     def close(self) -> None:
@@ -485,11 +493,11 @@ class SqliteStorage:
 
 def _check(digest: str, text: str, invocation_id: str) -> None:
     """Raise StorageError where a row is not as it was written; rows of schema version 1 have no digest."""
-    if digest and digest != _digest(text):
+    if digest and digest != _compute_digest(text):
         raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
 
 
-def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
+def _build_conditions(wanted: Filter) -> tuple[list[str], list[str]]:
     columns = (
         ("project_uuid = ?", wanted.project),
         ("profile_id = ?", wanted.profile),
@@ -503,13 +511,13 @@ def _conditions(wanted: Filter) -> tuple[list[str], list[str]]:
     return [condition for condition, _ in given], [value for _, value in given]
 
 
-def _connection(path: str) -> sqlite3.Connection:
+def _open_connection(path: str) -> sqlite3.Connection:
     # isolation_level None: transactions begin and end where they are written.
     return sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def _begin_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """BEGIN IMMEDIATE, so that of two processes one waits; durable once this has ended without an error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -522,7 +530,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextmanager
-def _faults() -> Iterator[None]:
+def _translate_faults() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

@@ -105,7 +105,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         harness = sender(harness if named else "unknown", payload)
         told = translate(harness, payload)
         folder = told.cwd or cwd
-        root, git_dir = _root_of(harness, told, (folder, cwd, project), home)
+        root, git_dir = _find_root(harness, told, (folder, cwd, project), home)
         if root is not None and not told.hook_event:
             what = "is no JSON object that names its event"
             if len(data) > MAX_INPUT:
@@ -114,13 +114,13 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         if root is None or not told.events:
             return
         _keep_from_git(root)
-        told = _keyed(with_ending(told), git_dir)
+        told = _key_stand_ins(with_ending(told), git_dir)
         elsewhere = _is_elsewhere(root, folder, home)
-        told = told._replace(events=tuple(_placed(event, root, folder, elsewhere) for event in told.events))
+        told = told._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in told.events))
         mark: str | None = None
         if len(data) > LARGE:
             told = told._replace(deadline=time.monotonic() + REDACTION_SECONDS)
-            mark = _begin(root, harness, told)
+            mark = _mark_begin(root, harness, told)
         try:
             _record(root, git_dir, harness, told, home)
         except Recorded:
@@ -160,16 +160,16 @@ def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home:
     if told.begins is not None:
         since = _mark_call(root, harness, told)
         if told.transcript is not None:
-            told = told._replace(started_invocation=_told_in_transcript(root, told))
+            told = told._replace(started_invocation=_find_in_transcript(root, told))
         elif told.printed:
-            told = told._replace(started_invocation=_begun(root, harness, told, since))
+            told = told._replace(started_invocation=_find_begun(root, harness, told, since))
     elif told.subagent is not None and told.session_id is not None and told.events[0].event == "stage_transition":
         unmark(root, harness, told.session_id, told.subagent)
     # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
     if _append_directly(root, git_dir, harness, told, home):
         return
     # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
-    recorder = _bound(root, harness, told, home)
+    recorder = _find_recorder(root, harness, told, home)
     # 4. Append: each physical event once.
     try:
         _append(recorder, harness, told)
@@ -187,7 +187,7 @@ def parsed(data: bytes) -> object:
         return parse_foreign(data)
 
 
-def _placed(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
+def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
     """A patch by its path below the project, where it lies there; a call with its folder where that is elsewhere.
 
     A relative path starts where the agent works.
@@ -203,7 +203,7 @@ def _placed(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEv
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _keyed(told: HookInput, git_dir: str | None) -> HookInput:
+def _key_stand_ins(told: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
@@ -239,11 +239,11 @@ def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
             return not f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")
         except (OSError, ValueError):
             return True
-    projects = _projects_of(folder, home)
+    projects = _find_projects(folder, home)
     return bool(projects) and projects[0][0] != root
 
 
-def _root_of(
+def _find_root(
     harness: str, told: HookInput, folders: Sequence[str | None], home: str | None
 ) -> tuple[str | None, str | None]:
     """The project a payload belongs to, and its git directory: the one whose open record the session is bound to.
@@ -254,7 +254,7 @@ def _root_of(
     its folder. A hook begins no project.
     """
     around = [
-        [] if folder is None or folder in folders[:place] else _projects_of(folder, home)
+        [] if folder is None or folder in folders[:place] else _find_projects(folder, home)
         for place, folder in enumerate(folders)
     ]
     found = list(dict.fromkeys(project for group in around for project in group))
@@ -268,7 +268,7 @@ def _root_of(
     return found[0] if found else (None, None)
 
 
-def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
+def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:
     """The projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
 
     Within another project one counts only where a person accepted it (`root.locate`).
@@ -291,18 +291,18 @@ def _projects_of(folder: str, home: str | None) -> list[tuple[str, str | None]]:
 def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
     keys = [dedupe_key(harness, told.session_id, event) for event in told.events]
     if keys:
-        recorder.append(_composed(recorder, told), dedupe=keys, checkpoints=False)
+        recorder.append(_compose_events(recorder, told), dedupe=keys, checkpoints=False)
 
 
-def _composed(recorder: Recorder, told: HookInput) -> list[Composed]:
+def _compose_events(recorder: Recorder, told: HookInput) -> list[Composed]:
     """The bodies of a payload's events; without their texts, and saying so, where masking these took too long."""
     try:
-        return _in_time(told, lambda: [recorder.compose(event.event, event.payload) for event in told.events])
+        return _run_in_time(told, lambda: [recorder.compose(event.event, event.payload) for event in told.events])
     except _TooSlow:
-        return [_without_texts(recorder, event) for event in told.events]
+        return [_compose_without_texts(recorder, event) for event in told.events]
 
 
-def _without_texts(recorder: Recorder, event: HookEvent) -> Composed:
+def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     from specify_cli.invocation.payload import gap
 
     payload, lost = _split_texts(event)
@@ -317,7 +317,7 @@ def _split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
     return {name: value for name, value in event.payload.items() if name not in lost}, lost
 
 
-def _in_time(told: HookInput, make: Callable[[], T]) -> T:
+def _run_in_time(told: HookInput, make: Callable[[], T]) -> T:
     """What `make` gives, if it does so before the payload's deadline. Raises _TooSlow."""
     if told.deadline is None:
         return make()
@@ -338,7 +338,7 @@ def _in_time(told: HookInput, make: Callable[[], T]) -> T:
         signal.signal(signal.SIGALRM, before)
 
 
-def _begin(root: str, harness: str, told: HookInput) -> str | None:
+def _mark_begin(root: str, harness: str, told: HookInput) -> str | None:
     """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor finds by it."""
     name = f"{os.getpid()}-{time.time_ns()}.json"
     at = rfc3339(time.time_ns() // 1_000_000)
@@ -380,7 +380,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_limits(root, git_dir, home), git_dir)
+    settings = settings_of(fields, *_read_limits(root, git_dir, home), git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = []
@@ -392,7 +392,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
             return False
         items.append(item)
     keys = [dedupe_key(harness, session, event) for event in told.events]
-    other = other_writer(fields, _writer(harness, session), settings.rules)
+    other = other_writer(fields, _name_writer(harness, session), settings.rules)
     by = {} if other is None else {"by": other}
     at = rfc3339(millis)
     change = change_gap(fields, settings)
@@ -412,17 +412,17 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     return not closed
 
 
-def _writer(harness: str, session: str | None) -> dict[str, str]:
+def _name_writer(harness: str, session: str | None) -> dict[str, str]:
     """Who writes for a session, in the form of a line's `by`."""
     return {"harness": harness, "session_id": session or ""}
 
 
-def _limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
+def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
     """Return the capture modes in force that the config states, by side, and the redaction rules in force."""
     from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, strengthen
     from specify_cli.redaction.capture import shipped_rule_set
 
-    plain = _plain_modes(root)
+    plain = _read_plain_modes(root)
     if plain is not None:
         accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
         if not accepted.rules:
@@ -435,7 +435,7 @@ def _limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[s
     return project.config.capture_ceiling, project.config.redaction
 
 
-def _plain_modes(root: str) -> dict[str, str] | None:
+def _read_plain_modes(root: str) -> dict[str, str] | None:
     """The capture modes a config in its usual form states, by key; None where it has to be parsed to know.
 
     A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
@@ -470,7 +470,7 @@ def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | Non
 # --- which record
 
 
-def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Recorder:
+def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -> Recorder:
     """The recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.project.config import load_project
@@ -482,7 +482,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     session, subagent = told.session_id, told.subagent
     if session is None:
         raise Orphan("the payload names no session")
-    writer = _writer(harness, session)
+    writer = _name_writer(harness, session)
     project, cache = load_project(root, home)
     index, store = Index(root), FileRecordStore(root)
     why = "no invocation is bound to this session"
@@ -502,8 +502,8 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
             why = f"the invocation {invocation_id} was begun with the trail off and takes over no session"
             return None
         why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
-        if told.events and _knows(root, place, _keys_in_closed(harness, told)):
-            if not told.closes and _contradicts(Recorder(project, place, cache=cache), harness, told):
+        if told.events and _has_all(root, place, _list_keys_in_closed(harness, told)):
+            if not told.closes and _is_contradicted(Recorder(project, place, cache=cache), harness, told):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
@@ -513,7 +513,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     began = told.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
-        above = _above(root, harness, session, subagent, place)
+        above = _find_above(root, harness, session, subagent, place)
         _take_over(root, harness, session, subagent, place)
         if above is not None:
             _finish(Recorder(project, above, cache=cache, writer=writer), harness, told)
@@ -521,7 +521,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
     agents = (subagent, None) if subagent is not None else (None,)
-    for find in (_by_binding, _by_record):
+    for find in (_find_by_binding, _find_by_record):
         for agent in agents:
             found = find(project, harness, session, agent)
             place = None if found is None else open_place(found.invocation_id)
@@ -533,7 +533,7 @@ def _bound(root: str, harness: str, told: HookInput, home: str | None) -> Record
     raise Orphan(why, closed)
 
 
-def _keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
+def _list_keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
     """What a closed record holds if nothing of a payload is missing: of the call that closed it, the begin alone."""
     events = told.events
     if told.closes:
@@ -542,20 +542,20 @@ def _keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
     return [dedupe_key(harness, told.session_id, event) for event in events]
 
 
-def _contradicts(recorder: Recorder, harness: str, told: HookInput) -> bool:
+def _is_contradicted(recorder: Recorder, harness: str, told: HookInput) -> bool:
     """Whether a record holds one of these events with another body."""
     from specify_cli.invocation.payload import conflict_gap
     from specify_cli.storage.store import FileRecordStore
 
     data = FileRecordStore(recorder.project.root).read(recorder.place)
-    for event, item in zip(told.events, _composed(recorder, told), strict=True):
+    for event, item in zip(told.events, _compose_events(recorder, told), strict=True):
         key = dedupe_key(harness, told.session_id, event)
         if key is not None and conflict_gap(data, key, item.body) is not None:
             return True
     return False
 
 
-def _knows(root: str, place: Place, keys: Sequence[str | None]) -> bool:
+def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
     """Whether a record holds every one of these events."""
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
@@ -565,11 +565,11 @@ def _knows(root: str, place: Place, keys: Sequence[str | None]) -> bool:
             os.close(fd)
 
 
-def _by_binding(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
+def _find_by_binding(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
     return binding_of(project.root, harness, session, agent)
 
 
-def _by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
+def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
     """The one open record among the newest that this agent of the session began; none where there are two."""
     from specify_cli.record.seal import open_line
     from specify_cli.storage.index import Index
@@ -598,7 +598,7 @@ def _by_record(project: Project, harness: str, session: str, agent: str | None) 
     return Binding(found[0], "only-open") if len(found) == 1 else None
 
 
-def _above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
+def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
     """The open record that holds the begin of the `do` that began another."""
     from specify_cli.storage.store import place_of
 
@@ -615,7 +615,7 @@ def _finish(recorder: Recorder, harness: str, told: HookInput) -> None:
     begin, *rest = told.events
     key = dedupe_key(harness, told.session_id, begin)
     try:
-        if key is not None and _knows(recorder.project.root, recorder.place, [key]):
+        if key is not None and _has_all(recorder.project.root, recorder.place, [key]):
             _append(recorder, harness, told._replace(events=tuple(rest)))
     except InvocationError:
         return  # it is closed meanwhile
@@ -669,7 +669,7 @@ def _mark_call(root: str, harness: str, told: HookInput) -> int | None:
     return since
 
 
-def _begun(root: str, harness: str, told: HookInput, since: int | None) -> str | None:
+def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> str | None:
     """Which of the records that a call's output names that call began; None where that is not sure.
 
     Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
@@ -703,7 +703,7 @@ def _begun(root: str, harness: str, told: HookInput, since: int | None) -> str |
     return bound.invocation_id if bound is not None and bound.invocation_id in found else None
 
 
-def _told_in_transcript(root: str, told: HookInput) -> str | None:
+def _find_in_transcript(root: str, told: HookInput) -> str | None:
     """The newest record named at the end of the session's transcript whose request stands in the command line too.
 
     A transcript may not have come to this call yet; then the last record it names is another.
@@ -713,7 +713,7 @@ def _told_in_transcript(root: str, told: HookInput) -> str | None:
     from specify_cli.storage.index import Index
     from specify_cli.storage.store import FileRecordStore
 
-    data = _end_of(str(told.transcript))
+    data = _read_end(str(told.transcript))
     index, store = Index(root), FileRecordStore(root)
     for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
@@ -729,14 +729,14 @@ def with_ending(told: HookInput) -> HookInput:
     """Fill in how a command ended where only the session's transcript says it."""
     if told.ending is None:
         return told
-    status = ending_of(_end_of(told.ending), str(told.events[-1].payload["call_id"]))
+    status = ending_of(_read_end(told.ending), str(told.events[-1].payload["call_id"]))
     if status is None:
         return told
     *before, result = told.events
     return told._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
 
 
-def _end_of(path: str) -> bytes:
+def _read_end(path: str) -> bytes:
     """The end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
@@ -770,7 +770,7 @@ def _keep_orphan(
     if {"off", "hash"} & set(config.capture.values()):
         shown = tuple(event._replace(payload=_split_texts(event)[0]) for event in shown)
     try:
-        texts = _in_time(told, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
+        texts = _run_in_time(told, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
     except _TooSlow:
         texts = [(event.event, foreign_text(_split_texts(event)[0], rules).text) for event in shown]
         why = f"{why[:120]}; its texts took too long to mask"
@@ -791,7 +791,7 @@ def _keep_orphan(
     limit = 2000
     while True:
         line["events"] = [{"event": event, "payload": text[:limit]} for event, text in texts]
-        if limit == 0 or len(_logged_line(line)) <= MAX_ORPHAN:
+        if limit == 0 or len(_encode_line(line)) <= MAX_ORPHAN:
             break
         limit //= 2
     _log(root, layout.ORPHANS, line, MAX_ORPHANS)
@@ -813,14 +813,14 @@ def note_failure(root: str, git_dir: str | None, harness: str, error: BaseExcept
             continue
 
 
-def _logged_line(value: Mapping[str, object]) -> bytes:
+def _encode_line(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
 
 
 def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
     """Append one line to a log that says so and stops at its limit; what its `keys` tell from others it holds once."""
     folder, _, name = path.rpartition("/")
-    data = _logged_line(value)
+    data = _encode_line(value)
     with durable.folder(root, folder, create=True) as folder_fd:
         flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
@@ -833,7 +833,7 @@ def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
             if size + len(data) > limit:
                 if b'"full": true' in last:
                     return
-                data = _logged_line({"at": value["at"], "full": True, "why": "the log is full; no later event is kept"})
+                data = _encode_line({"at": value["at"], "full": True, "why": "the log is full; no later event is kept"})
             elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(fd, limit, 0):
                 return
             if last and not last.endswith(b"\n"):

@@ -72,7 +72,7 @@ _CURSOR_EVENTS = ("preToolUse", "postToolUse", "postToolUseFailure", "afterFileE
 _COPILOT_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "ErrorOccurred")
 
 
-def _command(harness: str, then: str = " || true") -> str:
+def _build_command(harness: str, then: str = " || true") -> str:
     """What a harness runs. Whatever program answers to the name, or none: exit 0 and no output.
 
     A harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell
@@ -81,7 +81,7 @@ def _command(harness: str, then: str = " || true") -> str:
     return f"spec-kitty hook {harness} >/dev/null 2>&1{then}"
 
 
-def _handler(command: str, **more: object) -> Mapping[str, object]:
+def _build_handler(command: str, **more: object) -> Mapping[str, object]:
     return MappingProxyType({"type": "command", "command": command, **more})
 
 
@@ -96,8 +96,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".claude/settings.json",
                 user=".claude/settings.json",
                 variable="CLAUDE_CONFIG_DIR",
-                command=_command("claude-code"),
-                handler=_handler(_command("claude-code"), timeout=TIMEOUT_SECONDS),
+                command=_build_command("claude-code"),
+                handler=_build_handler(_build_command("claude-code"), timeout=TIMEOUT_SECONDS),
                 events=_CLAUDE_EVENTS,
                 matched=_CLAUDE_EVENTS[:4],
                 programs=("claude",),
@@ -112,8 +112,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".codex/hooks.json",
                 user=".codex/hooks.json",
                 variable="CODEX_HOME",
-                command=_command("codex"),
-                handler=_handler(_command("codex"), timeout=TIMEOUT_SECONDS),
+                command=_build_command("codex"),
+                handler=_build_handler(_build_command("codex"), timeout=TIMEOUT_SECONDS),
                 events=_CODEX_EVENTS,
                 matched=(),
                 programs=("codex",),
@@ -129,8 +129,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".cursor/hooks.json",
                 user=".cursor/hooks.json",
                 variable=None,
-                command=_command("cursor"),
-                handler=MappingProxyType({"command": _command("cursor"), "timeout": TIMEOUT_SECONDS}),
+                command=_build_command("cursor"),
+                handler=MappingProxyType({"command": _build_command("cursor"), "timeout": TIMEOUT_SECONDS}),
                 events=_CURSOR_EVENTS,
                 matched=(),
                 programs=("cursor", "cursor-agent"),
@@ -145,8 +145,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".github/hooks/spec-kitty.json",
                 user=".copilot/hooks/spec-kitty.json",
                 variable=None,
-                command=_command("copilot"),
-                handler=_handler(_command("copilot"), timeoutSec=TIMEOUT_SECONDS),
+                command=_build_command("copilot"),
+                handler=_build_handler(_build_command("copilot"), timeoutSec=TIMEOUT_SECONDS),
                 events=_COPILOT_EVENTS,
                 matched=(),
                 programs=("copilot",),
@@ -161,12 +161,12 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 project=".gemini/settings.json",
                 user=".gemini/settings.json",
                 variable=None,
-                command=_command("gemini"),
+                command=_build_command("gemini"),
                 handler=MappingProxyType(
                     {
                         "name": _KEY,
                         "type": "command",
-                        "command": _command("gemini"),
+                        "command": _build_command("gemini"),
                         "timeout": TIMEOUT_SECONDS * 1000,
                     }
                 ),
@@ -186,8 +186,8 @@ HARNESSES: Mapping[str, Harness] = MappingProxyType(
                 user=".gemini/config/hooks.json",
                 variable=None,
                 # The answer to PostToolUse is an empty object.
-                command=_command("antigravity", " || true; echo {}"),
-                handler=_handler(_command("antigravity", " || true; echo {}"), timeout=TIMEOUT_SECONDS),
+                command=_build_command("antigravity", " || true; echo {}"),
+                handler=_build_handler(_build_command("antigravity", " || true; echo {}"), timeout=TIMEOUT_SECONDS),
                 events=("PostToolUse",),
                 matched=("PostToolUse",),
                 programs=("agy", "antigravity"),
@@ -325,37 +325,37 @@ def with_hooks(text: str, harness: Harness) -> str:
     """Return the text with everything that is missing put in. Raises JsonTextError."""
     if is_blank(text):
         mark = "\ufeff" if text.startswith("\ufeff") else ""
-        return mark + fresh(_document(harness))
-    style = style_of(text, _root(text, harness))
-    if harness.form == "flat" and _root(text, harness).find("version") is None:
-        text = _added(text, harness, (), "version", 1, style)
+        return mark + fresh(_build_document(harness))
+    style = style_of(text, _read_root(text, harness))
+    if harness.form == "flat" and _read_root(text, harness).find("version") is None:
+        text = _insert_value(text, harness, (), "version", 1, style)
     for item in wanted(harness):
-        root = _root(text, harness)
-        outer = _member(text, root, item.path[0], "object")
-        array = None if outer is None else _member(text, outer, item.path[1], "array")
+        root = _read_root(text, harness)
+        outer = _find_member(text, root, item.path[0], "object")
+        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
         if array is not None:
             if not any(child.node.value == item.element for child in array.children):
-                text = _added(text, harness, item.path, None, item.element, style)
+                text = _insert_value(text, harness, item.path, None, item.element, style)
         elif outer is not None:
-            text = _added(text, harness, item.path[:1], item.path[1], [item.element], style)
+            text = _insert_value(text, harness, item.path[:1], item.path[1], [item.element], style)
         else:
-            text = _added(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style)
+            text = _insert_value(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style)
     return text
 
 
 def without_hooks(text: str, harness: Harness) -> str:
     """The text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
     while not is_blank(text):
-        root = _root(text, harness)
-        ways = list(_handlers(text, root, harness))
+        root = _read_root(text, harness)
+        ways = list(_iter_handlers(text, root, harness))
         if not ways:
             break
         way = ways[0]
-        if harness.form != "flat" and len(_at(root, way[:-1]).children) == 1:
+        if harness.form != "flat" and len(_follow_way(root, way[:-1]).children) == 1:
             way = way[:-2]  # the group goes with its last handler
-        while len(way) > 1 and len(_at(root, way[:-1]).children) == 1:
+        while len(way) > 1 and len(_follow_way(root, way[:-1]).children) == 1:
             way = way[:-1]
-        text = remove(text, _at(root, way[:-1]), way[-1], comments=harness.comments)
+        text = remove(text, _follow_way(root, way[:-1]), way[-1], comments=harness.comments)
     return text
 
 
@@ -363,14 +363,14 @@ def presence(text: str, harness: Harness) -> str:
     """absent · partial (some of it, or in another form) · current. Raises JsonTextError."""
     if is_blank(text):
         return "absent"
-    root = _root(text, harness)
+    root = _read_root(text, harness)
     there = 0
     items = wanted(harness)
     for item in items:
-        outer = _member(text, root, item.path[0], "object")
-        array = None if outer is None else _member(text, outer, item.path[1], "array")
+        outer = _find_member(text, root, item.path[0], "object")
+        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
         there += array is not None and any(child.node.value == item.element for child in array.children)
-    ours = sum(1 for _ in _handlers(text, root, harness))
+    ours = sum(1 for _ in _iter_handlers(text, root, harness))
     if not ours:
         return "absent"
     return "current" if there == len(items) == ours else "partial"
@@ -381,7 +381,7 @@ def left_over(value: object, harness: Harness) -> bool:
     return value == {} or (harness.form == "flat" and value == {"version": 1})
 
 
-def _document(harness: Harness) -> dict[str, object]:
+def _build_document(harness: Harness) -> dict[str, object]:
     """What a new settings file holds."""
     document: dict[str, object] = {"version": 1} if harness.form == "flat" else {}
     for item in wanted(harness):
@@ -391,14 +391,14 @@ def _document(harness: Harness) -> dict[str, object]:
     return document
 
 
-def _root(text: str, harness: Harness) -> Node:
+def _read_root(text: str, harness: Harness) -> Node:
     root = read(text, comments=harness.comments)
     if root.kind != "object":
-        raise JsonTextError(text, root.start, f"expected an object, found {_kind(root)}")
+        raise JsonTextError(text, root.start, f"expected an object, found {_describe_kind(root)}")
     return root
 
 
-def _member(text: str, outer: Node, key: str, kind: str) -> Node | None:
+def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
     """A member that has to be of a kind where it is there at all. Raises JsonTextError."""
     found = [child for child in outer.children if child.key == key]
     if len(found) > 1:
@@ -407,16 +407,18 @@ def _member(text: str, outer: Node, key: str, kind: str) -> Node | None:
         return None
     node = found[0].node
     if node.kind != kind:
-        raise JsonTextError(text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_kind(node)}")
+        raise JsonTextError(text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}")
     return node
 
 
-def _kind(node: Node) -> str:
+def _describe_kind(node: Node) -> str:
     return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
 
 
-def _added(text: str, harness: Harness, path: tuple[str, ...], key: str | None, value: object, style: Style) -> str:
-    container = _root(text, harness)
+def _insert_value(
+    text: str, harness: Harness, path: tuple[str, ...], key: str | None, value: object, style: Style
+) -> str:
+    container = _read_root(text, harness)
     for name in path:
         found = container.find(name)
         assert found is not None
@@ -424,23 +426,23 @@ def _added(text: str, harness: Harness, path: tuple[str, ...], key: str | None, 
     return insert(text, container, key, value, style, comments=harness.comments)
 
 
-def _handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
+def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
     """Yield the way to every handler of ours: the places of children, from the root on. Raises JsonTextError.
 
     Each is taken out of the text by itself, so a file with more of them than any install writes is refused.
     """
-    for number, way in enumerate(_all_handlers(text, root, harness)):
+    for number, way in enumerate(_walk_handlers(text, root, harness)):
         if number == _MAX_HANDLERS:
             raise JsonTextError(text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand")
         yield way
 
 
-def _all_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
+def _walk_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
     if harness.form == "named":
-        _member(text, root, _KEY, "object")  # another hook's group is another's
+        _find_member(text, root, _KEY, "object")  # another hook's group is another's
         tops = [place for place, child in enumerate(root.children) if child.node.kind == "object"]
     else:
-        _member(text, root, "hooks", "object")
+        _find_member(text, root, "hooks", "object")
         tops = [place for place, child in enumerate(root.children) if child.key == "hooks"]
     for top in tops:
         for second, event in enumerate(root.children[top].node.children):
@@ -459,7 +461,7 @@ def _all_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int
                                 yield (*way, fourth, fifth)
 
 
-def _at(root: Node, way: tuple[int, ...]) -> Node:
+def _follow_way(root: Node, way: tuple[int, ...]) -> Node:
     for place in way:
         root = root.children[place].node
     return root

@@ -64,11 +64,11 @@ class Change(NamedTuple):
 def difference(path: str, before: str | None, after: str | None) -> str:
     """Two states of a file as a unified diff; None is no file."""
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
-    parts = difflib.unified_diff(_lines(before or ""), _lines(after or ""), *names)
+    parts = difflib.unified_diff(_split_lines(before or ""), _split_lines(after or ""), *names)
     return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """The lines of a text with their line feeds."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
@@ -86,7 +86,7 @@ class Standing(NamedTuple):
 def install(place: Place, *, dry_run: bool = False) -> Change:
     """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was changed."""
     data = _read(place)
-    text = None if data is None else _text(place, data)
+    text = None if data is None else _decode_text(place, data)
     if place.harness.form == "plugin":
         change = _install_plugin(place, text)
     else:
@@ -108,9 +108,9 @@ def uninstall(place: Place, *, dry_run: bool = False) -> Change:
     data = _read(place)
     if data is None:
         return Change(place, "absent", None, None)
-    text = _text(place, data)
+    text = _decode_text(place, data)
     try:
-        change = _taken_out(place, text)
+        change = _take_out(place, text)
     except JsonTextError as error:
         raise _invalid(place, error) from error
     if not dry_run and change.after is None:
@@ -126,9 +126,9 @@ def standing(place: Place) -> Standing:
         data = _read(place)
         if data is None:
             return Standing(place, "absent", None)
-        text = _text(place, data)
+        text = _decode_text(place, data)
         if place.harness.form == "plugin":
-            ours = "outdated" if _digest(text) in EARLIER_PLUGINS else "edited"
+            ours = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
             state = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
             return Standing(place, state, None)
         found = presence(text, place.harness)
@@ -142,10 +142,10 @@ def standing(place: Place) -> Standing:
 # --- what is to be done
 
 
-def _taken_out(place: Place, text: str) -> Change:
+def _take_out(place: Place, text: str) -> Change:
     harness = place.harness
     if harness.form == "plugin":
-        if text == PLUGIN or _digest(text) in EARLIER_PLUGINS:
+        if text == PLUGIN or _compute_digest(text) in EARLIER_PLUGINS:
             return Change(place, "deleted", text, None)
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
@@ -162,7 +162,7 @@ def _taken_out(place: Place, text: str) -> Change:
 def _install_plugin(place: Place, text: str | None) -> Change:
     if text == PLUGIN:
         return Change(place, "unchanged", text, text)
-    if text is not None and _digest(text) not in EARLIER_PLUGINS:
+    if text is not None and _compute_digest(text) not in EARLIER_PLUGINS:
         if text.startswith(PLUGIN_MARK):
             raise _edited_plugin(place)
         raise StoredDataError(
@@ -193,7 +193,7 @@ def _invalid(place: Place, error: JsonTextError) -> StoredDataError:
 
 
 @contextmanager
-def _folder(place: Place, *, create: bool = False) -> Iterator[int]:
+def _open_folder(place: Place, *, create: bool = False) -> Iterator[int]:
     head = place.relative.rpartition("/")[0]
     fd = durable.open_folder(place.root, head.split("/") if head else [], create=create)
     try:
@@ -209,7 +209,7 @@ def _name(place: Place) -> str:
 def _read(place: Place) -> bytes | None:
     """The settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
     try:
-        with _folder(place) as folder_fd:
+        with _open_folder(place) as folder_fd:
             fd = durable.open_regular(folder_fd, _name(place), os.O_RDONLY, place.path)
             try:
                 if os.fstat(fd).st_size > MAX_SETTINGS:
@@ -229,7 +229,7 @@ def _read(place: Place) -> bytes | None:
         ) from error
 
 
-def _text(place: Place, data: bytes) -> str:
+def _decode_text(place: Place, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -245,11 +245,11 @@ def _write(place: Place, seen: bytes | None, text: str) -> None:
     """The file holds the text or, after a crash, what it held; as private as it was."""
     mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
     try:
-        with _folder(place, create=True) as fd:
+        with _open_folder(place, create=True) as fd:
             if seen is None:
                 durable.create_exclusive(fd, _name(place), text.encode("utf-8"), mode)
                 return
-            _still(place, seen)
+            _ensure_unchanged(place, seen)
             mode = stat.S_IMODE(os.stat(_name(place), dir_fd=fd, follow_symlinks=False).st_mode)
             durable.replace(fd, _name(place), text.encode("utf-8"), mode & 0o600)
             os.chmod(_name(place), mode, dir_fd=fd)
@@ -263,8 +263,8 @@ def _delete(place: Place, seen: bytes) -> None:
     """Take the file away, and the folders on its way that hold nothing else."""
     parts = place.relative.split("/")[:-1]
     try:
-        with _folder(place) as fd:
-            _still(place, seen)
+        with _open_folder(place) as fd:
+            _ensure_unchanged(place, seen)
             os.unlink(_name(place), dir_fd=fd)
             os.fsync(fd)
         for end in range(len(parts), 0, -1):
@@ -280,7 +280,7 @@ def _delete(place: Place, seen: bytes) -> None:
             raise durable.write_failed(place.path, error) from error
 
 
-def _still(place: Place, seen: bytes) -> None:
+def _ensure_unchanged(place: Place, seen: bytes) -> None:
     if _read(place) != seen:
         raise _changed(place)
 
@@ -293,5 +293,5 @@ def _changed(place: Place) -> EnvironmentFault:
     )
 
 
-def _digest(text: str) -> str:
+def _compute_digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()

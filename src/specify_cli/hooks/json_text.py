@@ -167,7 +167,7 @@ def style_of(text: str, root: Node) -> Style:
     end = text.find("\n")
     newline = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
     one_line = bool(root.children) and "\n" not in text[root.start : root.end]
-    unit = _indent(text, root.children[0].start) if root.children else None
+    unit = _find_indent(text, root.children[0].start) if root.children else None
     return Style(newline, unit or "  ", one_line)
 
 
@@ -178,16 +178,16 @@ def fresh(value: object) -> str:
 
 def insert(text: str, container: Node, key: str | None, value: object, style: Style, *, comments: bool) -> str:
     """Return the text with one more member or element at the end of a container."""
-    own = _line_indent(text, container.start)
+    own = _read_line_indent(text, container.start)
     children = container.children
     if style.one_line or (children and "\n" not in text[container.start : children[-1].node.end]):
-        spelled = _spell(key, json.dumps(value, ensure_ascii=False))
+        spelled = _spell_member(key, json.dumps(value, ensure_ascii=False))
         at = children[-1].node.end if children else container.start + 1
         return _put(text, [(at, f", {spelled}" if children else spelled)])
-    inner = _indent(text, children[0].start) if children else None
+    inner = _find_indent(text, children[0].start) if children else None
     inner = own + style.unit if inner is None else inner
     lines = json.dumps(value, ensure_ascii=False, indent=style.unit).split("\n")
-    spelled = f"{style.newline}{inner}" + _spell(key, f"{style.newline}{inner}".join(lines))
+    spelled = f"{style.newline}{inner}" + _spell_member(key, f"{style.newline}{inner}".join(lines))
     if not children:
         closing = "" if "\n" in text[container.start : container.end] else style.newline + own
         return _put(text, [(container.start + 1, spelled + closing)])
@@ -203,7 +203,7 @@ def insert(text: str, container: Node, key: str | None, value: object, style: St
     return _put(text, [(last, ","), (behind, spelled)])
 
 
-def _spell(key: str | None, value: str) -> str:
+def _spell_member(key: str | None, value: str) -> str:
     return value if key is None else f"{json.dumps(key, ensure_ascii=False)}: {value}"
 
 
@@ -217,7 +217,7 @@ def _put(text: str, pieces: list[tuple[int, str]]) -> str:
     return "".join((*out, text[begin:]))
 
 
-def _without(text: str, *places: tuple[int, int]) -> str:
+def _remove_comments(text: str, *places: tuple[int, int]) -> str:
     """Return the text without these places, which are in order and apart."""
     parts: list[str] = []
     at = 0
@@ -239,30 +239,30 @@ def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
     if comments and "//" in text[line:begin] and "\n" in text[begin : child.start]:
         # The remark before it needs its line end, so the one behind it goes.
         begin = text.index("\n", begin) + 1
-        end = _behind_line(text, end)
+        end = _find_line_end(text, end)
     if place + 1 < len(children):
         comma = reader.skip(child.node.end)
-        return _without(text, (begin, end if end <= comma else comma), (comma, comma + 1))
+        return _remove_comments(text, (begin, end if end <= comma else comma), (comma, comma + 1))
     if place == 0:
-        return _without(text, (begin, end))
+        return _remove_comments(text, (begin, end))
     comma = reader.skip(children[place - 1].node.end)
     if begin <= comma:
         begin = comma + 1
-    return _without(text, (comma, comma + 1), (begin, end))
+    return _remove_comments(text, (comma, comma + 1), (begin, end))
 
 
-def _indent(text: str, at: int) -> str | None:
+def _find_indent(text: str, at: int) -> str | None:
     """The white space before something that begins its line; None where it does not."""
     line = text.rfind("\n", 0, at) + 1
     before = text[line:at]
     return before if line > 0 and not before.strip(_SPACE) else None
 
 
-def _behind_line(text: str, at: int) -> int:
+def _find_line_end(text: str, at: int) -> int:
     """The place behind a line end that follows at once; else the same place."""
     return at + 2 if text.startswith("\r\n", at) else at + 1 if text.startswith("\n", at) else at
 
 
-def _line_indent(text: str, at: int) -> str:
+def _read_line_indent(text: str, at: int) -> str:
     line = text[text.rfind("\n", 0, at) + 1 :].removeprefix(BOM)
     return line[: len(line) - len(line.lstrip(" \t"))]

@@ -81,17 +81,17 @@ def translate(harness: str, payload: object) -> HookInput:
     """The events a hook call stands for, none where it stands for nothing; never raises."""
     if not isinstance(payload, dict):
         return _NOTHING
-    name = _first(payload, "hook_event_name", "hookEventName")
+    name = _match_first(payload, "hook_event_name", "hookEventName")
     hook_event = name if name is not None else "PostToolUse" if harness == "antigravity" else ""
     kind = hook_event.lower()
-    subagent = _first(payload, "agent_id", "agentId", "subagent_id")
+    subagent = _match_first(payload, "agent_id", "agentId", "subagent_id")
     events: tuple[HookEvent, ...] = ()
     started = None
     begins = transcript = ending = None
     printed: tuple[str, ...] = ()
     closes = False
     if kind in _BEFORE or kind in _AFTER or kind in _FAILED or kind == "permissiondenied":
-        command = _command(payload)
+        command = _find_command(payload)
         if command is not None and ("spec-kitty" in command or "specify_cli" in command):
             begins = command if _runs(command, _VERBS) else None
             closes = _runs(command, _CLOSING)
@@ -100,29 +100,29 @@ def translate(harness: str, payload: object) -> HookInput:
     elif kind in _AFTER or kind in _FAILED:
         if harness == "antigravity":
             # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
-            events = _whole_call(harness, payload, subagent)
-            transcript = _first(payload, "transcriptPath") if begins is not None else None
+            events = _translate_whole_call(harness, payload, subagent)
+            transcript = _match_first(payload, "transcriptPath") if begins is not None else None
         else:
-            events = _result(harness, payload, subagent, failed=kind in _FAILED)
+            events = _translate_result(harness, payload, subagent, failed=kind in _FAILED)
             if harness == "codex" and events[0].payload["status"] == "unknown":
-                ending = _first(payload, "transcript_path")
-            printed = _printed_by(payload) if begins is not None else ()
+                ending = _match_first(payload, "transcript_path")
+            printed = _find_printed(payload) if begins is not None else ()
             started = printed[0] if len(printed) == 1 else None
             if begins is not None:
                 events = (_call(payload, subagent, ours=True), *events)
     elif kind == "permissiondenied":
-        events = (_denied(payload, subagent),)
+        events = (_translate_denied(payload, subagent),)
     elif kind == "afterfileedit":
-        events = _edited(payload)
+        events = _translate_edit(payload)
     elif kind in ("subagentstart", "subagentstop"):
-        events = (_stage(payload, subagent, begins=kind == "subagentstart"),)
+        events = (_translate_stage(payload, subagent, begins=kind == "subagentstart"),)
     elif kind in _ERRORS:
-        events = (_error(payload),)
+        events = (_translate_error(payload),)
     nested = kind in ("subagentstart", "subagentstop")
-    session = (_first(payload, "parent_conversation_id") if nested else None) or _first(
+    session = (_match_first(payload, "parent_conversation_id") if nested else None) or _match_first(
         payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
     )
-    cwd = _cwd(payload)
+    cwd = _find_cwd(payload)
     return HookInput(session, subagent, hook_event, cwd, events, started, begins, transcript, closes, printed, ending)
 
 
@@ -140,23 +140,25 @@ def sender(harness: str, payload: object) -> str:
 
 
 def _call(payload: dict[str, object], subagent: str | None, *, ours: bool = False) -> HookEvent:
-    tool, args = _tool(payload)
-    call_id, key = _ids(payload, tool, args)
+    tool, args = _read_tool(payload)
+    call_id, key = _read_ids(payload, tool, args)
     if ours:
         key = call_id  # it is asked for again when the result comes, which has another time
-    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": _side_effect(tool)}
+    body: dict[str, object] = {"call_id": call_id, "tool": tool, "side_effect": _judge_side_effect(tool)}
     if args is not None:
         body["args"] = args
-    return HookEvent("tool_call", _by(body, subagent), "pre", key)
+    return HookEvent("tool_call", _name_agent(body, subagent), "pre", key)
 
 
-def _result(harness: str, payload: dict[str, object], subagent: str | None, *, failed: bool) -> tuple[HookEvent, ...]:
-    tool, args = _tool(payload)
-    call_id, key = _ids(payload, tool, args)
-    given, output = _output(payload)
+def _translate_result(
+    harness: str, payload: dict[str, object], subagent: str | None, *, failed: bool
+) -> tuple[HookEvent, ...]:
+    tool, args = _read_tool(payload)
+    call_id, key = _read_ids(payload, tool, args)
+    given, output = _read_output(payload)
     status = "denied" if payload.get("failure_type") == "permission_denied" else "error"
     if not failed:
-        status = _status(harness, payload, tool, output)
+        status = _judge_status(harness, payload, tool, output)
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
     if given:
         body["output"] = output
@@ -165,13 +167,13 @@ def _result(harness: str, payload: dict[str, object], subagent: str | None, *, f
         if type(value) is int and 0 <= value <= _MAX_INTEGER:
             body["duration_ms"] = value
             break
-    found = [HookEvent("tool_result", _by(body, subagent), "post", key)]
+    found = [HookEvent("tool_result", _name_agent(body, subagent), "post", key)]
     if "cursor_version" not in payload:  # Cursor tells edits by an event of their own
-        found += _patches(tool, args, output, call_id, key, ok=status == "ok", subagent=subagent)
+        found += _find_patches(tool, args, output, call_id, key, ok=status == "ok", subagent=subagent)
     return tuple(found)
 
 
-def _whole_call(harness: str, payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
+def _translate_whole_call(harness: str, payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
     """A call and its result of one payload; nothing where it does not say which tool it was."""
     call = payload.get("toolCall")
     if not isinstance(call, dict):
@@ -180,51 +182,53 @@ def _whole_call(harness: str, payload: dict[str, object], subagent: str | None) 
     told = {
         "tool_name": call.get("name"),
         "tool_input": call.get("args"),
-        "tool_use_id": _first(call, "id") or (f"step-{step}" if type(step) is int and step < 10**9 else None),
+        "tool_use_id": _match_first(call, "id") or (f"step-{step}" if type(step) is int and step < 10**9 else None),
     }
     failed = payload.get("error") not in (None, "", {})
     if "error" in payload:
         told["error"] = payload["error"]
-    return (_call(told, subagent), *_result(harness, told, subagent, failed=failed))
+    return (_call(told, subagent), *_translate_result(harness, told, subagent, failed=failed))
 
 
-def _denied(payload: dict[str, object], subagent: str | None) -> HookEvent:
-    tool, args = _tool(payload)
-    call_id, key = _ids(payload, tool, args)
+def _translate_denied(payload: dict[str, object], subagent: str | None) -> HookEvent:
+    tool, args = _read_tool(payload)
+    call_id, key = _read_ids(payload, tool, args)
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": "denied"}
     if payload.get("reason") is not None:
         body["output"] = payload["reason"]
-    return HookEvent("tool_result", _by(body, subagent), "post", key)
+    return HookEvent("tool_result", _name_agent(body, subagent), "post", key)
 
 
-def _edited(payload: dict[str, object]) -> tuple[HookEvent, ...]:
+def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:
     """What Cursor says of a file its agent edited: the place and the pieces, not the file."""
-    path = _path(payload)
+    path = _find_path(payload)
     if path is None:
         return ()
-    part = (_first(payload, "generation_id"), path, payload.get("edits"))
-    return (HookEvent("patch_apply", {"path": path, "kind": "modify", "ok": True}, "other", _fingerprint(part)),)
+    part = (_match_first(payload, "generation_id"), path, payload.get("edits"))
+    return (
+        HookEvent("patch_apply", {"path": path, "kind": "modify", "ok": True}, "other", _compute_fingerprint(part)),
+    )
 
 
-def _stage(payload: dict[str, object], subagent: str | None, *, begins: bool) -> HookEvent:
-    kind = _first(payload, "agent_type", "agentType", "subagent_type", "agent_name", "agentName") or "unknown"
+def _translate_stage(payload: dict[str, object], subagent: str | None, *, begins: bool) -> HookEvent:
+    kind = _match_first(payload, "agent_type", "agentType", "subagent_type", "agent_name", "agentName") or "unknown"
     stage = f"subagent:{kind}"[:MAX_NAME]
     body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
     told = ("task", "generation_id", "timestamp", "duration_ms")
-    key = subagent or _fingerprint((kind, *(payload.get(name) for name in told)))
-    return HookEvent("stage_transition", _by(body, subagent), "pre" if begins else "post", key)
+    key = subagent or _compute_fingerprint((kind, *(payload.get(name) for name in told)))
+    return HookEvent("stage_transition", _name_agent(body, subagent), "pre" if begins else "post", key)
 
 
-def _error(payload: dict[str, object]) -> HookEvent:
+def _translate_error(payload: dict[str, object]) -> HookEvent:
     error = payload.get("error")
     code = message = None
     if isinstance(error, dict):
-        code = _first(error, "name", "code", "type")
+        code = _match_first(error, "name", "code", "type")
         data = error.get("data")
-        message = _first(error, "message") or (_first(data, "message") if isinstance(data, dict) else None)
+        message = _match_first(error, "message") or (_match_first(data, "message") if isinstance(data, dict) else None)
     elif isinstance(error, str) and error:
         code = error[:MAX_NAME]
-        message = _whole(payload, "error_details") or _whole(payload, "last_assistant_message")
+        message = _match_whole(payload, "error_details") or _match_whole(payload, "last_assistant_message")
     body: dict[str, object] = {
         "error_code": code or "unknown",
         "severity": "warning" if payload.get("recoverable") is True else "error",
@@ -233,13 +237,13 @@ def _error(payload: dict[str, object]) -> HookEvent:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
     # Without a moment, one error twice could be two: then nothing tells it from others.
-    return HookEvent("error", body, "other", "" if moment is None else _fingerprint((error, moment, message)))
+    return HookEvent("error", body, "other", "" if moment is None else _compute_fingerprint((error, moment, message)))
 
 
 # --- files
 
 
-def _patches(
+def _find_patches(
     tool: str, args: object, output: object, call_id: str, key: str, *, ok: bool, subagent: str | None
 ) -> list[HookEvent]:
     """The changes a file-editing tool made, as far as its payload says them."""
@@ -247,17 +251,17 @@ def _patches(
     given = args if isinstance(args, dict) else {}
     told: list[dict[str, object]] = []
     if word in _PATCHING:
-        text = args if isinstance(args, str) else _whole(given, "command", "input", "patch", "patchText")
-        told = _patched_files(text or "")
+        text = args if isinstance(args, str) else _match_whole(given, "command", "input", "patch", "patchText")
+        told = _read_patched_files(text or "")
     elif word in _WRITING or word in _EDITING:
-        path = _path(given)
+        path = _find_path(given)
         if path is not None:
-            told = [{"path": path, **_change(word, given, output)}]
+            told = [{"path": path, **_read_change(word, given, output)}]
     number = len(told)
     return [
         HookEvent(
             "patch_apply",
-            _by({**patch, "ok": ok, "call_id": call_id}, subagent),
+            _name_agent({**patch, "ok": ok, "call_id": call_id}, subagent),
             "other",
             key if number == 1 else f"{key}#{place}",
         )
@@ -265,7 +269,7 @@ def _patches(
     ]
 
 
-def _change(word: str, args: dict[str, object], output: object) -> dict[str, object]:
+def _read_change(word: str, args: dict[str, object], output: object) -> dict[str, object]:
     """Kind, texts and diff of one file, where the payload holds them whole."""
     told = output if isinstance(output, dict) else {}
     shown = told.get("returnDisplay")
@@ -278,10 +282,18 @@ def _change(word: str, args: dict[str, object], output: object) -> dict[str, obj
     patch: dict[str, object] = {"kind": "create" if created else "modify"}
     if before is not None and not created:
         patch["before"] = before
-    after = _whole(args, "content", "file_text", "CodeContent") if word in _WRITING else _whole(shown, "newContent")
+    after = (
+        _match_whole(args, "content", "file_text", "CodeContent")
+        if word in _WRITING
+        else _match_whole(shown, "newContent")
+    )
     if after is not None:
         patch["after"] = after
-    diff = _whole(metadata, "diff") or _whole(shown, "fileDiff") or _diff_of(told.get("structuredPatch"), _path(args))
+    diff = (
+        _match_whole(metadata, "diff")
+        or _match_whole(shown, "fileDiff")
+        or _diff_of(told.get("structuredPatch"), _find_path(args))
+    )
     if diff:
         patch["diff"] = diff
     return patch
@@ -304,7 +316,7 @@ def _diff_of(hunks: object, path: str | None) -> str | None:
     return "\n".join(lines) + "\n"
 
 
-def _patched_files(text: str) -> list[dict[str, object]]:
+def _read_patched_files(text: str) -> list[dict[str, object]]:
     """The files a patch in the `*** Begin Patch` form names, in its order."""
     kinds = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
     found: list[dict[str, object]] = []
@@ -330,7 +342,7 @@ def printed_ids(text: str) -> tuple[str, ...]:
             while at >= 0 and left and len(found) < _MAX_PRINTED:
                 left -= 1
                 begin = at - 26 if mark == ".jsonl" else at + len(mark)
-                named = _ulid(spelled[begin : begin + 26]) if begin > 0 else None
+                named = _find_ulid(spelled[begin : begin + 26]) if begin > 0 else None
                 if named is not None and named not in found and (mark != ".jsonl" or spelled[begin - 1] == "-"):
                     found.append(named)
                 at = spelled.rfind(mark, 0, at)
@@ -339,22 +351,22 @@ def printed_ids(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _command(payload: dict[str, object]) -> str | None:
+def _find_command(payload: dict[str, object]) -> str | None:
     """The command line a call runs, if it runs one."""
     call = payload.get("toolCall")
-    _, args = _tool(call if isinstance(call, dict) else payload)
-    command = _whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
+    _, args = _read_tool(call if isinstance(call, dict) else payload)
+    command = _match_whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
     if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
         words = [word for word in args["command"] if isinstance(word, str)]
         command = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
     return command if isinstance(command, str) else None
 
 
-def _printed_by(payload: dict[str, object]) -> tuple[str, ...]:
+def _find_printed(payload: dict[str, object]) -> tuple[str, ...]:
     """The invocations such a call's output names."""
-    _, output = _output(payload)
+    _, output = _read_output(payload)
     found: dict[str, None] = {}
-    for text in _texts(output):
+    for text in _collect_texts(output):
         found.update(dict.fromkeys(printed_ids(text)))
     return tuple(found)
 
@@ -372,14 +384,14 @@ def _runs(command: str, verbs: frozenset[str]) -> bool:
     )
 
 
-def _texts(output: object) -> list[str]:
+def _collect_texts(output: object) -> list[str]:
     """What a tool printed, wherever its result holds it."""
     if isinstance(output, str):
         return [output]
     found: list[str] = []
     if isinstance(output, list):
         for item in output[:32]:
-            found += _texts(item) if isinstance(item, (str, dict)) else []
+            found += _collect_texts(item) if isinstance(item, (str, dict)) else []
     elif isinstance(output, dict):
         for name in ("stdout", "output", "text_result_for_llm", "textResultForLlm", "llmContent", "text", "content"):
             value = output.get(name)
@@ -392,45 +404,46 @@ def _texts(output: object) -> list[str]:
     return found
 
 
-def _ulid(text: str) -> str | None:
+def _find_ulid(text: str) -> str | None:
     return text if len(text) == 26 and text[0] < "8" and _ULID.issuperset(text) else None
 
 
 # --- reading
 
 
-def _tool(payload: dict[str, object]) -> tuple[str, object]:
-    tool = _first(payload, "tool_name", "toolName", "tool") or "unknown"
+def _read_tool(payload: dict[str, object]) -> tuple[str, object]:
+    tool = _match_first(payload, "tool_name", "toolName", "tool") or "unknown"
     for name in ("tool_input", "toolArgs", "args"):
         if name in payload:
             return tool, payload[name]
     return tool, None
 
 
-def _output(payload: dict[str, object]) -> tuple[bool, object]:
+def _read_output(payload: dict[str, object]) -> tuple[bool, object]:
     """Whether a result is there, and the result, its texts in one piece."""
     names = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
     for name in names:
         if name in payload:
-            return True, _joined(payload[name])
+            return True, _join_pieces(payload[name])
     return False, None
 
 
-def _joined(value: object, depth: int = 0) -> object:
+def _join_pieces(value: object, depth: int = 0) -> object:
     """A result with every terminal screen in it as one text: a secret that spans lines is found in that only."""
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, dict):
         return {
-            name: _joined(item, depth + 1) if isinstance(item, (dict, list)) else item for name, item in value.items()
+            name: _join_pieces(item, depth + 1) if isinstance(item, (dict, list)) else item
+            for name, item in value.items()
         }
     if isinstance(value, list) and value and isinstance(value[0], list):
-        lines = _screen_lines(value)
-        return value if lines is None else _screen_text(lines)
+        lines = _read_screen_lines(value)
+        return value if lines is None else _join_screen(lines)
     return value
 
 
-def _screen_lines(value: list[object]) -> list[str] | None:
+def _read_screen_lines(value: list[object]) -> list[str] | None:
     """The lines of a screen, each a list of cells with a `text`; None for any other list."""
     lines: list[str] = []
     for line in value:
@@ -446,7 +459,7 @@ def _screen_lines(value: list[object]) -> list[str] | None:
     return lines if any(lines) else None
 
 
-def _screen_text(lines: list[str]) -> str:
+def _join_screen(lines: list[str]) -> str:
     """The text on a screen: a line that fills the width goes on in the next."""
     padded = any(line.endswith(" ") for line in lines)
     width = max(map(len, lines))
@@ -458,34 +471,34 @@ def _screen_text(lines: list[str]) -> str:
     return "".join(parts).rstrip("\n")
 
 
-def _status(harness: str, payload: dict[str, object], tool: str, output: object) -> str:
+def _judge_status(harness: str, payload: dict[str, object], tool: str, output: object) -> str:
     """How a call ended: ok, error, denied, or unknown for a command of which nothing says it."""
-    told = _told_status(output)
+    told = _read_status(output)
     if told is not None:
         return told
     if harness in _TELLS_FAILURES:
         return "ok"
     if harness == "opencode" and tool == "invalid":
         return "error"  # what it answers to a tool that is not there, or arguments that do not fit
-    args = _tool(payload)[1]
+    args = _read_tool(payload)[1]
     patches = tool.lower() in _PATCHING
-    runs = _command(payload) is not None and not (isinstance(args, dict) and _path(args))
+    runs = _find_command(payload) is not None and not (isinstance(args, dict) and _find_path(args))
     if patches or not runs:
         failed = patches and isinstance(output, str) and output.startswith("Exit code: ")
         return "error" if failed and not str(output).startswith("Exit code: 0\n") else "ok"
     if harness == "antigravity":
         return "ok" if "error" in payload else "unknown"
-    return _command_status(output)
+    return _read_command_status(output)
 
 
-def _told_status(output: object) -> str | None:
+def _read_status(output: object) -> str | None:
     """What a result says of itself in members made for that; None where it says nothing."""
     if isinstance(output, str) and output.startswith("{") and '"exitCode"' in output:
-        return "error" if _ended_badly(_parsed(output)) else "ok"
+        return "error" if _has_failed(_parse_text(output)) else "ok"
     if not isinstance(output, dict):
         return None
     metadata, shown = output.get("metadata"), output.get("returnDisplay")
-    if _ended_badly(output) or _ended_badly(metadata):
+    if _has_failed(output) or _has_failed(metadata):
         return "error"
     kind = output.get("result_type", output.get("resultType"))
     if kind in ("denied", "rejected"):
@@ -509,11 +522,11 @@ def _told_status(output: object) -> str | None:
     return None
 
 
-def _command_status(output: object) -> str:
+def _read_command_status(output: object) -> str:
     """How a command ended, as the program says behind its output; the output itself counts for nothing."""
     text = output
     if isinstance(output, dict):
-        text = _whole(output, "llmContent", "text_result_for_llm", "textResultForLlm")
+        text = _match_whole(output, "llmContent", "text_result_for_llm", "textResultForLlm")
     if not isinstance(text, str):
         return "unknown"
     if isinstance(output, dict) and "llmContent" in output:
@@ -545,7 +558,7 @@ def ending_of(transcript: bytes, call_id: str) -> str | None:
         begin = transcript.rfind(b"\n", 0, at) + 1
         end = transcript.find(b"\n", at)
         line = transcript[begin : len(transcript) if end < 0 else end]
-        told = _parsed(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+        told = _parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
         event = told.get("payload") if isinstance(told, dict) else None
         item = event.get("item") if isinstance(event, dict) and event.get("type") == "item_completed" else None
         if isinstance(item, dict) and item.get("id") == call_id:
@@ -557,13 +570,13 @@ def ending_of(transcript: bytes, call_id: str) -> str | None:
     return None
 
 
-def _ended_badly(told: object) -> bool:
+def _has_failed(told: object) -> bool:
     """Whether a command's result names an exit code that is not 0: Cursor's `exitCode`, opencode's `exit`."""
     codes = [told.get(name) for name in ("exitCode", "exit")] if isinstance(told, dict) else []
     return any(type(code) is int and code != 0 for code in codes)
 
 
-def _parsed(text: str) -> object:
+def _parse_text(text: str) -> object:
     import json
 
     try:
@@ -572,24 +585,24 @@ def _parsed(text: str) -> object:
         return None
 
 
-def _ids(payload: dict[str, object], tool: str, args: object) -> tuple[str, str]:
+def _read_ids(payload: dict[str, object], tool: str, args: object) -> tuple[str, str]:
     """(what call and result are both named by, what tells this call from others).
 
     A harness without ids gets a stand-in: the same call has the same name, and its time tells it from others.
     """
-    given = _first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
+    given = _match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
     if given is not None:
         return given, given
-    name = f"{tool[:64]}:{_fingerprint((tool, args))}"
+    name = f"{tool[:64]}:{_compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
-    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _huge(stamp) else name
+    return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(stamp) else name
 
 
-def _huge(value: object) -> bool:
+def _is_huge(value: object) -> bool:
     return type(value) is int and not -(10**30) < value < 10**30
 
 
-def _fingerprint(value: object) -> str:
+def _compute_fingerprint(value: object) -> str:
     """Sixteen hex digits of a value; equal values that were read from equal JSON have equal ones."""
     try:
         text = repr(value)
@@ -598,15 +611,15 @@ def _fingerprint(value: object) -> str:
     return sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _side_effect(tool: str) -> str:
+def _judge_side_effect(tool: str) -> str:
     return "none" if tool.lower() in _READING else "external"
 
 
-def _by(body: dict[str, object], subagent: str | None) -> dict[str, object]:
+def _name_agent(body: dict[str, object], subagent: str | None) -> dict[str, object]:
     return body if subagent is None else {**body, "agent": subagent}
 
 
-def _path(args: dict[str, object]) -> str | None:
+def _find_path(args: dict[str, object]) -> str | None:
     for name in _PATHS:
         value = args.get(name)
         if isinstance(value, str) and value:
@@ -614,7 +627,7 @@ def _path(args: dict[str, object]) -> str | None:
     return None
 
 
-def _cwd(payload: dict[str, object]) -> str | None:
+def _find_cwd(payload: dict[str, object]) -> str | None:
     value = payload.get("cwd")
     if isinstance(value, str) and value:
         return value
@@ -625,7 +638,7 @@ def _cwd(payload: dict[str, object]) -> str | None:
     return None
 
 
-def _first(source: dict[str, object], *names: str) -> str | None:
+def _match_first(source: dict[str, object], *names: str) -> str | None:
     """The first of these members that is a text with something in it, cut to what a name may be."""
     for name in names:
         value = source.get(name)
@@ -634,7 +647,7 @@ def _first(source: dict[str, object], *names: str) -> str | None:
     return None
 
 
-def _whole(source: dict[str, object], *names: str) -> str | None:
+def _match_whole(source: dict[str, object], *names: str) -> str | None:
     for name in names:
         value = source.get(name)
         if isinstance(value, str):

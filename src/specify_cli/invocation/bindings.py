@@ -147,7 +147,7 @@ def calls_folder(harness: str, session: str) -> str:
     return f"{layout.LOCAL}/calls/{short_digest(harness, session)}"
 
 
-def _marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
+def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
     """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
     for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
         mark = read_small(root, folder, name)
@@ -163,7 +163,7 @@ def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
     folder = calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
-            for name, agent in _marks(fd, root, folder):
+            for name, agent in _read_marks(fd, root, folder):
                 if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > MARK_SECONDS:
                     os.unlink(name, dir_fd=fd)
                 elif agent is not _NO_MARK:
@@ -178,7 +178,7 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
     folder = calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
-            for name, agent in _marks(fd, root, folder):
+            for name, agent in _read_marks(fd, root, folder):
                 if agent == subagent:
                     os.unlink(name, dir_fd=fd)
     except (OSError, InvocationError):

@@ -228,8 +228,8 @@ class ProfileInvocationExecutor:
         _check_limits(terms.limits)
         _check_names(terms)
         # 1. The id and the moment are fixed before anything can fail, so both mean "asked".
-        millis = self._millis()
-        invocation_id = self._ulid(millis)
+        millis = self._read_millis()
+        invocation_id = self._make_ulid(millis)
         # 2. Decide who works and on what, on the redacted request.
         routed = decide(self._start, request, profile, verb=verb, home=self._home)
         decision, project = routed.decision, routed.project
@@ -266,20 +266,20 @@ class ProfileInvocationExecutor:
         objects = FileObjectStore(project.root, project.config.trail)
         prepare(records)
         remember(project.git_dir, project.location.place, project.config.stated)
-        roots = (taken.manifest, context_object(context), _oversize(routed.request.text))
+        roots = (taken.manifest, context_object(context), _encode_oversize(routed.request.text))
         if terms.trail:
             objects.put(taken.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
         for _ in range(_DRAWS):
             opening = opening_of(routed, context, taken, invocation_id, millis, verb, profile, caller, terms, capture)
-            bodies = opening if terms.trail else [_tombstone(opening[0])]
+            bodies = opening if terms.trail else [_make_tombstone(opening[0])]
             data, _ = chain(genesis_tip(), invocation_id, bodies)
             name = layout.record_name(decision.profile_id, invocation_id)
             try:
                 records.create(name, data)
                 break
             except FileExistsError:
-                invocation_id = self._ulid(millis)
+                invocation_id = self._make_ulid(millis)
         else:
             raise EnvironmentFault(
                 "WRITE_FAILED",
@@ -292,9 +292,9 @@ class ProfileInvocationExecutor:
         if terms.trail:  # what keeps nothing takes no session over from what keeps it
             _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
-        payload = _payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
+        payload = _build_payload(routed, context, invocation_id, millis, verb, str(bodies[0]["trace_id"]), terms)
         if objects.replaced:
-            payload = payload._replace(warnings=(*payload.warnings, _planted(objects)))
+            payload = payload._replace(warnings=(*payload.warnings, _describe_planted(objects)))
         return payload
 
     def record(
@@ -409,12 +409,12 @@ class ProfileInvocationExecutor:
         ref = None if kept is None else digest(kept)
         if before is not None and before.completed is not None:
             _check_held(place, before, ref, linked, sha)
-            return _closed(project, records, objects, place, before, already=True)
+            return _describe_closed(project, records, objects, place, before, already=True)
         # 3. The evidence object is durable before a line names it.
         if kept is not None:
             objects.put((), (kept,))
         # 4. Links and the closing line, in one write under the record's lock.
-        now = rfc3339(self._millis())
+        now = rfc3339(self._read_millis())
         won = False
 
         def close(held: Held) -> list[Body]:
@@ -437,7 +437,7 @@ class ProfileInvocationExecutor:
             if masks:
                 closing["redactions"] = masks
             opened = {} if before is None else before.started
-            by = None if caller is None else _other_writer(opened, caller, rules)
+            by = None if caller is None else _find_other_writer(opened, caller, rules)
             return [{**body, "by": by} if by is not None else body for body in (*before_it, closing)]
 
         records.append(place, close, now)
@@ -446,12 +446,12 @@ class ProfileInvocationExecutor:
         assert closed is not None and closed.completed is not None
         _check_outcome(place, closed.completed, outcome)
         _check_held(place, closed, ref, linked, sha)
-        return _closed(project, records, objects, place, closed, already=not won)
+        return _describe_closed(project, records, objects, place, closed, already=not won)
 
-    def _millis(self) -> int:
+    def _read_millis(self) -> int:
         return read_clock(self._clock)
 
-    def _ulid(self, millis: int) -> str:
+    def _make_ulid(self, millis: int) -> str:
         return new_ulid(millis, self._entropy(10))
 
 
@@ -469,7 +469,7 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
         return  # derived: the record says the same
 
 
-def _other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
+def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
     """Return who closes a record, where that is not who opened it."""
     from specify_cli.invocation.payload import other_writer
 
@@ -560,17 +560,17 @@ def build_digest() -> str | None:
         return None
 
 
-def _oversize(text: str) -> bytes | None:
+def _encode_oversize(text: str) -> bytes | None:
     data = text.encode("utf-8")
     escapes = sum(data.count(bytes((code,))) for code in range(32))
     return data if len(data) + 5 * escapes + data.count(b'"') + data.count(b"\\") > INLINE_REQUEST else None
 
 
-def _preview(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
 
 
-def _tombstone(started: Body) -> Body:
+def _make_tombstone(started: Body) -> Body:
     """The one line of an invocation whose trail is off: that it was, not what it was about."""
     kept = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
     nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
@@ -592,7 +592,7 @@ def opening_of(
     decision, rules = routed.decision, routed.project.config.redaction
     at = rfc3339(millis)
     text = routed.request.text
-    request_object = _oversize(text)
+    request_object = _encode_oversize(text)
     corpus = digest(taken.corpus)
     inputs = context.inputs
     bundle, policy_hash = snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
@@ -601,11 +601,11 @@ def opening_of(
         "started_at": at,
         "profile_id": decision.profile_id,
         "action": decision.action,
-        "request_text": text if request_object is None else _preview(text),
+        "request_text": text if request_object is None else _shorten(text),
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
         "actor": {
-            key: _outside_text(value, rules) for key, value in caller.actor._asdict().items() if value is not None
+            key: _redact_outside(value, rules) for key, value in caller.actor._asdict().items() if value is not None
         },
         "mode_of_work": tiers.MODE_OF_VERB[verb],
         "router_confidence": decision.confidence,
@@ -630,7 +630,7 @@ def opening_of(
     if terms.limits is not None:
         started["limits"] = dict(terms.limits)
     if terms.tools:
-        started["tools"] = {_tool_name(name, rules): value for name, value in terms.tools.items()}
+        started["tools"] = {_redact_tool_name(name, rules): value for name, value in terms.tools.items()}
     if terms.program is not None:
         started["program"] = terms.program
     if terms.parent is not None:
@@ -640,7 +640,7 @@ def opening_of(
     if requested_profile is not None:
         started["requested_profile"] = requested_profile
     if caller.session is not None:
-        started["session"] = {key: _outside_text(value, rules) for key, value in caller.session.items()}
+        started["session"] = {key: _redact_outside(value, rules) for key, value in caller.session.items()}
     if routed.request.counts:
         started["redactions"] = routed.request.counts
     reference: Body = {
@@ -679,17 +679,17 @@ def opening_of(
     return [started, reference, request, response]
 
 
-def _tool_name(name: str, rules: RuleSet) -> str:
+def _redact_tool_name(name: str, rules: RuleSet) -> str:
     """A tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
     return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
 
 
-def _outside_text(text: str, rules: RuleSet) -> str:
+def _redact_outside(text: str, rules: RuleSet) -> str:
     """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
     return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
 
 
-def _planted(objects: FileObjectStore) -> str:
+def _describe_planted(objects: FileObjectStore) -> str:
     first = f"{objects.folder}/{objects.replaced[0][:2]}/{objects.replaced[0][2:]}"
     files = count(len(objects.replaced), "file")
     return (
@@ -706,7 +706,7 @@ def _trace_id(traceparent: str | None, invocation_id: str) -> str:
     return f"{number_of(invocation_id):032x}"
 
 
-def _payload(
+def _build_payload(
     routed: Routed,
     context: CharterContextResult,
     invocation_id: str,
@@ -779,7 +779,7 @@ def _check_held(
         )
 
 
-def _closed(
+def _describe_closed(
     project: Project,
     records: FileRecordStore,
     objects: FileObjectStore,
@@ -789,7 +789,7 @@ def _closed(
     already: bool,
 ) -> Completion:
     """What is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
-    done = _completion(place, record, already=already)
+    done = _read_completion(place, record, already=already)
     try:
         return done._replace(published=make_projections(project, records, objects, place, record))
     except (InvocationError, OSError) as error:
@@ -797,7 +797,7 @@ def _closed(
         return done._replace(warnings=(*done.warnings, warning))
 
 
-def _completion(place: Place, record: Record, *, already: bool) -> Completion:
+def _read_completion(place: Place, record: Record, *, already: bool) -> Completion:
     assert record.completed is not None
     completed = record.completed
     warnings = (

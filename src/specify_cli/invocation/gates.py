@@ -99,17 +99,17 @@ def source_digest(function: Callable[..., object]) -> str:
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
-        return hashlib.sha256(_code_text(getattr(function, "__code__", None)).encode("utf-8")).hexdigest()
+        return hashlib.sha256(_read_code(getattr(function, "__code__", None)).encode("utf-8")).hexdigest()
     lines = source.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith(("def ", "lambda", "class "))), 0)
     return hashlib.sha256("\n".join(lines[start:]).encode("utf-8")).hexdigest()
 
 
-def _code_text(code: Any) -> str:
+def _read_code(code: Any) -> str:
     """What a code object does, as text without addresses or line numbers."""
     if not hasattr(code, "co_code"):
         return repr(code)
-    constants = [_code_text(item) for item in code.co_consts]
+    constants = [_read_code(item) for item in code.co_consts]
     return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
 
 

@@ -126,13 +126,13 @@ class History:
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
             raise _not_kept(where, name, "a secret in it was masked")
-        text = self._text(fields, name, where)
+        text = self._read_text(fields, name, where)
         try:
             return parse_foreign(text)
         except ForeignError as error:
             raise _not_kept(where, name, str(error)) from error
 
-    def _text(self, fields: Fields, name: str, where: str) -> str:
+    def _read_text(self, fields: Fields, name: str, where: str) -> str:
         kept, digest = fields.get(name), fields.get(f"{name}_hash")
         if isinstance(kept, str):
             return kept

@@ -241,41 +241,41 @@ _Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
 def _read(where: str, name: str, field: Member, value: object, settings: Settings) -> _Read:
     mode = settings.capture.get(field.side, "off") if field.side else ""
     if field.kind == "captured":
-        return _captured(where, name, field, value, mode, settings)
+        return _read_captured(where, name, field, value, mode, settings)
     if field.kind == "object":
-        return _object(where, name, value, mode, settings)
+        return _read_object(where, name, value, mode, settings)
     if field.kind in ("name", "path"):
         limit = MAX_NAME if field.kind == "name" else MAX_PATH
-        text = _text(where, value)
+        text = _read_text(where, value)
         if not text or len(text) > limit:
             raise PayloadError(where, f"1 to {limit} characters", f"{len(text)}")
         done = redact(text, settings.rules)
         return {name: done.text}, (), done.counts
     if field.kind == "note":
-        done = redact(_text(where, value), settings.rules)
+        done = redact(_read_text(where, value), settings.rules)
         return {name: done.text[:MAX_MESSAGE]}, (), done.counts
     if field.kind == "message":
-        return _message(where, name, value, mode, settings)
+        return _read_message(where, name, value, mode, settings)
     if field.kind == "choice":
         if value not in field.choices:
             raise PayloadError(where, ", ".join(field.choices), repr(value))
         return {name: value}, (), {}
     if field.kind in ("integer", "positive"):
-        return {name: _integer(where, value, 1 if field.kind == "positive" else 0)}, (), {}
+        return {name: _read_integer(where, value, 1 if field.kind == "positive" else 0)}, (), {}
     if field.kind == "digest":
-        if not is_digest(_text(where, value)):
+        if not is_digest(_read_text(where, value)):
             raise PayloadError(where, "64 lowercase hex digits", repr(value)[:80])
         return {name: value}, (), {}
     if field.kind == "boolean":
         if not isinstance(value, bool):
             raise PayloadError(where, "true or false", repr(value))
         return {name: value}, (), {}
-    return _counts(where, name, value, settings.rules)
+    return _read_counts(where, name, value, settings.rules)
 
 
-def _captured(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
+def _read_captured(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
     if field.media_type != "application/json":
-        value = _text(where, value)
+        value = _read_text(where, value)
     try:
         kept = keep(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
     except (ForeignError, RedactionError):
@@ -286,7 +286,7 @@ def _captured(where: str, name: str, field: Member, value: object, mode: str, se
     return kept.fields, kept.objects, kept.counts
 
 
-def _object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
+def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
     """A decision's inputs: whole as one object, for they are to be decided on again; or none."""
     if mode in ("off", "hash"):
         kept = keep(name, value, mode, settings.rules, settings.key)
@@ -299,9 +299,9 @@ def _object(where: str, name: str, value: object, mode: str, settings: Settings)
     return {name: sha256(data).hexdigest()}, (data,), foreign.counts
 
 
-def _message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
+def _read_message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
     """A text that may repeat what a tool said: kept as far as the tool's output is."""
-    text = _text(where, value)
+    text = _read_text(where, value)
     if mode in ("off", "hash"):
         kept = keep(name, text, mode, settings.rules, settings.key)
         return kept.fields, (), kept.counts
@@ -312,7 +312,7 @@ def _message(where: str, name: str, value: object, mode: str, settings: Settings
     return {name: done.text[:limit], "truncated": True}, (), done.counts
 
 
-def _counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
+def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", repr(value)[:80])
     kept: dict[str, object] = {}
@@ -322,18 +322,18 @@ def _counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
             raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
         done = redact(key, rules)
         # A mask is not ASCII, and nested names are: a name that is a secret is none.
-        kept["masked" if done.counts else key] = _integer(f"{where}.{'masked' if done.counts else key}", count, 0)
+        kept["masked" if done.counts else key] = _read_integer(f"{where}.{'masked' if done.counts else key}", count, 0)
         masked |= done.counts
     return {name: kept}, (), masked
 
 
-def _integer(where: str, value: object, least: int) -> int:
+def _read_integer(where: str, value: object, least: int) -> int:
     if type(value) is not int or not least <= value <= MAX_INTEGER:
         raise PayloadError(where, f"a whole number from {least} to 2^53-1", repr(value)[:80])
     return value
 
 
-def _text(where: str, value: object) -> str:
+def _read_text(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise PayloadError(where, "text", type(value).__name__)
     return value.encode("utf-8", "replace").decode("utf-8")

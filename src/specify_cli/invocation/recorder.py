@@ -80,7 +80,7 @@ class Batch(NamedTuple):
             "recorded": sum(line.seq is not None for line in self.lines) + len(self.annexes),
             "duplicates": self.duplicates,
             "durable": self.durable,
-            "events": [_told(self.invocation_id, line) for line in self.lines],
+            "events": [_describe_line(self.invocation_id, line) for line in self.lines],
             "annexes": list(self.annexes),
             "warnings": list(self.warnings),
         }
@@ -104,7 +104,7 @@ class Retrieved(NamedTuple):
     error: str | None
 
 
-def _told(invocation_id: str, line: Written) -> dict[str, object]:
+def _describe_line(invocation_id: str, line: Written) -> dict[str, object]:
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
     told = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
@@ -140,7 +140,7 @@ class Recorder:
         self._known = 0
         self._follow = follow
         self.last_bodies: list[Body] = []
-        self.started = self._first_line()
+        self.started = self._read_first_line()
         config = project.config
         self.settings = settings_of(self.started, config.capture_ceiling, config.redaction, project.git_dir)
         self._change = change_gap(self.started, self.settings)
@@ -168,14 +168,14 @@ class Recorder:
         """One event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
         try:
             if event in LINKS:
-                return self._link(event, payload)
+                return self._compose_link(event, payload)
             if event not in RECORDABLE:
                 raise _not_recordable(event)
             return compose_event(
                 event,
                 payload,
                 self.settings,
-                new_id=self._new_id,
+                new_id=self._make_id,
                 trace_id=str(self.started.get("trace_id", "")),
             )
         except PayloadError as error:
@@ -192,7 +192,7 @@ class Recorder:
             return self._count_swallowed([item.event for item in items])
         grounds = None
         if checkpoints and any(item.event == "stage_transition" for item in items):
-            grounds = self._grounds()
+            grounds = self._read_grounds()
         return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items))
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
@@ -219,7 +219,7 @@ class Recorder:
         manual: Body = {"event": "checkpoint", "manual": True}
         if shown is not None:
             manual["label"] = shown
-        return self._write([Composed(manual, (), ())], self._grounds(), dedupe=(None,), check=check)
+        return self._write([Composed(manual, (), ())], self._read_grounds(), dedupe=(None,), check=check)
 
     def retrieve(self, query: str, k: int | None, *, request_id: str) -> Retrieved:
         """Search charter and doctrine as they are now, and record question, answer and what was searched."""
@@ -228,9 +228,9 @@ class Recorder:
 
         if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
             raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
-        grounds = self._grounds()
+        grounds = self._read_grounds()
         about: dict[str, Any] = {
-            "profile": self._profile(),
+            "profile": self._load_profile(),
             "action": str(self.started.get("action")),
             "request": redact(query.encode("utf-8", "replace").decode("utf-8"), self.settings.rules).text,
         }
@@ -257,7 +257,7 @@ class Recorder:
         }
         if error is not None:
             response["error"] = error
-        reference = self._drift(grounds) if not self.tombstone else None
+        reference = self._compare_policy(grounds) if not self.tombstone else None
         self.append_bodies([request, response] if reference is None else [reference, request, response])
         return Retrieved(tuple(hits), plain.text, error)
 
@@ -273,14 +273,14 @@ class Recorder:
         inputs = inputs_of_corpus(self._objects, str(request.get("corpus")))
         text = assemble_context(
             inputs,
-            profile=self._profile(),
+            profile=self._load_profile(),
             action=str(self.started.get("action")),
             request=str(request.get("query")),
             config=config if isinstance(config, dict) else None,
         ).text
         return Retrieved(hits, text, None if error is None else str(error))
 
-    def _profile(self) -> AgentProfile | None:
+    def _load_profile(self) -> AgentProfile | None:
         """Who does the work, as the snapshot holds the profile: a replay has no other."""
         from specify_cli.storage.frozen import frozen_profile
 
@@ -327,7 +327,7 @@ class Recorder:
         after: int | None = None,
     ) -> Batch:
         # 1. Objects first: durable before a line names them.
-        items = [self._stored(item) for item in items]
+        items = [self._store_objects(item) for item in items]
         gaps = [body for item in items for body in item.gaps]
         sync = any(item.durable for item in items)
         # 2. The lines, decided and written under the record's lock.
@@ -359,7 +359,7 @@ class Recorder:
                 check(self.fold)
             known = find_known(held.holds, held.read, items, dedupe, self._change)
             bodies: list[Body] = []
-            for body in self._bodies(known, items, (*gaps, *known.conflicts), dedupe, grounds):
+            for body in self._compose_bodies(known, items, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
                 placed = {**body, "at": at, **self._by}
                 self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
@@ -379,13 +379,13 @@ class Recorder:
                 ) from error
             raise
         if late is not None:
-            return self._late(items, late)
+            return self._append_late(items, late)
         self._pending.clear()
         if self._fold is not None and lines:
             self._known = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
 
-    def _bodies(
+    def _compose_bodies(
         self,
         known: Known,
         items: Sequence[Composed],
@@ -405,25 +405,25 @@ class Recorder:
                 body = {**body, "ordinal": self.fold.ordinal_of(item.event, str(body["step"]))}
             if item.event == "checkpoint":
                 assert grounds is not None
-                yield from self._checkpoint(body, grounds)
+                yield from self._compose_checkpoint(body, grounds)
                 continue
             if item.event == "stage_transition":
                 yield {**body, "from": body.get("from", self.fold.stage)}
                 if grounds is None:
                     continue
-                yield from self._checkpoint({"event": "checkpoint", "manual": False}, grounds)
+                yield from self._compose_checkpoint({"event": "checkpoint", "manual": False}, grounds)
                 continue
             yield body
         yield from gaps
 
-    def _checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
+    def _compose_checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
         """A checkpoint, and before it a reference to the policy where that has changed since the last one."""
-        reference = self._drift(grounds)
+        reference = self._compare_policy(grounds)
         if reference is not None:
             yield reference
         yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
 
-    def _drift(self, grounds: Grounds) -> Body | None:
+    def _compare_policy(self, grounds: Grounds) -> Body | None:
         """The reference to a policy that is another than that of the last reference."""
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
@@ -440,7 +440,7 @@ class Recorder:
         }
         return reference if grounds.error is None else {**reference, "error": grounds.error}
 
-    def _stored(self, item: Composed) -> Composed:
+    def _store_objects(self, item: Composed) -> Composed:
         if not item.objects:
             return item
         try:
@@ -449,7 +449,7 @@ class Recorder:
         except EnvironmentFault as error:
             return without_objects(item, error.message)
 
-    def _grounds(self) -> Grounds:
+    def _read_grounds(self) -> Grounds:
         """Read the charter as it is now and store what a replay as of this point needs."""
         from charter.context import load_inputs
         from specify_cli.record.snapshot import corpus_object, policy_digests
@@ -462,17 +462,17 @@ class Recorder:
         bundle, policy_hash = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
         return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
 
-    def _late(self, items: Sequence[Composed], tip: Tip) -> Batch:
+    def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
         """Links to a closed record: one annex file each, chained to its last line, which is durable before them."""
         self._records.read_durably(self.place)
         at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
         for item in items:
             line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
-            paths.append(self._records.annex(self.invocation_id, self._new_id(), line))
+            paths.append(self._records.annex(self.invocation_id, self._make_id(), line))
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 
-    def _link(self, event: str, payload: Mapping[str, object]) -> Composed:
+    def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:
         key = "path" if event == "artifact_link" else "commit"
         value = payload.get(key)
         if not isinstance(value, str) or set(payload) != {key}:
@@ -505,7 +505,7 @@ class Recorder:
         if self._fold is not None:
             self._fold.apply(fields)
 
-    def _first_line(self) -> Mapping[str, object]:
+    def _read_first_line(self) -> Mapping[str, object]:
         line = open_line(self._records.head(self.place))
         if line.fields is None or line.problems or line.fields.get("event") != "started":
             code = "RECORD_UNSEALED" if line.problems == ("UNSEALED_LINE",) else "RECORD_DAMAGED"
@@ -513,7 +513,7 @@ class Recorder:
             raise _refused(code, message, self.invocation_id)
         return line.fields
 
-    def _new_id(self) -> str:
+    def _make_id(self) -> str:
         return new_ulid(read_clock(self._clock), self._entropy(10))
 
 

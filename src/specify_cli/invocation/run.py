@@ -211,7 +211,10 @@ class Run:
             return
         try:
             if not isinstance(error, LimitExceeded):
-                self._emit("error", {"error_code": type(error).__name__, "message": _said(error), "severity": "error"})
+                self._emit(
+                    "error",
+                    {"error_code": type(error).__name__, "message": _describe_error(error), "severity": "error"},
+                )
         finally:
             self.close("abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed")
 
@@ -240,7 +243,7 @@ class Run:
     def stage(self, name: str) -> None:
         """Go to another stage: a durable transition and a checkpoint to replay against."""
         self._check()
-        number, past = self._ordinal("stage"), self.history
+        number, past = self._count_ordinal("stage"), self.history
         if past is not None and number <= len(past.stages):
             if past.stages[number - 1] != name:
                 raise self._diverged(f"stage {number}", past.stages[number - 1], name)
@@ -255,7 +258,7 @@ class Run:
             if past is not None and label in past.labels:
                 past.labels.discard(str(label))
                 return Batch(self.invocation_id, (), 1, False, (), ())
-            self._seam()
+            self._write_seam()
             return self._recorder.commit(label, force=force)
 
     def step(
@@ -271,13 +274,13 @@ class Run:
 
         Raises LimitExceeded before the work, and whatever the work raises.
         """
-        ordinal = self._ordinal("step", name)
+        ordinal = self._count_ordinal("step", name)
         given = {"args": list(args), "kwargs": kwargs} if args or kwargs else _NOTHING
         begun: dict[str, object] = {"step": name, "ordinal": ordinal, "step_type": step_type}
-        entering = {**begun, **_maybe("input", given)}
+        entering = {**begun, **_include_if_given("input", given)}
         past = self.history
         if past is not None and (name, ordinal) in past.begun:
-            self._agree("step_started", entering, past.begun[name, ordinal])
+            self._check_agreement("step_started", entering, past.begun[name, ordinal])
             self._asked.add((name, ordinal))
             done = past.completed.get((name, ordinal))
             if done is not None:
@@ -302,12 +305,16 @@ class Run:
                     "decide=lambda r: …",
                 )
         except BaseException as error:
-            failed = {"error_code": type(error).__name__, "message": _said(error), "duration_ms": _since(started)}
+            failed = {
+                "error_code": type(error).__name__,
+                "message": _describe_error(error),
+                "duration_ms": _measure_since(started),
+            }
             self._emit("step_failed", {**begun, **failed})
             raise
         finally:
             self._here.step = outer
-        gave = {"decision": decision, "output": result, "duration_ms": _since(started)}
+        gave = {"decision": decision, "output": result, "duration_ms": _measure_since(started)}
         self._emit("step_completed", {**begun, **gave})
         return result
 
@@ -339,9 +346,9 @@ class Run:
         try:
             verdict = asked(copy.deepcopy(inputs))
         except Exception as error:
-            self.error(type(error).__name__, f"gate {name}: rule {rule} gave no answer: {_said(error)}")
+            self.error(type(error).__name__, f"gate {name}: rule {rule} gave no answer: {_describe_error(error)}")
             raise
-        before = self._recorded_gate(name)
+        before = self._find_recorded_gate(name)
         result = GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
         if before is not None:
             was = (before.get("outcome"), before.get("reason_code"))
@@ -357,9 +364,11 @@ class Run:
             "blocking": blocking,
         }
         if before is not None:
-            self._agree("gate_decision", decided, before)
+            self._check_agreement("gate_decision", decided, before)
             return result
-        self._emit("gate_decision", decided | ({} if override is None else {"override": override}) | self._inside())
+        self._emit(
+            "gate_decision", decided | ({} if override is None else {"override": override}) | self._describe_place()
+        )
         return result
 
     def model_call(
@@ -377,42 +386,47 @@ class Run:
 
         Raises LimitExceeded before asking, and whatever `call` raises.
         """
-        number = self._ordinal("model", *self._place_text(), model)
-        recorded = self._recorded_model(model, number)
+        number = self._count_ordinal("model", *self._place_text(), model)
+        recorded = self._find_recorded_model(model, number)
         if recorded is not None and self.history is not None:
-            self._agree("model_call", {"model": model, "prompt": prompt}, recorded)
-            return self._past_history().value(recorded, "response")
+            self._check_agreement("model_call", {"model": model, "prompt": prompt}, recorded)
+            return self._get_history().value(recorded, "response")
         self._check("model_calls")
         started = time.monotonic()
         if self._past is not None and self._past.again and call is not None:
-            call = self._answering(model, recorded, call)
+            call = self._replay_model(model, recorded, call)
             if recorded is not None and tokens is None and model not in self._past.models:
                 tokens = cast("Mapping[str, int] | None", recorded.get("tokens"))
         if call is not None:
             try:
                 response = call(prompt)
             except BaseException as error:
-                duration_ms, ok, response = _since(started), False, f"{type(error).__name__}: {_said(error)}"
-                self._model_call(model, prompt, response, tokens, duration_ms, ok)
+                duration_ms, ok, response = (
+                    _measure_since(started),
+                    False,
+                    f"{type(error).__name__}: {_describe_error(error)}",
+                )
+                self._record_model_call(model, prompt, response, tokens, duration_ms, ok)
                 raise
-            duration_ms = _since(started)
-        self._model_call(model, prompt, response, tokens, duration_ms, ok)
+            duration_ms = _measure_since(started)
+        self._record_model_call(model, prompt, response, tokens, duration_ms, ok)
         return response
 
-    def _model_call(
+    def _record_model_call(
         self, model: str, prompt: object, response: object, tokens: Any, duration_ms: int | None, ok: bool
     ) -> None:
         told: dict[str, object] = {"model": model, "prompt": prompt, "response": response, "ok": ok}
         measured = {"tokens": None if tokens is None else dict(tokens), "duration_ms": duration_ms}
-        self._spend(
-            "model_call", told | {key: value for key, value in measured.items() if value is not None} | self._inside()
+        self._check_limits(
+            "model_call",
+            told | {key: value for key, value in measured.items() if value is not None} | self._describe_place(),
         )
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
         """Search the project's charter and doctrine as they are now; request and response are on the record."""
         with self._lock:
             self._check()
-            request_id = f"r{self._ordinal('retrieve')}"
+            request_id = f"r{self._count_ordinal('retrieve')}"
             past = self.history
             if past is not None and request_id in past.retrievals:
                 request, response = past.retrievals[request_id]
@@ -420,9 +434,9 @@ class Run:
                     raise self._diverged(f"retrieval {request_id}", request.get("query"), query)
                 if response is not None:
                     return self._recorder.retrieved(request, response)
-            self._seam()
+            self._write_seam()
             found = self._recorder.retrieve(query, k, request_id=request_id)
-            self._watch_last(2)
+            self._check_watched(2)
             return found
 
     def patch(
@@ -439,12 +453,14 @@ class Run:
         self._check()
         texts = {"before": before, "after": after, "diff": diff}
         told = {key: text for key, text in texts.items() if text is not None}
-        self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **told, **self._inside()})
+        self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **told, **self._describe_place()})
 
     def error(self, error_code: str, message: str = "", *, severity: str = "error") -> None:
         """Record that something went wrong."""
         self._check()
-        self._emit("error", {"error_code": error_code, "message": message, "severity": severity, **self._inside()})
+        self._emit(
+            "error", {"error_code": error_code, "message": message, "severity": severity, **self._describe_place()}
+        )
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
@@ -480,17 +496,17 @@ class Run:
                 allowed = limits.get(name)
                 if type(allowed) is int and amount > allowed:
                     spent = usage.tokens if name == "tokens" else math.ceil(amount)
-                    raise self._violate(name, allowed, spent)
+                    raise self._record_violation(name, allowed, spent)
 
-    def _violate(self, name: str, allowed: int, found: int) -> LimitExceeded:
+    def _record_violation(self, name: str, allowed: int, found: int) -> LimitExceeded:
         """Put a violation on the record; nothing of the run goes on after it."""
         exceeded = LimitExceeded(name, allowed, found)
         violated = {"rule_id": f"limit:{name}", "allowed": allowed, "found": found, "message": exceeded.message}
-        self._emit("policy_violation", violated | self._inside())
+        self._emit("policy_violation", violated | self._describe_place())
         self._violated = exceeded
         return exceeded
 
-    def _spend(self, event: str, payload: Mapping[str, object]) -> None:
+    def _check_limits(self, event: str, payload: Mapping[str, object]) -> None:
         """Record what has cost tokens; the call that exceeds them is the last."""
         with self._lock:
             self._emit(event, payload)
@@ -498,15 +514,15 @@ class Run:
             allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
             spent = self._recorder.fold.usage.tokens
             if type(allowed) is int and spent > allowed and self._violated is None:
-                self._violate("tokens", allowed, spent)
+                self._record_violation("tokens", allowed, spent)
 
     # --- what was done before
 
-    def _past_history(self) -> History:
+    def _get_history(self) -> History:
         assert self._past is not None
         return self._past.history
 
-    def _agree(self, event: str, payload: Mapping[str, object], recorded: Mapping[str, object]) -> None:
+    def _check_agreement(self, event: str, payload: Mapping[str, object], recorded: Mapping[str, object]) -> None:
         """Refuse a program that gives a step or call another input than the record has."""
         now = self._recorder.compose(event, payload).body
         for key in _AGREED:
@@ -530,18 +546,18 @@ class Run:
         if stages < len(past.stages):
             raise self._diverged("at the end", f"stage {past.stages[stages]}", "no such stage")
 
-    def _recorded_gate(self, name: str) -> Mapping[str, object] | None:
-        number, past = self._ordinal("gate", *self._place_text(), name), self.history
+    def _find_recorded_gate(self, name: str) -> Mapping[str, object] | None:
+        number, past = self._count_ordinal("gate", *self._place_text(), name), self.history
         found = [] if past is None else past.gates.get((self._place(), name), [])
         return found[number - 1] if number <= len(found) else None
 
-    def _recorded_model(self, model: str, number: int) -> Mapping[str, object] | None:
+    def _find_recorded_model(self, model: str, number: int) -> Mapping[str, object] | None:
         if self._past is None:
             return None
         found = self._past.history.models.get((self._place(), model), [])
         return found[number - 1] if number <= len(found) else None
 
-    def _answering(self, model: str, recorded: Mapping[str, object] | None, call: Callable[[Any], Any]) -> Any:
+    def _replay_model(self, model: str, recorded: Mapping[str, object] | None, call: Callable[[Any], Any]) -> Any:
         """Who answers a model call of a re-execution: the function named for it, the record, or the program."""
         assert self._past is not None
         if model in self._past.models:
@@ -560,18 +576,18 @@ class Run:
         """The call an earlier process, or the re-executed run, made at this place."""
         return None if self._past is None else self._past.history.calls.get(key)
 
-    def _seam(self) -> None:
+    def _write_seam(self) -> None:
         """Say once, before the first new line, that a later process went on."""
         if self._seam_body is not None:
             body = self._seam_body
             self._recorder.append_bodies([body], after=cast(int, body["from_seq"]))
             self._seam_body = None
 
-    def _watch_last(self, count: int) -> None:
+    def _check_watched(self, count: int) -> None:
         for body in self._recorder.last_bodies[-count:]:
-            self._same(body)
+            self._check_same(body)
 
-    def _same(self, body: Mapping[str, object]) -> None:
+    def _check_same(self, body: Mapping[str, object]) -> None:
         """Hold an event of a re-execution against the one at its place. Raises DETERMINISM_VIOLATION."""
         watched = self._watched
         found = None if watched is None else signature(body)
@@ -603,17 +619,17 @@ class Run:
         with self._lock:
             past = self.history
             if past is not None and event in ("error", "patch_apply", "artifact_link"):
-                number = self._ordinal(event, *self._place_text())
+                number = self._count_ordinal(event, *self._place_text())
                 known = past.plain.get((event, self._place()), [])
                 if number <= len(known):
                     if event != "artifact_link":
-                        self._agree(event, payload, known[number - 1])
+                        self._check_agreement(event, payload, known[number - 1])
                     return None
             composed = self._recorder.compose(event, payload)
-            self._seam()
+            self._write_seam()
             try:
                 self._recorder.append([composed])
-                self._same(composed.body)
+                self._check_same(composed.body)
             except EnvironmentFault as error:
                 if composed.durable:
                     raise
@@ -621,12 +637,12 @@ class Run:
             call_id = composed.body.get("call_id")
             return None if call_id is None else str(call_id)
 
-    def _ordinal(self, *key: str) -> int:
+    def _count_ordinal(self, *key: str) -> int:
         with self._lock:
             number = self._ordinals[key] = self._ordinals.get(key, 0) + 1
             return number
 
-    def _inside(self) -> dict[str, object]:
+    def _describe_place(self) -> dict[str, object]:
         step = getattr(self._here, "step", None)
         return {} if step is None else {"step": step[0], "ordinal": step[1]}
 
@@ -637,11 +653,11 @@ class Run:
         step, ordinal = self._place()
         return step, str(ordinal)
 
-    def _key_of_call(self, tool: str) -> str:
+    def _make_key(self, tool: str) -> str:
         """The key of the next call of a tool here: a re-executed run has those of its original."""
         trace_id = self.trace_id if self._past is None else self._past.trace_id
         step, ordinal = self._place_text()
-        number = self._ordinal("tool", step, ordinal, tool)
+        number = self._count_ordinal("tool", step, ordinal, tool)
         return idempotency_key(trace_id, step, ordinal, tool, str(number))
 
 
@@ -693,7 +709,7 @@ class ToolCall:
                 )
             self._silent = True
             return self
-        return self._begin(recorded)
+        return self._record_begin(recorded)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -704,9 +720,11 @@ class ToolCall:
         if self._denied is not None:
             status, output = "denied", self._denied
         elif error is not None:
-            status, output = "error", f"{type(error).__name__}: {_said(error)}"
+            status, output = "error", f"{type(error).__name__}: {_describe_error(error)}"
         told = {"call_id": self.call_id, "tool": self._name, "status": status, "output": output}
-        self._run._emit("tool_result", {**told, "duration_ms": _since(self._started), **self._run._inside()})
+        self._run._emit(
+            "tool_result", {**told, "duration_ms": _measure_since(self._started), **self._run._describe_place()}
+        )
 
     def deny(self, reason: str) -> None:
         """Say that the call was not allowed, and why."""
@@ -721,22 +739,22 @@ class ToolCall:
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> T:
             given = {"args": list(args), "kwargs": kwargs}
-            return ToolCall(self._run, self._name, given, self._side_effect, self._given_key)._through(
+            return ToolCall(self._run, self._name, given, self._side_effect, self._given_key)._run_call(
                 lambda: function(*args, **kwargs)
             )
 
         return called
 
-    def _through(self, work: Callable[[], T]) -> T:
+    def _run_call(self, work: Callable[[], T]) -> T:
         """The result of this call: made now, or given back where it was made before."""
         recorded = self._find()
         past = self._run._past
         given_back = recorded is not None and recorded.result is not None and past is not None
         if given_back and past is not None and not past.again:
-            return cast(T, self._again(recorded))
-        self._begin(recorded)
+            return cast(T, self._replay_call(recorded))
+        self._record_begin(recorded)
         if given_back and past is not None and not past.live_tools:
-            work = cast("Callable[[], T]", functools.partial(self._again, recorded))
+            work = cast("Callable[[], T]", functools.partial(self._replay_call, recorded))
         try:
             self.result = result = work()
             _refuse_async(self._name, result)
@@ -746,10 +764,10 @@ class ToolCall:
         self.__exit__(None, None, None)
         return result
 
-    def _again(self, recorded: RecordedCall | None) -> Any:
+    def _replay_call(self, recorded: RecordedCall | None) -> Any:
         """What the recorded call gave: its result, or its error as one."""
         assert recorded is not None and recorded.result is not None
-        value = self._run._past_history().value(recorded.result, "output")
+        value = self._run._get_history().value(recorded.result, "output")
         if recorded.result.get("status") == "error":
             code, _, message = str(value).partition(": ")
             raise recorded_error(code, message)
@@ -758,15 +776,15 @@ class ToolCall:
     def _find(self) -> RecordedCall | None:
         """The call at this place of the program in the record there is. Raises STATE_DIVERGENCE, IN_DOUBT."""
         run = self._run
-        self.idempotency_key = self._given_key or run._key_of_call(self._name)
+        self.idempotency_key = self._given_key or run._make_key(self._name)
         recorded = run.recorded_call(self.idempotency_key)
         if recorded is not None and run.history is not None:
-            run._agree("tool_call", self._told(), recorded.call)
+            run._check_agreement("tool_call", self._describe_call(), recorded.call)
             if recorded.result is None and not recorded.safe_again and recorded.call_id not in run.rerun:
                 raise in_doubt_error(recorded, run.invocation_id)
         return recorded
 
-    def _begin(self, recorded: RecordedCall | None) -> ToolCall:
+    def _record_begin(self, recorded: RecordedCall | None) -> ToolCall:
         run, past = self._run, self._run._past
         if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
             raise side_effects_not_allowed(self._name)
@@ -774,17 +792,17 @@ class ToolCall:
         known = {"call_id": recorded.call_id} if again and recorded is not None else {}
         with run._lock:
             run._check("tool_calls")
-            self.call_id = run._emit("tool_call", {**self._told(), **known}) or ""
+            self.call_id = run._emit("tool_call", {**self._describe_call(), **known}) or ""
         self._started = time.monotonic()
         return self
 
-    def _told(self) -> dict[str, object]:
+    def _describe_call(self) -> dict[str, object]:
         called: dict[str, object] = {
             "tool": self._name,
             "side_effect": self._side_effect,
             "idempotency_key": self.idempotency_key,
         }
-        return {**called, **_maybe("args", self._args), **self._run._inside()}
+        return {**called, **_include_if_given("args", self._args), **self._run._describe_place()}
 
 
 def _refuse_async(name: str, result: object) -> None:
@@ -803,7 +821,7 @@ def _not_async(name: str) -> CallerError:
     )
 
 
-def _said(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """An error's text, also of one that cannot say it."""
     try:
         return str(error)
@@ -811,9 +829,9 @@ def _said(error: BaseException) -> str:
         return "(its text cannot be read)"
 
 
-def _maybe(key: str, value: object) -> dict[str, object]:
+def _include_if_given(key: str, value: object) -> dict[str, object]:
     return {} if value is _NOTHING else {key: value}
 
 
-def _since(started: float) -> int:
+def _measure_since(started: float) -> int:
     return int(1000 * (time.monotonic() - started))

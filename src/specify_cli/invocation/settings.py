@@ -50,14 +50,14 @@ def digest_key(git_dir: str | None) -> DigestKey | None:
     except OSError:
         return None
     try:
-        return _key_in(fd)
+        return _read_key(fd)
     except (OSError, InvocationError):
         return None
     finally:
         os.close(fd)
 
 
-def _key_in(folder_fd: int) -> DigestKey | None:
+def _read_key(folder_fd: int) -> DigestKey | None:
     name = "capture.key"
     for _ in range(2):
         try:

@@ -98,10 +98,10 @@ class Project(NamedTuple):
     def secrets(self) -> SecretFinder:
         """What looks secret in this project's own files: the rules requests are redacted by."""
         rules = self.config.redaction
-        return SecretFinder(rules.digest, lambda text: _secret_places(text, rules))
+        return SecretFinder(rules.digest, lambda text: _find_secrets(text, rules))
 
 
-def _secret_places(text: str, rules: RuleSet) -> list[tuple[str, int]]:
+def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
     try:
         masked = redact(text, rules)
     except RedactionError:
@@ -130,11 +130,11 @@ def load_project(start: str, home: str | None = None, *, lenient: bool = False) 
     accepted = _NOTHING_KEPT
     try:
         accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
-        return bare._replace(config=_in_force(_load_config(where.root, cache), accepted)), cache
+        return bare._replace(config=_resolve_in_force(_load_config(where.root, cache), accepted)), cache
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
             raise
-        return bare._replace(config=_in_force(bare.config, accepted)._replace(error=error)), cache
+        return bare._replace(config=_resolve_in_force(bare.config, accepted)._replace(error=error)), cache
 
 
 def stated_protections(root: str) -> Protections:
@@ -142,7 +142,7 @@ def stated_protections(root: str) -> Protections:
     return _load_config(root, ParseCache(None)).stated
 
 
-def _in_force(config: Config, accepted: Protections) -> Config:
+def _resolve_in_force(config: Config, accepted: Protections) -> Config:
     """Return the config with the stronger of what it states and what a person accepted."""
     if config.stated == accepted:
         return config
@@ -181,22 +181,22 @@ def _load_config(root: str, cache: ParseCache) -> Config:
 
 def parse_config(document: object, data: bytes | None) -> Config:
     """The config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
-    top = _mapping(document, "the document")
+    top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend != "files":
         raise _invalid("memory_backend", "files", spell(backend))
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))
-    uuid = _mapping(top.get("project"), "project").get("uuid")
+    uuid = _require_mapping(top.get("project"), "project").get("uuid")
     if uuid is not None and not isinstance(uuid, str):
         raise _invalid("project.uuid", "a UUID", spell(uuid))
-    audit = _mapping(top.get("audit"), "audit")
+    audit = _require_mapping(top.get("audit"), "audit")
     no_trail = audit.get("no_trail", "person")
     if no_trail not in NO_TRAIL:
         raise _invalid("audit.no_trail", " or ".join(NO_TRAIL), spell(no_trail))
     capture = _capture(audit)
-    own, allow = _redaction(top.get("redaction"))
+    own, allow = _read_redaction(top.get("redaction"))
     try:
         rules = rule_set(own, allow)
         refuse_catch_all(rules)
@@ -230,13 +230,13 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
     return stated
 
 
-def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
+def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
     """Return the project's own rules as (id, pattern) and its allow-list."""
-    given = _mapping(section, "redaction")
+    given = _require_mapping(section, "redaction")
     unknown = sorted(str(key) for key in given if key not in ("rules", "allow"))
     if unknown:
         raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
-    rules = _mapping(given.get("rules"), "redaction.rules")
+    rules = _require_mapping(given.get("rules"), "redaction.rules")
     allow = given.get("allow") or []
     if len(rules) > MAX_USER_RULES:
         raise _invalid("redaction.rules", f"at most {MAX_USER_RULES} rules", str(len(rules)))
@@ -248,7 +248,7 @@ def _redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[s
     return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), frozenset(allow)
 
 
-def _mapping(value: object, where: str) -> Mapping[str, object]:
+def _require_mapping(value: object, where: str) -> Mapping[str, object]:
     if value is None:
         return {}
     if not isinstance(value, dict):

@@ -45,26 +45,26 @@ def locate(start: str, home: str | None = None) -> Location:
         begins = (here == first or here != home) and os.path.isdir(kittify)
         ends = os.path.lexists(git)
         if begins or ends:
-            foreign = _foreign_owner(here, *([kittify] if begins else []), *([git] if ends else []))
+            foreign = _find_foreign_owner(here, *([kittify] if begins else []), *([git] if ends else []))
             if foreign is not None:
                 if here == first:
                     raise foreign
-                return _outside_git(first, candidates)
+                return _locate_outside_git(first, candidates)
         if begins:
             candidates.append(here)
         if ends:
-            return _chosen(first, candidates or [here], here)
+            return _choose(first, candidates or [here], here)
         parent = os.path.dirname(here)
         if parent == here:
-            return _outside_git(first, candidates)
+            return _locate_outside_git(first, candidates)
         here = parent
 
 
-def _outside_git(first: str, candidates: list[str]) -> Location:
+def _locate_outside_git(first: str, candidates: list[str]) -> Location:
     return Location(first, None, passed=next((root for root in candidates if root != first), None))
 
 
-def _chosen(first: str, candidates: list[str], top: str) -> Location:
+def _choose(first: str, candidates: list[str], top: str) -> Location:
     """Return the innermost project this clone remembers on the way up from `first`, else the outermost there is."""
     git_dir = git_directory(top)
     root = candidates[-1]
@@ -86,7 +86,7 @@ def place_below(folder: str, top: str) -> str:
     return "" if folder == top else os.path.relpath(folder, top)
 
 
-def _foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
+def _find_foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
     """Return the error for a project another user could have planted; None for one of this user's or the system's."""
     for path in (folder, *paths):
         owner = os.lstat(path).st_uid

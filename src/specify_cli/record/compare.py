@@ -162,7 +162,7 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         elif was.output_hash == now.output_hash:
             outputs_compared += 1
         else:
-            why = _not_comparable(was, now, other_rules)
+            why = _explain_not_comparable(was, now, other_rules)
             if why is None:
                 outputs_compared += 1
                 mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
@@ -228,7 +228,7 @@ def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) ->
     return {member: None if value is None else str(value) for member, value in values.items()}
 
 
-def _not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
+def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
     """Why two digests cannot be held against each other, or None where they can."""
     if was.output_hash is None or now.output_hash is None:
         return "one side kept no digest of its output"
@@ -250,7 +250,7 @@ def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
             continue
         if event in ("step_completed", "step_failed"):
             decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
-            found.append(_receipt(fields, f"step:{fields.get('step_type', 'step')}", decision, "output_hash"))
+            found.append(_make_receipt(fields, f"step:{fields.get('step_type', 'step')}", decision, "output_hash"))
         elif event == "gate_decision":
             decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
             outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
@@ -258,18 +258,18 @@ def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
         elif event == "tool_result":
             tool = fields.get("tool") or tools.get(str(fields.get("call_id")), "unknown")
             found.append(
-                _receipt(fields, f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL"), "output_hash")
+                _make_receipt(fields, f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL"), "output_hash")
             )
         elif event == "model_call":
             decision = "PASS" if fields.get("ok") is True else "FAIL"
-            found.append(_receipt(fields, f"model:{fields.get('model')}", decision, "response_hash"))
+            found.append(_make_receipt(fields, f"model:{fields.get('model')}", decision, "response_hash"))
         elif event == "retrieval_response":
             decision = "FAIL" if fields.get("error") is not None else "PASS"
-            found.append(_receipt(fields, "retrieval", decision, "result_hash"))
+            found.append(_make_receipt(fields, "retrieval", decision, "result_hash"))
     return tuple(found)
 
 
-def _receipt(fields: Mapping[str, Any], step_type: str, decision: str, key: str) -> Receipt:
+def _make_receipt(fields: Mapping[str, Any], step_type: str, decision: str, key: str) -> Receipt:
     output, duration, secret = fields.get(key), fields.get("duration_ms"), fields.get("digest_key")
     return Receipt(
         step_type,
@@ -291,7 +291,7 @@ def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> C
         _check_seals(elements, side)
         last = elements[-1] if elements[-1].get("event") == "completed" else None
         return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
-    return Chain(tuple(_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
+    return Chain(tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
@@ -323,7 +323,7 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
     )
 
 
-def _bare(element: Mapping[str, Any], where: str) -> Receipt:
+def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
     content = element.get("content")
     if not isinstance(content, Mapping):
         raise _invalid(where, 'a sealed event or {"content": {step_type, decision, output_hash}}', spell(element)[:80])

@@ -166,7 +166,7 @@ _TYPES: Mapping[str, Any] = {
 _OWN_TIMES = {"started_at", "completed_at"}
 
 
-def _fields_of(name: str, member: Member) -> Iterator[tuple[str, Any]]:
+def _derive_fields(name: str, member: Member) -> Iterator[tuple[str, Any]]:
     """Yield what of a member can stand in a line, as pydantic's field definitions."""
     if member.kind == "source":
         return
@@ -189,16 +189,16 @@ def class_name(event: str) -> str:
     return event.title().replace("_", "")
 
 
-def _model_of(name: str, event: EventType) -> type[EventLine]:
+def _derive_model(name: str, event: EventType) -> type[EventLine]:
     fields: dict[str, Any] = {"event": (Literal[name], ...)}
     if not _OWN_TIMES & event.members.keys():
         fields["at"] = (Time, ...)
     for member, of in event.members.items():
-        fields.update(_fields_of(member, of))
+        fields.update(_derive_fields(member, of))
     return create_model(class_name(name), __base__=EventLine, __doc__=event.about, **fields)
 
 
-MODELS: Mapping[str, type[EventLine]] = {name: _model_of(name, event) for name, event in EVENTS.items()}
+MODELS: Mapping[str, type[EventLine]] = {name: _derive_model(name, event) for name, event in EVENTS.items()}
 _ADAPTER: TypeAdapter[EventLine] = TypeAdapter(
     Annotated[reduce(or_, MODELS.values()), Field(discriminator="event")]  # type: ignore[arg-type]
 )
@@ -227,7 +227,7 @@ def event_schema() -> dict[str, Any]:
 
 def line_row(event: str) -> str:
     """Return the row of docs/format.md for an event: what its line holds besides the envelope."""
-    cells = [_line_cell(name, member) for name, member in EVENTS[event].members.items() if _is_own(name, member)]
+    cells = [_render_cell(name, member) for name, member in EVENTS[event].members.items() if _is_own(name, member)]
     return f"| `{event}` | {', '.join(cells)} |"
 
 
@@ -249,7 +249,7 @@ def _is_own(name: str, member: Member) -> bool:
     return member.kind != "source" and (name not in _SHARED or member.every)
 
 
-def _line_cell(name: str, member: Member) -> str:
+def _render_cell(name: str, member: Member) -> str:
     shown = f"*{name}*" if member.kind in ("captured", "message") else f"`{name}`"
     maybe = "" if member.every or member.side else "?"
     kept = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"

@@ -105,7 +105,7 @@ def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
     passed: list[tuple[int, int]] = []
     if b'"event":"recovered"' in data:
         for offset, raw in split_lines(data):
-            fields = _recovery(raw)
+            fields = _read_recovery(raw)
             size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
             if fields is None or size is None or not 0 <= (start := offset - 1 - size):
                 continue
@@ -116,7 +116,7 @@ def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield offset, raw
 
 
-def _recovery(raw: bytes) -> dict[str, object] | None:
+def _read_recovery(raw: bytes) -> dict[str, object] | None:
     """The fields of a whole `recovered` line; None for any other."""
     if b'"event":"recovered"' not in raw:
         return None
@@ -262,20 +262,20 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     for offset, raw in lines_in_force(data):
         line = open_line(raw)
         found = tip_of(line)
-        if found is None or line.fields is None or not _continues(line.fields, tip, invocation_id):
+        if found is None or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
             break
         tip, end = found, offset + len(raw) + 1
     debris = data[end:]
     if tip.seq < 0 or b"\0" not in debris:
         return None
     whole = [line.fields for _, raw in split_lines(debris) if tip_of(line := open_line(raw)) and line.fields]
-    last = _moment(whole[-1]) if whole else None
-    if any(is_durable(fields) and _moment(fields) != last for fields in whole):
+    last = _get_moment(whole[-1]) if whole else None
+    if any(is_durable(fields) and _get_moment(fields) != last for fields in whole):
         return Refusal("RECORD_DAMAGED", "lines are missing before one that was durable")
     return _recover(tip, debris, invocation_id, at)
 
 
-def _moment(fields: Mapping[str, object]) -> object:
+def _get_moment(fields: Mapping[str, object]) -> object:
     return fields.get("completed_at", fields.get("at"))
 
 
@@ -284,12 +284,12 @@ def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPla
         return AppendPlan(b"", tip, 0)
     candidate = open_line(tail)
     adopted = tip_of(candidate)
-    if adopted is not None and candidate.fields is not None and _continues(candidate.fields, tip, invocation_id):
+    if adopted is not None and candidate.fields is not None and _is_next_of(candidate.fields, tip, invocation_id):
         return AppendPlan(b"\n", adopted, 0)
     return _recover(tip, tail, invocation_id, at)
 
 
-def _continues(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
+def _is_next_of(fields: dict[str, object], tip: Tip, invocation_id: str) -> bool:
     return (
         fields.get("prev") == tip.seal
         and fields.get("seq") == tip.seq + 1

@@ -80,7 +80,7 @@ def _is_key(key: str) -> bool:
 def canonical(value: object) -> bytes:
     """The RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
     narrow = _check(value, "value")
-    return _utf8(_encode(value) if narrow else _encode_in_order(_in_utf16_order(value)))
+    return _encode_utf8(_encode(value) if narrow else _encode_in_order(_sort_utf16(value)))
 
 
 def digest_of(value: object) -> str:
@@ -95,7 +95,7 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
             raise SealError("top-level key", "[a-z][a-z0-9_]{0,63}", repr(key))
     if not _check(fields, "line"):
         raise SealError("nested key", "ASCII keys inside a line", "a key beyond ASCII")
-    body = _utf8(_encode(fields))[:-1]
+    body = _encode_utf8(_encode(fields))[:-1]
     line = b'%b,"~":"%b"}\n' % (body, sha256(body).hexdigest().encode("ascii"))
     if len(line) > MAX_LINE:
         raise SealError("line", f"at most {MAX_LINE} bytes", f"{len(line)} bytes")
@@ -179,7 +179,7 @@ def _diagnose(raw: bytes) -> Line:
 def _is_canonical(fields: dict[str, object], body: bytes) -> bool:
     try:
         narrow = _check(fields, "line")
-        return narrow and all(map(_is_key, fields)) and _utf8(_encode(fields))[:-1] == body
+        return narrow and all(map(_is_key, fields)) and _encode_utf8(_encode(fields))[:-1] == body
     except SealError:
         return False
 
@@ -224,17 +224,17 @@ def _check(value: object, where: str, depth: int = 0) -> bool:
     return narrow
 
 
-def _in_utf16_order(value: object) -> object:
+def _sort_utf16(value: object) -> object:
     """The value with its keys in RFC 8785 §3.2.3 order, which differs from code points beyond the BMP."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        return {key: _in_utf16_order(value[key]) for key in keys}
+        return {key: _sort_utf16(value[key]) for key in keys}
     if isinstance(value, (list, tuple)):
-        return [_in_utf16_order(item) for item in value]
+        return [_sort_utf16(item) for item in value]
     return value
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -54,10 +54,10 @@ class ExecutionState(NamedTuple):
             "status": self.status,
             "outcome": self.outcome,
             "stage": self.stage,
-            "current_step": _step(self.current_step),
+            "current_step": _describe_step(self.current_step),
             "completed_steps": [item._asdict() for item in self.completed_steps],
-            "failed_steps": [_step(item) for item in self.failed_steps],
-            "open_steps": [_step(item) for item in self.open_steps],
+            "failed_steps": [_describe_step(item) for item in self.failed_steps],
+            "open_steps": [_describe_step(item) for item in self.open_steps],
             "open_calls": list(self.open_calls),
             "usage": self.usage._asdict(),
             "last_output_hash": self.last_output_hash,
@@ -132,26 +132,26 @@ class StateFold:
             return last + 1
         return next((ordinal for name, ordinal in reversed(self.open_steps) if name == step), max(last, 1))
 
-    def _started(self, _: Mapping[str, object]) -> None:
+    def _apply_started(self, _: Mapping[str, object]) -> None:
         self.status = "open"
 
-    def _completed(self, fields: Mapping[str, object]) -> None:
+    def _apply_completed(self, fields: Mapping[str, object]) -> None:
         outcome = fields.get("outcome")
         self.status, self.outcome = "closed", None if outcome is None else say(outcome)
 
-    def _stage_transition(self, fields: Mapping[str, object]) -> None:
+    def _apply_stage_transition(self, fields: Mapping[str, object]) -> None:
         self.stage = say(fields.get("to"))
 
-    def _checkpoint(self, fields: Mapping[str, object]) -> None:
+    def _apply_checkpoint(self, fields: Mapping[str, object]) -> None:
         label = fields.get("label")
         if isinstance(label, str):
             self.labels[label] = self.seq
 
-    def _policy_snapshot_ref(self, fields: Mapping[str, object]) -> None:
+    def _apply_policy_snapshot_ref(self, fields: Mapping[str, object]) -> None:
         self.policy = {key: fields.get(key) for key in ("bundle_hash", "policy_hash", "error")}
 
-    def _step_started(self, fields: Mapping[str, object]) -> None:
-        key = _key(fields)
+    def _apply_step_started(self, fields: Mapping[str, object]) -> None:
+        key = _get_key(fields)
         # Beginning again what did not end is the same unit of work, not another one.
         again = key in self.failed or key in self.open_steps
         self.failed.pop(key, None)
@@ -160,31 +160,31 @@ class StateFold:
         self.steps += not again
         self.last_ordinal[key[0]] = max(key[1], self.last_ordinal.get(key[0], 0))
 
-    def _step_completed(self, fields: Mapping[str, object]) -> None:
-        key = _key(fields)
+    def _apply_step_completed(self, fields: Mapping[str, object]) -> None:
+        key = _get_key(fields)
         self.open_steps.pop(key, None)
         self.failed.pop(key, None)
         output_hash = fields.get("output_hash")
         self.last_output_hash = None if output_hash is None else str(output_hash)
         self.completed[key] = StepEnd(*key, str(fields.get("decision")), self.last_output_hash, self.seq)
 
-    def _step_failed(self, fields: Mapping[str, object]) -> None:
-        key = _key(fields)
+    def _apply_step_failed(self, fields: Mapping[str, object]) -> None:
+        key = _get_key(fields)
         self.open_steps.pop(key, None)
         self.failed[key] = None
 
-    def _tool_call(self, fields: Mapping[str, object]) -> None:
+    def _apply_tool_call(self, fields: Mapping[str, object]) -> None:
         call_id = say(fields.get("call_id"))
         self.tool_calls += call_id not in self.open_calls
         self.open_calls[call_id] = None
 
-    def _tool_result(self, fields: Mapping[str, object]) -> None:
+    def _apply_tool_result(self, fields: Mapping[str, object]) -> None:
         self.open_calls.pop(say(fields.get("call_id")), None)
         output_hash = fields.get("output_hash")
         if output_hash is not None:
             self.last_output_hash = str(output_hash)
 
-    def _model_call(self, fields: Mapping[str, object]) -> None:
+    def _apply_model_call(self, fields: Mapping[str, object]) -> None:
         tokens = fields.get("tokens")
         if isinstance(tokens, Mapping):
             self.tokens += sum(count for count in tokens.values() if type(count) is int)
@@ -192,23 +192,23 @@ class StateFold:
         if output_hash is not None:
             self.last_output_hash = str(output_hash)
 
-    def _policy_violation(self, fields: Mapping[str, object]) -> None:
+    def _apply_policy_violation(self, fields: Mapping[str, object]) -> None:
         self.stopped = self.stopped or str(fields.get("rule_id", "")).startswith("limit:")
 
 
 _TAKE = {
-    "started": StateFold._started,
-    "completed": StateFold._completed,
-    "stage_transition": StateFold._stage_transition,
-    "checkpoint": StateFold._checkpoint,
-    "policy_snapshot_ref": StateFold._policy_snapshot_ref,
-    "step_started": StateFold._step_started,
-    "step_completed": StateFold._step_completed,
-    "step_failed": StateFold._step_failed,
-    "tool_call": StateFold._tool_call,
-    "tool_result": StateFold._tool_result,
-    "model_call": StateFold._model_call,
-    "policy_violation": StateFold._policy_violation,
+    "started": StateFold._apply_started,
+    "completed": StateFold._apply_completed,
+    "stage_transition": StateFold._apply_stage_transition,
+    "checkpoint": StateFold._apply_checkpoint,
+    "policy_snapshot_ref": StateFold._apply_policy_snapshot_ref,
+    "step_started": StateFold._apply_step_started,
+    "step_completed": StateFold._apply_step_completed,
+    "step_failed": StateFold._apply_step_failed,
+    "tool_call": StateFold._apply_tool_call,
+    "tool_result": StateFold._apply_tool_result,
+    "model_call": StateFold._apply_model_call,
+    "policy_violation": StateFold._apply_policy_violation,
 }
 
 
@@ -220,10 +220,10 @@ def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
     return fold.state()
 
 
-def _key(fields: Mapping[str, object]) -> tuple[str, int]:
+def _get_key(fields: Mapping[str, object]) -> tuple[str, int]:
     ordinal = fields.get("ordinal")
     return say(fields.get("step")), ordinal if type(ordinal) is int else 1
 
 
-def _step(key: tuple[str, int] | None) -> dict[str, object] | None:
+def _describe_step(key: tuple[str, int] | None) -> dict[str, object] | None:
     return None if key is None else {"step": key[0], "ordinal": key[1]}

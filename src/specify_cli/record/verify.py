@@ -298,11 +298,11 @@ class _Walk:
         if self.inside_overlong or len(raw) > MAX_LINE:
             if not self.inside_overlong:
                 self._flush()
-                self._note("OVERLONG_LINE", None, offset)
+                self._add_finding("OVERLONG_LINE", None, offset)
             self.inside_overlong = not raw.endswith(b"\n")
             return
         if not raw.endswith(b"\n"):
-            self._tail(raw, offset)
+            self._check_tail(raw, offset)
             return
         self.count += 1
         line = open_line(raw[:-1], self.codec)
@@ -314,7 +314,7 @@ class _Walk:
             and line.fields.get("event") == "recovered"
             and skips(line, self.tip, self.debris, self.debris_hash.hexdigest())
         ):
-            self._note("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
+            self._add_finding("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
             self._clear()
             self.gaps = []
             self.tip = tip_of(line) or self.tip
@@ -324,18 +324,18 @@ class _Walk:
         if self.sealed is None:
             self.sealed = not self._is_older(line)
             if not self.sealed:
-                self._note("UNSEALED_RECORD", None, offset)
+                self._add_finding("UNSEALED_RECORD", None, offset)
         if not self.sealed:
-            self._older(line, offset)
+            self._check_older(line, offset)
         else:
-            self._sealed(line, raw, offset)
+            self._check_seal(line, raw, offset)
 
     def report(self) -> RecordReport:
         self._flush()
         if self.offset == 0:
-            self._note("EMPTY_RECORD", None, 0)
+            self._add_finding("EMPTY_RECORD", None, 0)
         for anchor in self.anchors:
-            self._note("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
+            self._add_finding("ANCHOR_MISMATCH", None, self.offset, f"no line has the seal {anchor}")
         status = "open" if self.closed_at is None else "closed"
         seal = self.tip.seal if self.sealed and self.tip.seq >= 0 else None
         ordered = sorted(self.findings, key=lambda item: item.offset)
@@ -350,7 +350,7 @@ class _Walk:
             tuple(self.objects),
         )
 
-    def _note(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
+    def _add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
         self.findings.append(finding(code, self.file, seq, offset, detail))
 
     def _flush(self) -> None:
@@ -369,12 +369,12 @@ class _Walk:
                 self.gaps = []
                 del self.findings[gap.findings :], self.objects[gap.objects :]
                 self.closed_at, self.version, self.calls = gap.closed_at, gap.version, gap.calls
-                self._note("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
+                self._add_finding("RECOVERED", gap.tip.seq + 1, offset, f"{gap.length} bytes are passed over")
                 self.tip = tip_of(line) or gap.tip
                 return True
         return False
 
-    def _suspect(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
+    def _judge_line(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
         self.suspects.append(finding(code, self.file, seq, offset))
         if self.debris < 0 and len(self.gaps) < _MAX_GAPS:
             self.gaps.append(_Gap(self))
@@ -390,29 +390,29 @@ class _Walk:
         named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
         return not named_as_ours and not _SEALED_KEYS & line.fields.keys()
 
-    def _tail(self, raw: bytes, offset: int) -> None:
+    def _check_tail(self, raw: bytes, offset: int) -> None:
         line = open_line(raw)
         whole = tip_of(line) is not None and (line.fields or {}).get("prev") == self.tip.seal
         what = "a whole line without its LF" if whole else f"{len(raw)} bytes of an unfinished line"
         self._flush()
-        self._note("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
+        self._add_finding("TORN_TAIL", self.tip.seq + 1 if self.sealed else None, offset, what)
 
-    def _sealed(self, line: Line, raw: bytes, offset: int) -> None:
+    def _check_seal(self, line: Line, raw: bytes, offset: int) -> None:
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
         if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
             if number == self.tip.seq + 1:
-                self._note("WITHHELD", number, offset, str(fields["withheld"]))
+                self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
             else:
-                self._note("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
+                self._add_finding("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
             self.tip = Tip(number or 0, line.seal, "withheld", self.tip.version)
             return
         problems = [code for code in line.problems if code != "FOREIGN_LINE_ENDING"]
         if line.problems == ("FOREIGN_LINE_ENDING",) and not self.foreign:
             self.foreign = True
-            self._note("FOREIGN_LINE_ENDING", number, offset, "from here on")
+            self._add_finding("FOREIGN_LINE_ENDING", number, offset, "from here on")
         if problems:
-            self._suspect(problems[0], number, offset, raw)
+            self._judge_line(problems[0], number, offset, raw)
             if fields is None or line.seal is None or number is None:
                 return
             if number != self.tip.seq + 1 or fields.get("prev") != self.tip.seal:
@@ -421,54 +421,56 @@ class _Walk:
             shown = Tip(number, line.seal, str(fields.get("event", "")), self.tip.version)
             self._flush()
             self.tip = shown
-            self._contents(fields, number, offset, judged=False)
+            self._check_contents(fields, number, offset, judged=False)
             return
         self._flush()
         assert fields is not None and line.seal is not None
-        self._envelope(fields, number, offset)
+        self._check_envelope(fields, number, offset)
         if number is None:
             return
         previous = self.tip
         self.tip = Tip(number, line.seal, str(fields.get("event", "")), previous.version)
-        self._chain(previous, fields, number, offset)
-        self._contents(fields, number, offset, judged=True)
+        self._check_chain(previous, fields, number, offset)
+        self._check_contents(fields, number, offset, judged=True)
 
-    def _envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+    def _check_envelope(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         time_key = _TIME_KEYS.get(str(fields.get("event")), "at")
         if seq is None or not (_ENVELOPE <= fields.keys() and time_key in fields):
             for key in (*_ENVELOPE_KEYS, time_key):
                 if key not in fields or (key == "seq" and seq is None):
-                    self._note("MISSING_FIELD", seq, offset, key)
+                    self._add_finding("MISSING_FIELD", seq, offset, key)
         time = fields.get(time_key, _A_TIME)
         if type(time) is not str or _TIME.fullmatch(time) is None:
-            self._note("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
+            self._add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
-                self._note("INVALID_VERSION", seq, offset, spell(fields["v"]))
+                self._add_finding("INVALID_VERSION", seq, offset, spell(fields["v"]))
         else:
             if self.version is None:
                 self.version = version
                 if version > FORMAT_VERSION:
-                    self._note("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
+                    self._add_finding("UNSUPPORTED_VERSION", seq, offset, f"v {version}")
             elif version != self.version:
-                self._note("VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}")
+                self._add_finding("VERSION_MIXED", seq, offset, f"expected v {self.version}, found v {version}")
 
-    def _chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
+    def _check_chain(self, previous: Tip, fields: dict[str, object], seq: int, offset: int) -> None:
         if self.closed_at is not None:
-            self._note("LINE_AFTER_COMPLETED", seq, offset)
+            self._add_finding("LINE_AFTER_COMPLETED", seq, offset)
         elif previous.seq >= 0 and fields.get("event") == "started":
-            self._note("SECOND_START", seq, offset)
+            self._add_finding("SECOND_START", seq, offset)
         elif previous.seq < 0 and (seq != 0 or fields.get("event") != "started"):
-            self._note("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {say(fields.get('event'))}")
+            self._add_finding("MISSING_HEAD", seq, offset, f"it begins with seq {seq}, {say(fields.get('event'))}")
         elif seq > previous.seq + 1:
-            self._note("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+            self._add_finding("SEQUENCE_GAP", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
         elif seq <= previous.seq:
-            self._note("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
+            self._add_finding("SEQUENCE_REPEAT", seq, offset, f"expected seq {previous.seq + 1}, found {seq}")
         elif fields.get("prev") != previous.seal:
-            self._note("CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {say(fields.get('prev'))}")
+            self._add_finding(
+                "CHAIN_BREAK", seq, offset, f"expected prev {previous.seal}, found {say(fields.get('prev'))}"
+            )
 
-    def _contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
+    def _check_contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
         event = str(fields.get("event", ""))
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
@@ -476,9 +478,9 @@ class _Walk:
             self.calls[say(fields.get("call_id"))] = None
         if not judged:
             return
-        self._identity(fields, seq, offset)
+        self._check_identity(fields, seq, offset)
         if event not in _KNOWN:
-            self._note("UNKNOWN_EVENT", seq, offset, event)
+            self._add_finding("UNKNOWN_EVENT", seq, offset, event)
         if event == "tool_result":
             call_id = say(fields.get("call_id"))
             first = self.calls.get(call_id)
@@ -488,40 +490,42 @@ class _Walk:
                 pass
             elif first is not None and first[1:] != result[1:]:
                 what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
-                self._note("CONFLICTING_DUPLICATE", seq, offset, what)
+                self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
             elif first is not None or call_id not in self.calls:
-                self._note("RESULT_WITHOUT_CALL", seq, offset, call_id)
+                self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
             self.calls[call_id] = first or result
         if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
-            self._note("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
+            self._add_finding("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
         if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
 
-    def _identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
+    def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))
         if self.invocation_id is None:
             self.invocation_id = invocation_id
             named_profile, named_id = self.name_ids or (None, invocation_id)
             profile_id = fields.get("profile_id", named_profile)
             if named_id != invocation_id or (named_profile is not None and named_profile != profile_id):
-                self._note("NAME_MISMATCH", seq, offset, f"its lines say {say(profile_id)}-{invocation_id}.jsonl")
+                self._add_finding(
+                    "NAME_MISMATCH", seq, offset, f"its lines say {say(profile_id)}-{invocation_id}.jsonl"
+                )
         elif invocation_id != self.invocation_id:
-            self._note("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
+            self._add_finding("ID_MISMATCH", seq, offset, f"expected {self.invocation_id}, found {invocation_id}")
 
-    def _older(self, line: Line, offset: int) -> None:
+    def _check_older(self, line: Line, offset: int) -> None:
         fields = line.fields
         if fields is None:
-            self._note("UNREADABLE_LINE", None, offset)
+            self._add_finding("UNREADABLE_LINE", None, offset)
             return
         if line.seal is not None or _SEALED_KEYS & fields.keys():
-            self._note("UNSEALED_LINE", None, offset, "a sealed line follows unsealed ones")
+            self._add_finding("UNSEALED_LINE", None, offset, "a sealed line follows unsealed ones")
         event = str(fields.get("event", ""))
         if event not in _OLDER_EVENTS:
-            self._note("UNKNOWN_EVENT", None, offset, event)
+            self._add_finding("UNKNOWN_EVENT", None, offset, event)
         if event == "completed":
             self.closed_at = self.count
         if "invocation_id" in fields:
-            self._identity(fields, None, offset)
+            self._check_identity(fields, None, offset)
 
 
 def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
@@ -529,7 +533,7 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
 
     Profiles are named too; those of the shipped bundle are entries of it and not objects (`bundle_entries`).
     """
-    value = _mapping(data)
+    value = _parse_mapping(data)
     if value is None:
         return None
     if field == "corpus":
@@ -545,13 +549,13 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
 
 def bundle_entries(bundle: bytes) -> frozenset[str]:
     """The digests of the files inside a shipped bundle."""
-    value = _mapping(bundle)
+    value = _parse_mapping(bundle)
     files = None if value is None else value.get("files")
     entries = files.values() if isinstance(files, dict) else ()
     return frozenset(str(entry["sha256"]) for entry in entries if isinstance(entry, dict) and "sha256" in entry)
 
 
-def _mapping(data: bytes) -> dict[str, object] | None:
+def _parse_mapping(data: bytes) -> dict[str, object] | None:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

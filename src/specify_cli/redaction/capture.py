@@ -102,7 +102,7 @@ def keep(
     fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
         return Kept({**fields, name: text}, (), counts)
-    shown = _string(text) if media_type == _JSON and isinstance(value, str) else text
+    shown = _write_string(text) if media_type == _JSON and isinstance(value, str) else text
     if mode == "summary":
         summary: dict[str, object] = {"size": len(data)}
         if len(shown) > _HEAD + _TAIL:
@@ -122,7 +122,7 @@ def keep(
     return Kept({**fields, name: reference}, (stored,), counts)
 
 
-def _string(text: str) -> str:
+def _write_string(text: str) -> str:
     """The string that a JSON text stands for, in a form UTF-8 can hold."""
     import json
 

@@ -151,7 +151,7 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
         return style not in ("code", "prose") and (
-            is_random(value) or (style == "env" and _holds(r"^[^(\[{]*\d", value))
+            is_random(value) or (style == "env" and _has_match(r"^[^(\[{]*\d", value))
         )
     if kind == "token" and " " in value:  # a scheme, then what it carries
         scheme, _, carried = value.partition(" ")
@@ -187,11 +187,16 @@ def _is_password(value: str, style: str) -> bool:
         return not (style == "flag" and (value[0] == "-" or (value.isupper() and value.replace("_", "").isalpha())))
     if style not in ("cell", "line"):
         odd = r"[-_.(/]" if style == "prose" else r"[_.]"
-        return len(value) >= 6 and not _holds(odd, value) and _holds(r"[\d!@#$%^&*]", value) and _holds(_LETTER, value)
-    counted = _holds(r"\d", value) and _holds(_LETTER, value)
+        return (
+            len(value) >= 6
+            and not _has_match(odd, value)
+            and _has_match(r"[\d!@#$%^&*]", value)
+            and _has_match(_LETTER, value)
+        )
+    counted = _has_match(r"\d", value) and _has_match(_LETTER, value)
     plain = value.replace("_", "").isalnum()
     if style == "cell":
-        return " " not in value and (counted or (not plain and _holds(_LETTER, value)))
+        return " " not in value and (counted or (not plain and _has_match(_LETTER, value)))
     return counted or (value.islower() and len(value) >= 4) or not plain
 
 
@@ -199,7 +204,7 @@ _LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet
 _MARK = r"[!@#$%^&*]"
 
 
-def _holds(pattern: str, value: str) -> bool:
+def _has_match(pattern: str, value: str) -> bool:
     return compiled(pattern).search(value) is not None
 
 
@@ -226,7 +231,7 @@ def stands_in(value: str) -> bool:
 
 def _is_code(value: str) -> bool:
     """An expression rather than a value: a call, an index, an attribute."""
-    return _holds(r"[(\[{.]|->|::", value) and _holds(
+    return _has_match(r"[(\[{.]|->|::", value) and _has_match(
         r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)", value
     )
 
@@ -236,7 +241,7 @@ def is_random(value: str) -> bool:
     if len(value) < 8 or " " in value:
         return False
     value = value[:128]
-    if _holds(_MARK, value) and _holds(r"\d", value) and _holds(_LETTER, value):
+    if _has_match(_MARK, value) and _has_match(r"\d", value) and _has_match(_LETTER, value):
         return "://" not in value and not value.startswith(("@", "#", "&", "*"))
     mixed = 0
     for part in value.translate(_SEPARATORS).split():

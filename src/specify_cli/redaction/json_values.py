@@ -62,7 +62,7 @@ def parse_foreign(text: str | bytes) -> object:
         except UnicodeDecodeError as error:
             raise ForeignError(f"byte {error.start}: expected UTF-8") from error
     try:
-        return _decoder().decode(text)
+        return _build_decoder().decode(text)
     except (RecursionError, _NotANumber):
         return _parse_deep(text)
     except json.JSONDecodeError as error:
@@ -74,8 +74,8 @@ class _NotANumber(ValueError):
 
 
 @lru_cache(maxsize=1)
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_int=_integer, parse_float=_fraction, parse_constant=_refuse)
+def _build_decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(parse_int=_read_integer, parse_float=_read_fraction, parse_constant=_refuse)
 
 
 def _refuse(name: str) -> object:
@@ -86,14 +86,14 @@ def _not_json(at: int, reason: str) -> ForeignError:
     return ForeignError(f"character {at}: not JSON: {reason}")
 
 
-def _integer(digits: str) -> int | Spelled:
+def _read_integer(digits: str) -> int | Spelled:
     try:
         return int(digits) if len(digits) < _MAX_DIGITS else Spelled(digits)
     except ValueError:  # the process may allow fewer digits
         return Spelled(digits)
 
 
-def _fraction(digits: str) -> float | Spelled:
+def _read_fraction(digits: str) -> float | Spelled:
     number = float(digits)
     return Spelled(digits.lower()) if number in (_INFINITY, -_INFINITY) else number
 
@@ -145,7 +145,7 @@ def _parse_deep(text: str) -> object:
                 at = inside
                 continue
         elif (digits := number(text, at)) is not None:
-            value = _fraction(digits[0]) if digits[2] or digits[3] else _integer(digits[0])
+            value = _read_fraction(digits[0]) if digits[2] or digits[3] else _read_integer(digits[0])
             at = digits.end()
         else:
             for word, value in (("true", True), ("false", False), ("null", None)):  # noqa: B007
@@ -186,13 +186,13 @@ def _parse_deep(text: str) -> object:
 
 def foreign_text(value: object, rules: RuleSet) -> ForeignText:
     """The redacted value as one canonical JSON text. Raises ForeignError naming the path, RedactionError."""
-    short = dict.fromkeys(_gather(value))
+    short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
     text = writer.written(value)
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        text = _paired(text)
+        text = _join_surrogates(text)
     return ForeignText(text, writer.counts)
 
 
@@ -201,16 +201,16 @@ def escaped_surrogates(text: str) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        return _paired(text)
+        return _join_surrogates(text)
     return text
 
 
-def _paired(text: str) -> str:
+def _join_surrogates(text: str) -> str:
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return re.sub(r"[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", joined)
 
 
-def _gather(value: object) -> list[str]:
+def _collect_short(value: object) -> list[str]:
     """The short strings and keys of a value that has a JSON form."""
     short: list[str] = []
     path: list[str | int] = []
@@ -228,7 +228,7 @@ def _gather(value: object) -> list[str]:
                 continue
             if kind is float:
                 if child - child != 0:  # type: ignore[operator]
-                    raise ForeignError(f"{_path(path, key)}: {child!r} is no JSON number")
+                    raise ForeignError(f"{_render_path(path, key)}: {child!r} is no JSON number")
                 continue
             if isinstance(child, Spelled | int):
                 continue
@@ -237,20 +237,22 @@ def _gather(value: object) -> list[str]:
                 continue
             if isinstance(child, float):
                 if child - child != 0:
-                    raise ForeignError(f"{_path(path, key)}: {child!r} is no JSON number")
+                    raise ForeignError(f"{_render_path(path, key)}: {child!r} is no JSON number")
                 continue
             if isinstance(child, dict):
                 for name in child:
                     if not isinstance(name, str):
-                        raise ForeignError(f"{_path(path, key)}: a key is {type(name).__name__}, expected a string")
+                        raise ForeignError(
+                            f"{_render_path(path, key)}: a key is {type(name).__name__}, expected a string"
+                        )
                 short.extend(child)
                 inner: Iterator[tuple[str | int, object]] = iter(child.items())
             elif isinstance(child, list | tuple):
                 inner = iter(enumerate(child))
             else:
-                raise ForeignError(f"{_path(path, key)}: {kind.__name__} has no JSON form")
+                raise ForeignError(f"{_render_path(path, key)}: {kind.__name__} has no JSON form")
             if id(child) in around:
-                raise ForeignError(f"{_path(path, key)}: the value holds itself")
+                raise ForeignError(f"{_render_path(path, key)}: the value holds itself")
             around.add(id(child))
             path.append(key)
             walks.append((inner, id(child)))
@@ -263,7 +265,7 @@ def _gather(value: object) -> list[str]:
     return short
 
 
-def _path(above: list[str | int], key: str | int) -> str:
+def _render_path(above: list[str | int], key: str | int) -> str:
     steps = [*above, key][1:]
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:16])
     return f"${shown}{'…' if len(steps) > 16 else ''}"
@@ -273,7 +275,7 @@ _CUT = 16  # the least length of pieces that a text is cut into
 _PIECES = ("text", "new_string", "newText", "content")
 
 
-def _piece(value: object) -> tuple[str | None, str | None]:
+def _read_piece(value: object) -> tuple[str | None, str | None]:
     """Return a text in a list: the name it has in its object, None for a bare one, and the text, None for none."""
     if isinstance(value, str):
         return None, value
@@ -304,7 +306,7 @@ class _Writer:
             for before, child, kind in items:
                 out.append(before)
                 if isinstance(child, str):
-                    out.append(encode_basestring(self._leaf(child, kind)))
+                    out.append(encode_basestring(self._mask_leaf(child, kind)))
                 elif child is None:
                     out.append("null")
                 elif child is True:
@@ -312,14 +314,14 @@ class _Writer:
                 elif child is False:
                     out.append("false")
                 elif isinstance(child, int | float | Spelled):
-                    out.append(self._number(child, kind))
+                    out.append(self._write_number(child, kind))
                 elif isinstance(child, dict):
                     out.append("{")
-                    walks.append((iter(self._members(child)), "}"))
+                    walks.append((iter(self._write_members(child)), "}"))
                     break
                 elif isinstance(child, list | tuple):
                     out.append("[")
-                    walks.append((iter(self._elements(child, kind)), "]"))
+                    walks.append((iter(self._write_elements(child, kind)), "]"))
                     break
                 else:
                     raise ForeignError(f"{type(child).__name__} has no JSON form")
@@ -328,9 +330,9 @@ class _Writer:
                 walks.pop()
         return "".join(out)
 
-    def _members(self, value: dict[str, object]) -> list[Item]:
-        names = {name: name for name in value} if self._untouched else self._masked_names(value)
-        ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_in_utf16)
+    def _write_members(self, value: dict[str, object]) -> list[Item]:
+        names = {name: name for name in value} if self._untouched else self._mask_names(value)
+        ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
         told = value.get("name", value.get("key", value.get("Name")))
         beside = kind_of_name(told.lstrip("-")) if isinstance(told, str) else ""
         key_set = "kty" in value
@@ -347,12 +349,12 @@ class _Writer:
             comma = ","
         return items
 
-    def _masked_names(self, value: dict[str, object]) -> dict[str, str]:
+    def _mask_names(self, value: dict[str, object]) -> dict[str, str]:
         """Redacted name to name; two that become one are told apart by a number."""
         names: dict[str, str] = {}
         numbers: dict[str, int] = {}  # the next number to try, by mask
-        for name in sorted(value, key=_in_utf16):
-            masked = self._text(name)
+        for name in sorted(value, key=_encode_utf16):
+            masked = self._write_text(name)
             shown = masked
             while shown in names or (shown != name and shown in value):
                 number = numbers.get(masked, 2)
@@ -361,13 +363,13 @@ class _Writer:
             names[shown] = name
         return names
 
-    def _elements(self, value: list[object] | tuple[object, ...], kind: str) -> list[Item]:
+    def _write_elements(self, value: list[object] | tuple[object, ...], kind: str) -> list[Item]:
         items: list[Item] = []
         comma = ""
         previous: str | None = None
         pair = len(value) == 2
         in_key = False  # a private key given line by line
-        for child, (name, text) in zip(value, self._pieces(value), strict=True):
+        for child, (name, text) in zip(value, self._mask_pieces(value), strict=True):
             inner = kind
             if text is not None and "PRIVATE KEY" in text:
                 in_key = "BEGIN" in text and "END" not in text
@@ -391,15 +393,15 @@ class _Writer:
                     inner = next((form for form in what_follows(previous, head) if form != "glued"), inner)
             previous = text
             if name is not None and text is not None and isinstance(child, dict):
-                items.append((comma, {**child, name: self._leaf(text, inner) if inner else text}, kind))
+                items.append((comma, {**child, name: self._mask_leaf(text, inner) if inner else text}, kind))
             else:
                 items.append((comma, child if text is None else text, inner))
             comma = ","
         return items
 
-    def _pieces(self, value: list[object] | tuple[object, ...]) -> list[tuple[str | None, str | None]]:
+    def _mask_pieces(self, value: list[object] | tuple[object, ...]) -> list[tuple[str | None, str | None]]:
         """Return the texts in a list; one that was cut into pieces of one length, and shows a secret, in the first."""
-        pieces = [_piece(child) for child in value]
+        pieces = [_read_piece(child) for child in value]
         texts = [text or "" for _, text in pieces]
         if len(texts) > 1 and len(texts[0]) >= _CUT and len(set(map(len, texts[:-1]))) == 1 and self._rules.shipped:
             whole = redact("".join(texts), self._rules)
@@ -410,10 +412,10 @@ class _Writer:
                 return [(name, None if text is None else next(rest, "")) for name, text in pieces]
         return pieces
 
-    def _leaf(self, value: str, kind: str) -> str:
+    def _mask_leaf(self, value: str, kind: str) -> str:
         if not kind and (self._untouched and len(value) < _SHORT):
             return value
-        masked = self._text(value)
+        masked = self._write_text(value)
         if not kind or not self._rules.shipped:
             return masked
         if kind == "key line":
@@ -431,8 +433,8 @@ class _Writer:
             return self._mask(_SECRET)
         return masked
 
-    def _number(self, value: float | Spelled, kind: str) -> str:
-        digits = value.digits if isinstance(value, Spelled) else _digits(value)
+    def _write_number(self, value: float | Spelled, kind: str) -> str:
+        digits = value.digits if isinstance(value, Spelled) else _spell_digits(value)
         if kind == "password" and self._rules.shipped and is_secret_leaf(kind, digits, self._rules):
             return f'"{self._mask(_SECRET)}"'
         return digits
@@ -441,7 +443,7 @@ class _Writer:
         self.counts[rule_id] = self.counts.get(rule_id, 0) + 1
         return MASK.format(rule=rule_id)
 
-    def _text(self, value: str) -> str:
+    def _write_text(self, value: str) -> str:
         if len(value) >= _SHORT:
             found = redact(value, self._rules)
         elif self._untouched:
@@ -453,11 +455,11 @@ class _Writer:
         return found.text
 
 
-def _in_utf16(name: str) -> bytes:
+def _encode_utf16(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
 
 
-def _digits(value: float) -> str:
+def _spell_digits(value: float) -> str:
     """A number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits."""
     if isinstance(value, int):
         try:

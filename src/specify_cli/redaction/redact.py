@@ -61,18 +61,18 @@ class Redacted(NamedTuple):
 Span = tuple[int, int, int, str]
 
 
-def _digest(*parts: object) -> str:
+def _compute_digest(*parts: object) -> str:
     return sha256(repr(parts).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _digest())
+NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _compute_digest())
 
 
 @lru_cache(maxsize=1)
 def shipped_rule_set() -> RuleSet:
     """The rules that come with the program."""
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
-    return RuleSet(SHIPPED, (), frozenset(), (), ids, _digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()))
+    return RuleSet(SHIPPED, (), frozenset(), (), ids, _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()))
 
 
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:
@@ -94,19 +94,19 @@ def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> 
             raise RuleError(f"rule {rule_id!r}: an id is [a-z0-9][a-z0-9-]{{0,63}}")
         if rule_id in shipped.ids:
             raise RuleError(f"rule {rule_id}: this id is taken by a shipped rule")
-        rules.append((rule_id, _re2(f"rule {rule_id}", pattern)))
+        rules.append((rule_id, _compile_re2(f"rule {rule_id}", pattern)))
     exact, patterns = [], []
     for number, entry in enumerate(sorted(allow), 1):
         if not entry or len(entry) > MAX_PATTERN:
             raise RuleError(f"allow-list entry {number}: expected 1 to {MAX_PATTERN} characters")
         if entry.startswith("re:"):
-            pattern = _re2(f"allow-list entry {entry!r}", entry[3:])
-            if any(pattern.fullmatch(value) for value in _random_values()):
+            pattern = _compile_re2(f"allow-list entry {entry!r}", entry[3:])
+            if any(pattern.fullmatch(value) for value in _generate_random_values()):
                 raise RuleError(f"allow-list entry {entry!r}: it also allows values that could be any secret")
             patterns.append(pattern)
         else:
             exact.append(entry)
-    digest = _digest(shipped.digest, sorted(user), sorted(allow))
+    digest = _compute_digest(shipped.digest, sorted(user), sorted(allow))
     ids = shipped.ids | {rule_id for rule_id, _ in user}
     return RuleSet(SHIPPED, tuple(rules), frozenset(exact), tuple(patterns), ids, digest)
 
@@ -121,7 +121,7 @@ def refuse_catch_all(rules: RuleSet) -> None:
             raise RuleError(f"rule {rule_id} masks plain words too, and a record could not be read")
 
 
-def _random_values() -> Iterator[str]:
+def _generate_random_values() -> Iterator[str]:
     """Yield values as makers of keys and passwords draw them: the usual alphabets in the usual lengths."""
     lower, upper, digits = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
     alphabets = [lower, upper, digits, lower + upper, digits + "abcdef", digits + "ABCDEF", lower + digits]
@@ -139,7 +139,7 @@ def _is_rule_id(text: str) -> bool:
     return 0 < len(text) <= 64 and text[0] != "-" and set(text) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
-def _re2(what: str, pattern: str) -> Any:
+def _compile_re2(what: str, pattern: str) -> Any:
     if not pattern or len(pattern) > MAX_PATTERN:
         raise RuleError(f"{what}: expected a pattern of 1 to {MAX_PATTERN} characters")
     import re2  # type: ignore[import-untyped]  # heavy, and needed by no project without rules of its own
@@ -200,15 +200,15 @@ def view_of(text: str) -> View:
         for match in compiled(_ESCAPE).finditer(text):
             shown = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
             escapes.append((*match.span(), shown))
-    view = _replaced(text, escapes)
-    breaks = [(at, at + 1, "") for at in _line_breaks(view.text)] if "\n" in text else []
+    view = _replace_stretches(text, escapes)
+    breaks = [(at, at + 1, "") for at in _find_line_breaks(view.text)] if "\n" in text else []
     if not breaks:
         return view
-    unwrapped = _replaced(view.text, breaks)
+    unwrapped = _replace_stretches(view.text, breaks)
     return view._replace(words=f"{view.words}\n{unwrapped.words}", unwrapped=unwrapped)
 
 
-def _replaced(text: str, stretches: list[tuple[int, int, str]]) -> View:
+def _replace_stretches(text: str, stretches: list[tuple[int, int, str]]) -> View:
     """Return the view of a text in which each stretch is replaced by a character or nothing."""
     cuts: list[tuple[int, int]] = [(0, 0)]
     pieces: list[str] = []
@@ -222,10 +222,10 @@ def _replaced(text: str, stretches: list[tuple[int, int, str]]) -> View:
             length += 1
         cuts.append((length, at - length))
     text = "".join((*pieces, text[at:])) if stretches else text
-    return View(text, folded_of(text), _long_words(text), tuple(cuts) if stretches else ())
+    return View(text, folded_of(text), _find_long_words(text), tuple(cuts) if stretches else ())
 
 
-def _line_breaks(text: str) -> Iterator[int]:
+def _find_line_breaks(text: str) -> Iterator[int]:
     """Yield the line ends that seem to break a text at a fixed width."""
     if len(text) < _SMALL:  # most are, and need no pattern compiled for them
         widths = [len(line) for line in text.split("\n")]
@@ -238,7 +238,7 @@ def _line_breaks(text: str) -> Iterator[int]:
             yield at
 
 
-def _long_words(text: str) -> str:
+def _find_long_words(text: str) -> str:
     data = text.encode("utf-8", "replace")
     runs = data.translate(_AS_RUNS)
     found = []
@@ -257,7 +257,7 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
-def _candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
+def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """The shipped rules one of whose needles stands in the text, as their places in the table."""
     found = []
     for place, rule in enumerate(rules.shipped):
@@ -272,7 +272,7 @@ def _candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
     """The shipped rules that find something in the text, as their places in the table."""
     view = view_of(text)
-    return tuple(p for p in _candidates(view, rules) if _raw(p, view, rules))
+    return tuple(p for p in _find_candidates(view, rules) if _find_by_rule(p, view, rules))
 
 
 def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Redacted:
@@ -281,7 +281,7 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
     if not places and places is not None and not rules.user:
         return Redacted(text, counts)
     for _ in range(MAX_PASSES):
-        spans = _findings(text, places, rules)
+        spans = _find_spans(text, places, rules)
         if not spans:
             return Redacted(text, counts)
         # What a mask leaves behind can match anew (a word now begins where it did not), hence again until nothing does.
@@ -296,24 +296,24 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
     return Redacted(MASK.format(rule=OVERRUN), {**counts, OVERRUN: 1})
 
 
-def _findings(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
+def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
     """What to mask, in order and apart from each other; masks already there stay as they are."""
     view = view_of(text)
     spans = [
         (*view.back(start, end), place, rules.shipped[place].rule_id)
-        for place in (_candidates(view, rules) if places is None else places)
-        for start, end in _raw(place, view, rules)
+        for place in (_find_candidates(view, rules) if places is None else places)
+        for start, end in _find_by_rule(place, view, rules)
     ]
     if rules.user:
-        spans += _by_user_rules(text, rules)
+        spans += _find_by_user_rules(text, rules)
     if not spans:
         return spans
     if rules.allowed or rules.allowed_patterns:
         spans = [span for span in spans if span[3] == "private-key" or not _is_allowed(text, span, rules)]
-    return _apart(spans, masks_in(text, rules.ids))
+    return _merge_spans(spans, masks_in(text, rules.ids))
 
 
-def _raw(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
+def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
     """What one shipped rule finds, overlaps and all."""
     rule = rules.shipped[place]
     if not rule.pattern:
@@ -332,19 +332,19 @@ def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
     if found in rules.allowed:
         return True
     told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
-    return not told_by_form and any(_matches(pattern, found) for pattern in rules.allowed_patterns)
+    return not told_by_form and any(_match_pattern(pattern, found) for pattern in rules.allowed_patterns)
 
 
-def _matches(pattern: Any, text: str) -> bool:
+def _match_pattern(pattern: Any, text: str) -> bool:
     try:
-        return pattern.fullmatch(_encodable(text)) is not None
+        return pattern.fullmatch(_make_encodable(text)) is not None
     except Exception as error:
         raise RedactionError(f"the allow-list could not be applied: {error}") from error
 
 
-def _by_user_rules(text: str, rules: RuleSet) -> list[Span]:
+def _find_by_user_rules(text: str, rules: RuleSet) -> list[Span]:
     spans = []
-    given = _encodable(text)
+    given = _make_encodable(text)
     for order, (rule_id, pattern) in enumerate(rules.user, len(SHIPPED)):
         try:
             spans += [(*m.span(), order, rule_id) for m in pattern.finditer(given) if m.end() > m.start()]
@@ -353,7 +353,7 @@ def _by_user_rules(text: str, rules: RuleSet) -> list[Span]:
     return spans
 
 
-def _encodable(text: str) -> str:
+def _make_encodable(text: str) -> str:
     """The text with lone surrogates replaced one by one, so that places stay where they are."""
     try:
         text.encode("utf-8")
@@ -362,7 +362,7 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _apart(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
+def _merge_spans(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
     """The findings in order, those that overlap as one, without what is masked already."""
     spans.sort()
     merged: list[Span] = []
@@ -398,5 +398,5 @@ def folded_of(text: str) -> str:
 def is_secret_leaf(kind: str, value: str, rules: RuleSet) -> bool:
     """A whole string that stands beside a name of this kind is a secret."""
     return is_secret(kind, value, rules.ids, "quoted") and not (
-        value in rules.allowed or any(_matches(pattern, value) for pattern in rules.allowed_patterns)
+        value in rules.allowed or any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
     )

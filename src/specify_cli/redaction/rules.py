@@ -220,7 +220,7 @@ def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[st
         while at >= 0:
             step = behind = at + len(needle)
             if (not rule.run or _is_run(text[behind : behind + rule.run], rule.run)) and (
-                rule.start == "any" or _begins(text, at, rule.start)
+                rule.start == "any" or _can_begin(text, at, rule.start)
             ):
                 pattern = pattern or compiled(rule.pattern)
                 first = at - rule.back if rule.back else behind
@@ -238,7 +238,7 @@ def _is_run(text: str, length: int) -> bool:
     return len(text) == length and (text.isalnum() or compiled(r"[\w.+/$~:=%@,-]*").fullmatch(text) is not None)
 
 
-def _begins(text: str, at: int, start: str) -> bool:
+def _can_begin(text: str, at: int, start: str) -> bool:
     """A token may begin here: nothing that belongs to it stands before, or what does is the end of an escape."""
     before = text[at - 1 : at]
     if start == "token" and before in ("_", "-"):
@@ -256,7 +256,7 @@ def _begins(text: str, at: int, start: str) -> bool:
 # --- what a needle and a pattern cannot say
 
 
-def _private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     """From BEGIN to END; where END is missing, as far as lines of key material go."""
     found: list[tuple[int, int]] = []
     at = text.find("PRIVATE KEY")
@@ -317,7 +317,7 @@ JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
 }
 
 
-def _url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     found = []
     plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
     loose = r"[^\s/?#:@\"'<>\\|`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
@@ -362,7 +362,7 @@ def what_follows(option: str, head: str) -> list[str]:
     return [form for form, commands in OPTIONS.get(option, ()) if any(one in head for one in commands)]
 
 
-def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     found = []
     for needle in rule.needles:
         at = text.find(needle)
@@ -389,7 +389,7 @@ def _option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
 _OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 
 
-def _secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
+def _find_secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     found = []
     done: set[int] = set()
     for needle in rule.needles:
@@ -402,9 +402,9 @@ def _secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> l
             if rest and end not in done:
                 done.add(end)
                 if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
-                    found += _cells_below(text, at, ids, done)
-                if _leads_to_value(rest[:64], text[max(0, at - 48) : at]):
-                    secret = _secret_beside(text, at, end, ids)
+                    found += _find_cells_below(text, at, ids, done)
+                if _is_lead(rest[:64], text[max(0, at - 48) : at]):
+                    secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
                     last = end
                     if secret is not None:
@@ -422,7 +422,7 @@ _NAME_SIGNS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 _BOUNDS = frozenset("|,;\t\r\n")
 
 
-def _leads_to_value(rest: str, head: str) -> bool:
+def _is_lead(rest: str, head: str) -> bool:
     """Tell by what stands behind and before a name, at small cost, that a value could belong to it."""
     next_ = rest.lstrip(" \t\r\n\"'`]\\")
     sign = next_[:1]
@@ -435,7 +435,7 @@ def _leads_to_value(rest: str, head: str) -> bool:
     )
 
 
-def _cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -> list[tuple[int, int]]:
+def _find_cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -> list[tuple[int, int]]:
     """Find the secrets of a table in which the line at `at` names the columns."""
     line = text.rfind("\n", max(0, at - 2000), at) + 1
     stop = text.find("\n", at, at + 2000)
@@ -471,7 +471,7 @@ _CELL = r"[\"'`*]?\w[\w .-]{0,63}[\"'`*]?"
 _HEADER = rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ ]*)+\|?\r?|{_CELL}(?:(?:\t{_CELL})+|(?:,{_CELL})+|(?:;{_CELL})+)\r?"
 
 
-def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[int, int] | None:
+def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[int, int] | None:
     """Where the secret stands that belongs to the name around `at`, which ends at `end`."""
     start = at
     least = max(0, at - 48)
@@ -502,7 +502,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     ):
         return None
     if quote is not None:
-        close = _closing(text, quote, begin)
+        close = _find_closing(text, quote, begin)
         if close > begin:
             value = text[begin:close]
             if "\n" in value and len(quote.lstrip("\\")) == 1 and "\n" in value[:-1]:
@@ -540,7 +540,7 @@ def _secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[i
     elif sep == ">":
         style = "joined"
     else:
-        style = _style(text, start, name, match, finish)
+        style = _judge_style(text, start, name, match, finish)
     finish = begin + len(value)
     if style not in ("joined", "env") and value:
         value = value.rstrip(",;)]}")
@@ -557,7 +557,7 @@ _VERBS = ("is", "was", "to")
 _SETTERS = ("#define ", "set -gx ", "set -x ", "setx ")
 
 
-def _closing(text: str, quote: str, begin: int) -> int:
+def _find_closing(text: str, quote: str, begin: int) -> int:
     """Where the quotation ends, -1 if not within reach."""
     limit = begin + 4096
     at = text.find(quote, begin, limit)
@@ -573,7 +573,7 @@ def _closing(text: str, quote: str, begin: int) -> int:
     return at
 
 
-def _style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
+def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
     """How a bare value stands: as in a shell or .env file, alone on a line, or within code and prose."""
     least = max(0, start - 80)
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
@@ -588,8 +588,8 @@ def _style(text: str, start: int, name: str, match: re.Match[str], finish: int) 
 
 
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
-    "private-key": _private_keys,
-    "url-password": _url_passwords,
-    "user-password": _option_values,
-    "secret-value": _secret_values,
+    "private-key": _find_private_keys,
+    "url-password": _find_url_passwords,
+    "user-password": _find_option_values,
+    "secret-value": _find_secret_values,
 }

@@ -90,7 +90,7 @@ class Code(NamedTuple):
         """Where the code behind a part is not the one that decided, each as `name then -> now`."""
         names = (*_VERSIONS[part], "build")
         pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
-        return tuple(f"{name} {_short(then)} -> {_short(now)}" for name, then, now in pairs if then != now)
+        return tuple(f"{name} {_shorten(then)} -> {_shorten(now)}" for name, then, now in pairs if then != now)
 
 
 class Retrieval(NamedTuple):
@@ -101,7 +101,7 @@ class Retrieval(NamedTuple):
 
     @property
     def seq(self) -> int:
-        return _seq(self.request)
+        return _get_seq(self.request)
 
     @property
     def request_id(self) -> str:
@@ -187,7 +187,7 @@ def read_past(lines: Iterable[Fields]) -> Past:
         completed=closing[-1] if closing else None,
         references=of("policy_snapshot_ref"),
         retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.pairs),
-        points=tuple(_point(fields) for fields in of("checkpoint")),
+        points=tuple(_read_point(fields) for fields in of("checkpoint")),
         gates=of("gate_decision"),
         patches=of("patch_apply"),
         tools=tools.pairs,
@@ -220,9 +220,9 @@ class _Pairs:
         return tuple(self._found)
 
 
-def _point(fields: Fields) -> Point:
+def _read_point(fields: Fields) -> Point:
     label = fields.get("label")
-    return Point(_seq(fields), None if label is None else str(label), str(fields.get("corpus")))
+    return Point(_get_seq(fields), None if label is None else str(label), str(fields.get("corpus")))
 
 
 # --- numbers
@@ -246,7 +246,7 @@ def plain(number: Decimal) -> str:
     return f"{whole}.{fraction.ljust(9, '0')}" if point else f"{whole}.{'0' * 9}"
 
 
-def _number(value: object) -> Decimal | None:
+def _parse_number(value: object) -> Decimal | None:
     try:
         number = Decimal(str(value))
     except InvalidOperation:
@@ -254,9 +254,9 @@ def _number(value: object) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _apart(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
+def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
     """Whether two scores are more than epsilon apart, and by how much where both are numbers."""
-    first, second = _number(one), _number(two)
+    first, second = _parse_number(one), _parse_number(two)
     if first is None or second is None:
         return one != two, None
     return abs(first - second) > epsilon, plain(abs(first - second))
@@ -269,10 +269,10 @@ def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> li
     """The recorded routing against the one that came out again; both give the same four fields."""
     differing = [name for name in again if started.get(name) != again[name]]
     found = [
-        _finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
+        _make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
         for name in differing
     ]
-    return [*found, *_drifted("router", code, 0, differing)]
+    return [*found, *_report_drift("router", code, 0, differing)]
 
 
 # --- retrieval
@@ -288,8 +288,8 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
     told = None if error is None or str(error).startswith("charter unreadable") else str(error)
     text_hash = started.get("governance_context_hash") if retrieval.is_context else None
     return Outcome(
-        _maps(response.get("hits")),
-        _maps(response.get("filters_applied")),
+        _filter_maps(response.get("hits")),
+        _filter_maps(response.get("filters_applied")),
         told,
         str(retrieval.request.get("query")),
         None if text_hash is None else str(text_hash),
@@ -306,76 +306,79 @@ def judge_retrieval(
     if actual.failure is not None:
         unexplained.append(("it", "a result", actual.failure))
     else:
-        found += _hits(seq, where, expected, actual, epsilon)
-        found += _filters(seq, where, expected, actual)
+        found += _compare_hits(seq, where, expected, actual, epsilon)
+        found += _compare_filters(seq, where, expected, actual)
         specific = any(item.severity == ERROR for item in found)
         pairs = [(name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")]
         if not specific:
             pairs.append(("governance text", expected.text_hash, actual.text_hash))
         unexplained += [(name, one, two) for name, one, two in pairs if one != two]
-    if not unexplained and code is not None and _inconsistent(retrieval, expected, actual):
+    if not unexplained and code is not None and _is_inconsistent(retrieval, expected, actual):
         assert retrieval.response is not None
-        recorded, computed = retrieval.response.get("result_hash"), _result_hash(actual)
+        recorded, computed = retrieval.response.get("result_hash"), _compute_result_hash(actual)
         unexplained.append(("result_hash", recorded, computed))
     part = "context" if retrieval.is_context else "retrieval"
     if code is None:
-        return [*found, *(_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+        return [
+            *found,
+            *(_make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
+        ]
     differing = [*dict.fromkeys(item.code for item in found if item.severity == ERROR), *(n for n, _, _ in unexplained)]
-    drifted = _drifted(part, code, seq, differing, where)
+    drifted = _report_drift(part, code, seq, differing, where)
     if drifted:
         return [*found, *drifted]
-    return [*found, *(_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+    return [*found, *(_make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
 
 
-def _inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
+def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
     """Whether the same result has another digest than the recorded one."""
     response = retrieval.response
     same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
-    return response is not None and same and response.get("result_hash") != _result_hash(actual)
+    return response is not None and same and response.get("result_hash") != _compute_result_hash(actual)
 
 
-def _result_hash(outcome: Outcome) -> str:
+def _compute_result_hash(outcome: Outcome) -> str:
     return digest_of({"hits": list(outcome.hits), "filters_applied": list(outcome.filters_applied)})
 
 
-def _hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
+def _compare_hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
     then = {str(hit.get("uri")): hit for hit in expected.hits}
     now = {str(hit.get("uri")): hit for hit in actual.hits}
     found: list[Finding] = []
     apart: set[str] = set()
     for uri, hit in then.items():
         if uri not in now:
-            found.append(_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _shown(hit), None))
+            found.append(_make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
             continue
         again = now[uri]
         if hit.get("digest") != again.get("digest"):
             one, two = hit.get("digest"), again.get("digest")
-            found.append(_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
-        differs, by = _apart(hit.get("score"), again.get("score"), epsilon)
+            found.append(_make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+        differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
         if differs:
             apart.add(uri)
             told = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
             told += "" if by is None else f", {by} apart"
-            found.append(_finding("SCORE_MISMATCH", seq, "retrieval", told, hit.get("score"), again.get("score")))
-        found += _explain(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
+            found.append(_make_finding("SCORE_MISMATCH", seq, "retrieval", told, hit.get("score"), again.get("score")))
+        found += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
     for uri, hit in now.items():
         if uri not in then:
-            found.append(_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _shown(hit)))
+            found.append(_make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
     return [*found, *_order(seq, where, then, now, apart, epsilon)]
 
 
-def _shown(hit: Fields) -> dict[str, object]:
+def _describe_hit(hit: Fields) -> dict[str, object]:
     return {key: hit.get(key) for key in ("rank", "score", "digest")}
 
 
-def _explain(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
+def _compare_explanations(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
     then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
     names = sorted({*then, *now} - set(_COMPONENTS))
     found = []
     for name in (*_COMPONENTS, *names):
-        if _apart(then.get(name), now.get(name), epsilon)[0]:
+        if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
             found.append(
-                _finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
+                _make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
             )
     return found
 
@@ -392,14 +395,14 @@ def _order(
     for number, first in enumerate(before):
         for second in before[number + 1 :]:
             if place[first] > place[second] and not {first, second} & apart:
-                differs, _ = _apart(then[first].get("score"), then[second].get("score"), 2 * epsilon)
+                differs, _ = _compare_numbers(then[first].get("score"), then[second].get("score"), 2 * epsilon)
                 explained = explained and not differs
     moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
-    item = _finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
+    item = _make_finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
     return [item if explained else item._replace(severity=ERROR)]
 
 
-def _filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
+def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
     then, now = (dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual))
     gone = [(key, True) for key in then if key not in now]
     added = [(key, False) for key in now if key not in then]
@@ -407,7 +410,7 @@ def _filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[F
     for (rule_id, uri, action), was in (*gone, *added):
         told, shown = f"{where}: policy: {uri}", f"{action} by {rule_id}"
         one, two = (shown, None) if was else (None, shown)
-        found.append(_finding("DECISION_MISMATCH", seq, "policy", told, one, two))
+        found.append(_make_finding("DECISION_MISMATCH", seq, "policy", told, one, two))
     return found
 
 
@@ -415,11 +418,11 @@ def _filter_key(applied: Fields) -> tuple[str, str, str]:
     return str(applied.get("rule_id")), str(applied.get("uri")), str(applied.get("action"))
 
 
-def _maps(value: object) -> tuple[Fields, ...]:
+def _filter_maps(value: object) -> tuple[Fields, ...]:
     return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
 
 
-def _drifted(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
+def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
     """The finding that the code behind a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
@@ -427,7 +430,7 @@ def _drifted(part: str, code: Code, seq: int, differing: Sequence[str], where: s
     names = (*_VERSIONS[part], "build")
     told = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
     then, now = ({name: side.get(name) for name in names} for side in (code.recorded, code.current))
-    return [_finding("CODE_DRIFT", seq, part, told, then, now)]
+    return [_make_finding("CODE_DRIFT", seq, part, told, then, now)]
 
 
 # --- gates
@@ -451,7 +454,7 @@ def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
     if rule is None:
         return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
     if rule.digest != recorded:
-        why = f"rule {name} is another one now (digest {_short(rule.digest)}, recorded {_short(recorded)})"
+        why = f"rule {name} is another one now (digest {_shorten(rule.digest)}, recorded {_shorten(recorded)})"
         return Asked(fields, "not_reevaluated", why, None, None)
     if not isinstance(fields.get("inputs"), str):
         return Asked(fields, "not_reevaluated", "its inputs were not kept (capture mode of tool_args)", None, None)
@@ -479,7 +482,7 @@ def judge_gate(asked: Asked) -> list[Finding]:
     fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
     pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
     return [
-        _finding("DECISION_MISMATCH", _seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
+        _make_finding("DECISION_MISMATCH", _get_seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
         for name, value in pairs
         if fields.get(name) != value
     ]
@@ -538,7 +541,9 @@ def judge_patch(applied: Applied) -> list[Finding]:
         return []
     fields = applied.fields
     told = f"patch {say(fields.get('path'))}" + (f": {applied.why}" if applied.why else "")
-    return [_finding("PATCH_MISMATCH", _seq(fields), "patch", told, fields.get("after_hash"), applied.after_hash)]
+    return [
+        _make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", told, fields.get("after_hash"), applied.after_hash)
+    ]
 
 
 # --- what was captured
@@ -610,9 +615,9 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding
             count += 1
             again = folded.state().state_hash
             if again != recorded:
-                seq, what = _seq(fields), str(fields["event"])
-                drifted = _drifted("state", code, seq, ["state_hash"], what)
-                same = [_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
+                seq, what = _get_seq(fields), str(fields["event"])
+                drifted = _report_drift("state", code, seq, ["state_hash"], what)
+                same = [_make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
                 found += drifted or same
         folded.apply(fields)
     return count, found
@@ -668,15 +673,15 @@ class Replayed(NamedTuple):
 # --- findings
 
 
-def _finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
+def _make_finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
     severity, meaning = FINDINGS[code]
     return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
 
 
-def _seq(fields: Fields) -> int:
+def _get_seq(fields: Fields) -> int:
     seq = fields.get("seq")
     return seq if type(seq) is int else -1
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     return str(value)[:12] if value is not None else "unknown"

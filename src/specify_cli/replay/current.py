@@ -103,7 +103,7 @@ def replay_against(
     # 1. The record, or the one it began with.
     place = Index(project.root).resolve(invocation_id)
     if from_root:
-        place = _root(project, place)
+        place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
     opened = open_past(records.read(place), place.path, objects, against=True)
@@ -112,24 +112,24 @@ def replay_against(
     # 2. What was answered before under this key is the answer.
     known = None if key is None else _claimed(project, opened.past.invocation_id, key)
     if known is not None:
-        return _written(project, records, objects, known.child, known.envelope)
+        return _write_child(project, records, objects, known.child, known.envelope)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
-        retrieval, recorded = _recorded(opened)
-        then, first = _frozen_run(opened, retrieval)
-        today = _todays_run(project, cache, opened, retrieval)
+        retrieval, recorded = _read_recorded(opened)
+        then, first = _run_frozen(opened, retrieval)
+        today = _run_today(project, cache, opened, retrieval)
     envelope = {
         "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
         "recorded": False,
         "reason": None,
         "diff": diff_of(recorded, today.outcome),
-        "causes": _causes(project, opened, (recorded, first, today), then),
+        "causes": _find_causes(project, opened, (recorded, first, today), then),
     }
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        child = _child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
+        child = _compose_child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
@@ -140,15 +140,15 @@ def replay_against(
             claim = _claim(project, opened.past.invocation_id, key, child, answer)
             child, answer = claim.child, claim.envelope
     except (InvocationError, OSError) as error:
-        return {**envelope, "reason": _why(error)}
-    return _written(project, records, objects, child, answer)
+        return {**envelope, "reason": _explain_error(error)}
+    return _write_child(project, records, objects, child, answer)
 
 
-def _why(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     return f"{error.code}: {error.message}" if isinstance(error, InvocationError) else f"WRITE_FAILED: {error}"
 
 
-def _root(project: Project, place: Place) -> Place:
+def _find_root(project: Project, place: Place) -> Place:
     """The record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
     seen: set[str] = set()
     while True:
@@ -166,7 +166,7 @@ def _root(project: Project, place: Place) -> Place:
 # --- the two runs
 
 
-def _recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
+def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
     """The retrieval of the governance context, and what the record says of it."""
     for retrieval in opened.past.retrievals:
         if retrieval.is_context:
@@ -176,7 +176,7 @@ def _recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
     raise refusal("invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found")
 
 
-def _frozen_run(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
+def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
     """R1: frozen inputs, today's code."""
     started = opened.past.started
     decision = routed_again(opened)
@@ -195,7 +195,7 @@ def _frozen_run(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
     return decision, outcome_of(found, retrieval)
 
 
-def _todays_run(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
+def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
     """R2: today's doctrine, profiles and charter under the recorded policy and config, today's code."""
     started = opened.past.started
     registry = ProfileRegistry(project.root, cache)
@@ -210,7 +210,7 @@ def _todays_run(project: Project, cache: ParseCache, opened: Opened, retrieval: 
             candidates=[dict(item) for item in decision.candidates],
         )
     live = load_inputs(project.root, cache, settings=project.config.document)
-    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _settings_then(opened), cache)
+    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _read_settings_then(opened), cache)
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
     found = assembled(
         inputs,
@@ -243,13 +243,13 @@ def under_policy(
     )
 
 
-def _config_then(opened: Opened) -> Mapping[str, object]:
+def _read_config_then(opened: Opened) -> Mapping[str, object]:
     config = opened.manifest.get("config")
     return config if isinstance(config, dict) else {}
 
 
-def _settings_then(opened: Opened) -> Mapping[str, object]:
-    settings = _config_then(opened).get("settings")
+def _read_settings_then(opened: Opened) -> Mapping[str, object]:
+    settings = _read_config_then(opened).get("settings")
     return settings if isinstance(settings, dict) else {}
 
 
@@ -290,7 +290,7 @@ def _filter(item: tuple[str, ...]) -> dict[str, str]:
     return dict(zip(("rule_id", "uri", "action"), item, strict=True))
 
 
-def _causes(
+def _find_causes(
     project: Project, opened: Opened, outcomes: tuple[Outcome, Outcome, Today], then: RouterDecision | str
 ) -> list[dict[str, object]]:
     """Why the answer differs, and what was held fixed though it differs today."""
@@ -300,16 +300,16 @@ def _causes(
     routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
     found: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
-    if not _same(recorded, first) or routing_then != routing_first:
+    if not _is_same(recorded, first) or routing_then != routing_first:
         told = "the recorded inputs give another result with today's code"
-        found["code"] = (True, told, [*_routing(routing_then, routing_first), *_code(opened.code)])
-    if not _same(first, today.outcome) or routing_first != routing_now:
+        found["code"] = (True, told, [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code)])
+    if not _is_same(first, today.outcome) or routing_first != routing_now:
         told = "today's doctrine, charter, profiles or project give another result than the recorded ones"
-        found["data"] = (True, told, [*_routing(routing_first, routing_now), *_data(opened, today)])
-    policy = _policy(opened, today.live)
+        found["data"] = (True, told, [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today)])
+    policy = _compare_policy(opened, today.live)
     if policy:
         found["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
-    config = _config(project, opened, today.live)
+    config = _compare_config(project, opened, today.live)
     if config:
         found["config"] = (False, "the config is another one today; the recorded one was applied", config)
     return [
@@ -319,7 +319,7 @@ def _causes(
     ]
 
 
-def _same(one: Outcome, two: Outcome) -> bool:
+def _is_same(one: Outcome, two: Outcome) -> bool:
     return (one.hits, one.filters_applied, one.text_hash, one.failure) == (
         two.hits,
         two.filters_applied,
@@ -328,40 +328,40 @@ def _same(one: Outcome, two: Outcome) -> bool:
     )
 
 
-def _change(what: str, name: str, original: object, today: object) -> dict[str, object]:
+def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
     shown = [None if value is None else str(value) for value in (original, today)]
     return {"what": what, "name": name, "original": shown[0], "today": shown[1]}
 
 
-def _changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
+def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
     for name in sorted({*then, *now}):
         if then.get(name) != now.get(name):
-            yield _change(what, name, then.get(name), now.get(name))
+            yield _describe_change(what, name, then.get(name), now.get(name))
 
 
-def _routing(then: Fields, now: Fields) -> list[dict[str, object]]:
-    return list(_changes("routing", then, now))
+def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
+    return list(_list_changes("routing", then, now))
 
 
-def _code(code: Code) -> list[dict[str, object]]:
-    return list(_changes("code", code.recorded, code.current))
+def _compare_code(code: Code) -> list[dict[str, object]]:
+    return list(_list_changes("code", code.recorded, code.current))
 
 
-def _data(opened: Opened, today: Today) -> list[dict[str, object]]:
+def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
     inputs, routed = today.context.inputs, today.routed
     frozen = inputs_of_corpus(opened.objects, opened.corpus)
     profiles = {item.profile_id: item.digest for item in opened.frozen.profiles}
     return [
-        *_changes("artifact", frozen.corpus, inputs.corpus),
-        *_changes(
+        *_list_changes("artifact", frozen.corpus, inputs.corpus),
+        *_list_changes(
             "unreadable",
             {path: why[0] for path, why in frozen.unreadable.items()},
             {path: why[0] for path, why in inputs.unreadable.items()},
         ),
-        *_changes("shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}),
-        *_changes("profile", profiles, {item.profile_id: item.digest for item in routed.profiles}),
-        *_changes("router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}),
-        *_changes(
+        *_list_changes("shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}),
+        *_list_changes("profile", profiles, {item.profile_id: item.digest for item in routed.profiles}),
+        *_list_changes("router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}),
+        *_list_changes(
             "facts",
             {"languages": ", ".join(opened.frozen.facts.languages)},
             {"languages": ", ".join(routed.facts.languages)},
@@ -369,7 +369,7 @@ def _data(opened: Opened, today: Today) -> list[dict[str, object]]:
     ]
 
 
-def _policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
     """How the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
@@ -378,35 +378,35 @@ def _policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
     if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
         return []
     return [
-        _change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
-        *_changes("policy", {"state": then[0]}, {"state": now[0]}),
+        _describe_change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
+        *_list_changes("policy", {"state": then[0]}, {"state": now[0]}),
     ]
 
 
-def _config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
     """Where the config of today would have recorded or retrieved otherwise."""
-    then = _config_then(opened)
-    settings = _flat(_settings_then(opened))
-    found = list(_changes("settings", settings, _flat(live.settings)))
+    then = _read_config_then(opened)
+    settings = _flatten(_read_settings_then(opened))
+    found = list(_list_changes("settings", settings, _flatten(live.settings)))
     rules = project.config.redaction.digest
     # With other code the shipped rules may be others; that is no config.
     same_code = opened.code.recorded == opened.code.current
     if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
-        found.append(_change("redaction", "rules", then.get("redaction"), rules))
+        found.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
     capture = then.get("capture")
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
         mode = capture.get(side) if isinstance(capture, dict) else None
         # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
         if mode in MODES and narrower(str(mode), ceiling) != mode:
-            found.append(_change("capture", side, mode, ceiling))
+            found.append(_describe_change("capture", side, mode, ceiling))
     return found
 
 
-def _flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+def _flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for key, item in value.items():
         if isinstance(item, Mapping):
-            flat.update(_flat(item, f"{prefix}{key}."))
+            flat.update(_flatten(item, f"{prefix}{key}."))
         else:
             flat[f"{prefix}{key}"] = item
     return flat
@@ -415,18 +415,18 @@ def _flat(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 # --- the child
 
 
-def _child(
+def _compose_child(
     opened: Opened, retrieval: Retrieval, today: Today, invocation_id: str, millis: int, caller: Caller
 ) -> Child:
     started, routed, context = opened.past.started, today.routed, today.context
-    config = {**_config_then(opened), "retrieval": retrieval.request.get("config")}
+    config = {**_read_config_then(opened), "retrieval": retrieval.request.get("config")}
     taken = snapshot_of(routed, context.inputs, config)
     limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
     program, hint = started.get("program"), started.get("requested_profile")
     terms = Terms(
         limits=dict(limits) if isinstance(limits, dict) else None,
         tools=dict(tools) if isinstance(tools, dict) else {},
-        program=_text_or_none(program),
+        program=_get_text(program),
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
     )
@@ -437,7 +437,7 @@ def _child(
         invocation_id,
         millis,
         str(started.get("verb")),
-        _text_or_none(hint),
+        _get_text(hint),
         caller,
         terms,
         dict(capture) if isinstance(capture, dict) else {},
@@ -458,11 +458,11 @@ def _child(
     return Child(invocation_id, routed.decision.profile_id, data, taken.members, roots)
 
 
-def _text_or_none(value: object) -> str | None:
+def _get_text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _written(
+def _write_child(
     project: Project, records: FileRecordStore, objects: FileObjectStore, child: Child, answer: dict[str, Any]
 ) -> dict[str, Any]:
     """The answer once the child is on disk: made now, or by whoever came first with the same bytes."""
@@ -478,7 +478,7 @@ def _written(
         assert record is not None
         make_projections(project, records, objects, place, record)
     except (InvocationError, OSError) as error:
-        return {**answer, "replay_invocation_id": None, "recorded": False, "reason": _why(error)}
+        return {**answer, "replay_invocation_id": None, "recorded": False, "reason": _explain_error(error)}
     return answer
 
 

@@ -168,15 +168,15 @@ def replay_bytes(
         # 1. Refuse what cannot be replayed, before anything is run.
         opened = open_past(data, file, objects)
         past = opened.past
-        start, end = (None if text is None else _point(opened, text) for text in (as_of, compare_to))
-        units = _epsilon(epsilon)
+        start, end = (None if text is None else _find_point(opened, text) for text in (as_of, compare_to))
+        units = _parse_epsilon(epsilon)
         if rules_module is not None:
             load_rules(rules_module)
         # 2. Run again what is pure, on frozen inputs.
         code = opened.code
         recorded, again = _route(opened)
         corpora: dict[str, ContextInputs] = {}
-        reruns = tuple(_again(opened, item, start, end, units, code, corpora) for item in past.retrievals)
+        reruns = tuple(_rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals)
         registry = gates.RULES if rules is None else rules
         asked = tuple(
             ask_gate(fields, registry.find(str(fields.get("rule_ref"))), opened.objects.get) for fields in past.gates
@@ -206,7 +206,7 @@ def replay_bytes(
         reruns=reruns,
         gates=asked,
         patches=applied,
-        tools=tuple((call, result, _output(result, opened.objects)) for call, result in past.tools),
+        tools=tuple((call, result, _read_output(result, opened.objects)) for call, result in past.tools),
         models=tuple((fields, tuple(model_gaps(fields, modes, opened.objects.get))) for fields in past.models),
         states=states,
         findings=tuple(findings),
@@ -392,7 +392,7 @@ def refusal(
     return StoredDataError(f"unreplayable.{kind}", message, suggestion, candidates=candidates)
 
 
-def _point(opened: Opened, text: str) -> Point:
+def _find_point(opened: Opened, text: str) -> Point:
     """The checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
     past = opened.past
     found = past.point(text, opened.corpus)
@@ -408,7 +408,7 @@ def _point(opened: Opened, text: str) -> Point:
     return found
 
 
-def _epsilon(text: str) -> Decimal:
+def _parse_epsilon(text: str) -> Decimal:
     try:
         return parse_epsilon(text)
     except ValueError as error:
@@ -467,7 +467,7 @@ def routing_of(decision: RouterDecision) -> dict[str, object]:
     )
 
 
-def _again(
+def _rerun(
     opened: Opened,
     retrieval: Retrieval,
     as_of: Point | None,
@@ -481,7 +481,7 @@ def _again(
 
     def outcome(corpus: str) -> Outcome:
         if corpus not in corpora:
-            corpora[corpus] = _inputs(opened.objects, corpus)
+            corpora[corpus] = _load_inputs(opened.objects, corpus)
         started = opened.past.started
         found = assembled(
             corpora[corpus],
@@ -504,7 +504,7 @@ def _again(
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(found))
 
 
-def _inputs(objects: Kept, corpus: str) -> ContextInputs:
+def _load_inputs(objects: Kept, corpus: str) -> ContextInputs:
     try:
         return inputs_of_corpus(objects, corpus)
     except StoredDataError as error:
@@ -547,7 +547,7 @@ def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outco
     return Outcome(found.hits, found.filters_applied, found.error, found.query, text_hash)
 
 
-def _output(result: Fields | None, objects: Kept) -> str:
+def _read_output(result: Fields | None, objects: Kept) -> str:
     """Why the result of a tool cannot be given back exactly; empty where it can."""
     if result is None:
         return "no result was recorded: it is in doubt whether the call took effect"

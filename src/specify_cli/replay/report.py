@@ -38,12 +38,12 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\
 def report_value(replayed: Replayed) -> dict[str, Any]:
     """The report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
     past, started = replayed.past, replayed.past.started
-    models = [_model(fields, gaps) for fields, gaps in replayed.models]
-    not_again = _not_again(replayed)
+    models = [_describe_model(fields, gaps) for fields, gaps in replayed.models]
+    not_again = _list_not_again(replayed)
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
-        "verdict": _verdict(replayed, models, not_again),
+        "verdict": _describe_verdict(replayed, models, not_again),
         "invocation": {
             "invocation_id": past.invocation_id,
             "request": replayed.request[:_REQUEST],
@@ -56,8 +56,8 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
             "started_at": started.get("started_at"),
             "outcome": None if past.completed is None else past.completed.get("outcome"),
         },
-        "as_of": _point(replayed.as_of),
-        "compare_to": _point(replayed.compare_to),
+        "as_of": _describe_point(replayed.as_of),
+        "compare_to": _describe_point(replayed.compare_to),
         "epsilon": plain(replayed.epsilon),
         "integrity": {
             "intact": True,
@@ -75,9 +75,9 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
             {"field": name, "recorded": value, "replayed": replayed.router[1][name]}
             for name, value in replayed.router[0].items()
         ],
-        "retrievals": [_retrieval(item) for item in replayed.reruns],
-        "gates": [_gate(item) for item in replayed.gates],
-        "tools": [_tool(*item) for item in replayed.tools],
+        "retrievals": [_describe_retrieval(item) for item in replayed.reruns],
+        "gates": [_describe_gate(item) for item in replayed.gates],
+        "tools": [_describe_tool(*item) for item in replayed.tools],
         "patches": [
             {
                 "seq": item.fields.get("seq"),
@@ -96,7 +96,7 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
         },
         "states_refolded": replayed.states,
         "not_reevaluated": not_again,
-        "references": _references(replayed),
+        "references": _list_references(replayed),
     }
 
 
@@ -105,7 +105,7 @@ def report_bytes(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
-def _verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], not_again: Sequence[object]) -> str:
+def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], not_again: Sequence[object]) -> str:
     errors = [item for item in replayed.findings if item.severity == ERROR]
     warnings = len(replayed.findings) - len(errors)
     done = [
@@ -138,11 +138,11 @@ def _count(number: int, word: str, many: str = "") -> str:
     return f"{number} {word if number == 1 else many or word + 's'}"
 
 
-def _point(point: Point | None) -> dict[str, object] | None:
+def _describe_point(point: Point | None) -> dict[str, object] | None:
     return None if point is None else point._asdict()
 
 
-def _retrieval(rerun: Rerun) -> dict[str, Any]:
+def _describe_retrieval(rerun: Rerun) -> dict[str, Any]:
     expected, actual, request = rerun.expected, rerun.actual, rerun.retrieval.request
     return {
         "request_id": rerun.retrieval.request_id,
@@ -150,7 +150,7 @@ def _retrieval(rerun: Rerun) -> dict[str, Any]:
         "query": str(request.get("query"))[:_REQUEST],
         "corpus": {"recorded": rerun.corpora[0], "replayed": rerun.corpora[1]},
         "match": expected is not None and not any(item.severity == ERROR for item in rerun.findings),
-        "hits": [] if expected is None else _hits(expected, actual),
+        "hits": [] if expected is None else _pair_hits(expected, actual),
         "filters_applied": {
             "recorded": None if expected is None else [dict(item) for item in expected.filters_applied],
             "replayed": [dict(item) for item in actual.filters_applied],
@@ -163,24 +163,24 @@ def _retrieval(rerun: Rerun) -> dict[str, Any]:
     }
 
 
-def _hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
+def _pair_hits(expected: Outcome, actual: Outcome) -> list[dict[str, object]]:
     then = {str(hit.get("uri")): hit for hit in expected.hits}
     now = {str(hit.get("uri")): hit for hit in actual.hits}
     return [
         {
             "uri": uri,
-            "recorded": _hit(then.get(uri)),
-            "replayed": _hit(now.get(uri)),
+            "recorded": _describe_hit(then.get(uri)),
+            "replayed": _describe_hit(now.get(uri)),
         }
         for uri in dict.fromkeys((*then, *now))
     ]
 
 
-def _hit(hit: Fields | None) -> dict[str, object] | None:
+def _describe_hit(hit: Fields | None) -> dict[str, object] | None:
     return None if hit is None else {key: hit.get(key) for key in ("rank", "score", "digest", "explain")}
 
 
-def _gate(asked: Asked) -> dict[str, object]:
+def _describe_gate(asked: Asked) -> dict[str, object]:
     fields = asked.fields
     return {
         "seq": fields.get("seq"),
@@ -195,7 +195,7 @@ def _gate(asked: Asked) -> dict[str, object]:
     }
 
 
-def _tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
+def _describe_tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
     return {
         "seq": call.get("seq"),
         "call_id": call.get("call_id"),
@@ -208,7 +208,7 @@ def _tool(call: Fields, result: Fields | None, why: str) -> dict[str, object]:
     }
 
 
-def _model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
+def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, Any]:
     return {
         "seq": fields.get("seq"),
         "call_id": fields.get("call_id"),
@@ -218,7 +218,7 @@ def _model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dict[str, An
     }
 
 
-def _not_again(replayed: Replayed) -> list[dict[str, object]]:
+def _list_not_again(replayed: Replayed) -> list[dict[str, object]]:
     """Everything that was not asked again, with the reason."""
     found: list[dict[str, object]] = []
     for rerun in replayed.reruns:
@@ -249,7 +249,7 @@ def _not_again(replayed: Replayed) -> list[dict[str, object]]:
     return sorted(found, key=lambda item: item["seq"] if isinstance(item["seq"], int) else -1)
 
 
-def _references(replayed: Replayed) -> list[dict[str, str]]:
+def _list_references(replayed: Replayed) -> list[dict[str, str]]:
     """Where to look: lines of the record and objects that are held, each once."""
     past = replayed.past
     lines: dict[str, str] = {}
@@ -296,40 +296,44 @@ def _references(replayed: Replayed) -> list[dict[str, str]]:
 def page_of(value: Mapping[str, Any]) -> str:
     """The report as Markdown for a reader who was not there."""
     about = value["invocation"]
-    lines = [f"# Replay of {_code(about['invocation_id'])}", "", f"**{_text(value['verdict'])}**", ""]
-    lines += _findings(value["findings"])
-    lines += _gaps(value["model_steps"]["not_reconstructable"])
+    lines = [f"# Replay of {_mark_code(about['invocation_id'])}", "", f"**{_render_text(value['verdict'])}**", ""]
+    lines += _render_findings(value["findings"])
+    lines += _render_gaps(value["model_steps"]["not_reconstructable"])
     lines += ["## What was replayed", ""]
     lines += [
-        f"- Request: {_text(about['request'], _REQUEST)}",
-        f"- Routed to profile {_text(about['profile_id'])}, action {_text(about['action'])}"
-        f" (asked with {_text(about['verb'])}; kind {_text(about['run_kind'])})",
-        f"- Begun {_text(about['started_at'])}; {_ended(about)}",
-        f"- Retrievals on {_ground(value['as_of'], 'the corpus each was made on')},"
-        f" held against {_ground(value['compare_to'], 'what is recorded')}; epsilon {value['epsilon']}",
-        f"- Decided by code {_versions(value['code']['recorded'])}; replayed by code"
-        f" {_versions(value['code']['current'])}",
+        f"- Request: {_render_text(about['request'], _REQUEST)}",
+        f"- Routed to profile {_render_text(about['profile_id'])}, action {_render_text(about['action'])}"
+        f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
+        f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
+        f"- Retrievals on {_describe_ground(value['as_of'], 'the corpus each was made on')},"
+        f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon {value['epsilon']}",
+        f"- Decided by code {_render_versions(value['code']['recorded'])}; replayed by code"
+        f" {_render_versions(value['code']['current'])}",
         "",
         "The router, the retrievals and the gates were run again on what the record kept, with the network denied;"
         " recorded tool and model results were taken as they are. Nothing live was read.",
         "",
     ]
-    lines += _integrity(value["integrity"])
+    lines += _render_integrity(value["integrity"])
     lines += ["## Decisions", ""]
-    lines += _table(
+    lines += _render_table(
         ("", "recorded", "replayed"),
-        [(_text(item["field"]), _text(item["recorded"]), _text(item["replayed"])) for item in value["decisions"]],
+        [
+            (_render_text(item["field"]), _render_text(item["recorded"]), _render_text(item["replayed"]))
+            for item in value["decisions"]
+        ],
     )
     for item in value["retrievals"]:
-        lines += _retrieval_page(item)
-    lines += _work(value)
+        lines += _render_retrieval(item)
+    lines += _render_work(value)
     lines += ["## Not evaluated again", ""]
     lines += [
-        f"- seq {item['seq']}: {_text(item['what'])}: {_text(item['reason'])}" for item in value["not_reevaluated"]
+        f"- seq {item['seq']}: {_render_text(item['what'])}: {_render_text(item['reason'])}"
+        for item in value["not_reevaluated"]
     ]
     lines += [] if value["not_reevaluated"] else ["Nothing."]
     lines += ["", "## References", ""]
-    lines += [f"- {_code(item['ref'])}: {_text(item['what'])}" for item in value["references"]]
+    lines += [f"- {_mark_code(item['ref'])}: {_render_text(item['what'])}" for item in value["references"]]
     lines += ["", f"`spec-kitty invocations show {about['invocation_id']}` prints the record whole.", ""]
     return "\n".join(lines)
 
@@ -339,158 +343,179 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
     lines = [str(value["verdict"])]
     for item in value["findings"]:
         seq = "" if item["seq"] is None else f" seq {item['seq']}"
-        lines.append(f"  {item['severity']}: {item['code']}{seq}: {_plain(item['message'])}")
+        lines.append(f"  {item['severity']}: {item['code']}{seq}: {_escape_markdown(item['message'])}")
         if item["expected"] is not None or item["actual"] is not None:
-            lines.append(f"    recorded: {_plain(_told(item['expected']))}")
-            lines.append(f"    replayed: {_plain(_told(item['actual']))}")
+            lines.append(f"    recorded: {_escape_markdown(_render_value(item['expected']))}")
+            lines.append(f"    replayed: {_escape_markdown(_render_value(item['actual']))}")
     gaps = value["model_steps"]["not_reconstructable"]
     if gaps:
         lines.append("model steps that cannot be reconstructed exactly:")
     for item in gaps:
         why = "; ".join(str(gap["reason"]) for gap in item["gaps"])
-        lines.append(f"  seq {item['seq']} {_plain(str(item['model']))}: {_plain(why)}")
+        lines.append(f"  seq {item['seq']} {_escape_markdown(str(item['model']))}: {_escape_markdown(why)}")
     if value["not_reevaluated"]:
         lines.append("not evaluated again:")
     lines += [
-        f"  seq {item['seq']} {_plain(str(item['what']))}: {_plain(str(item['reason']))}"
+        f"  seq {item['seq']} {_escape_markdown(str(item['what']))}: {_escape_markdown(str(item['reason']))}"
         for item in value["not_reevaluated"]
     ]
-    lines += [f"note: {item['code']}: {_plain(str(item['message']))}" for item in value["integrity"]["notes"]]
+    lines += [f"note: {item['code']}: {_escape_markdown(str(item['message']))}" for item in value["integrity"]["notes"]]
     return lines
 
 
-def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _render_findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     if not findings:
         return []
     rows = [
         (
-            _text(item["code"]),
+            _render_text(item["code"]),
             "" if item["seq"] is None else str(item["seq"]),
-            _text(item["message"]),
-            _text(_told(item["expected"])),
-            _text(_told(item["actual"])),
+            _render_text(item["message"]),
+            _render_text(_render_value(item["expected"])),
+            _render_text(_render_value(item["actual"])),
         )
         for item in findings
     ]
-    return ["## Differences", "", *_table(("finding", "seq", "what", "recorded", "replayed"), rows)]
+    return ["## Differences", "", *_render_table(("finding", "seq", "what", "recorded", "replayed"), rows)]
 
 
-def _gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+def _render_gaps(steps: Sequence[Mapping[str, Any]]) -> list[str]:
     if not steps:
         return []
     rows = [
-        (str(item["seq"]), _text(item["model"]), "; ".join(_text(gap["reason"]) for gap in item["gaps"]))
+        (str(item["seq"]), _render_text(item["model"]), "; ".join(_render_text(gap["reason"]) for gap in item["gaps"]))
         for item in steps
     ]
-    return ["## Model steps that cannot be reconstructed exactly", "", *_table(("seq", "model", "why"), rows)]
+    return ["## Model steps that cannot be reconstructed exactly", "", *_render_table(("seq", "model", "why"), rows)]
 
 
-def _ended(about: Mapping[str, Any]) -> str:
-    return "not closed yet" if about["outcome"] is None else f"closed as {_text(about['outcome'])}"
+def _describe_end(about: Mapping[str, Any]) -> str:
+    return "not closed yet" if about["outcome"] is None else f"closed as {_render_text(about['outcome'])}"
 
 
-def _ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
+def _describe_ground(point: Mapping[str, Any] | None, otherwise: str) -> str:
     if point is None:
         return otherwise
-    return f"the corpus as of {_text(point['label'] or 'checkpoint')} (seq {point['seq']})"
+    return f"the corpus as of {_render_text(point['label'] or 'checkpoint')} (seq {point['seq']})"
 
 
-def _versions(code: Mapping[str, Any]) -> str:
-    return _text(", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items())))
+def _render_versions(code: Mapping[str, Any]) -> str:
+    return _render_text(", ".join(f"{name} {str(version)[:12]}" for name, version in sorted(code.items())))
 
 
-def _integrity(integrity: Mapping[str, Any]) -> list[str]:
+def _render_integrity(integrity: Mapping[str, Any]) -> list[str]:
     lines = [
         "## Integrity",
         "",
         f"Intact: {integrity['lines']} lines, every seal and the chain hold, and {integrity['objects']} objects hash to"
-        f" their names. Last seal {_code(str(integrity['tip']))}.",
+        f" their names. Last seal {_mark_code(str(integrity['tip']))}.",
         "",
     ]
-    lines += [f"- {_text(item['code'])}: {_text(item['message'])}" for item in integrity["notes"]]
+    lines += [f"- {_render_text(item['code'])}: {_render_text(item['message'])}" for item in integrity["notes"]]
     return [*lines, ""] if integrity["notes"] else lines
 
 
-def _retrieval_page(item: Mapping[str, Any]) -> list[str]:
+def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
     verdict = "as before" if item["match"] else "differs, or has nothing to be held against"
-    lines = [f"## Retrieval {_text(item['request_id'])} (seq {item['seq']}): {verdict}", ""]
-    lines += [f"Query: {_text(item['query'])}", ""]
+    lines = [f"## Retrieval {_render_text(item['request_id'])} (seq {item['seq']}): {verdict}", ""]
+    lines += [f"Query: {_render_text(item['query'])}", ""]
     error = item["error"]
     if error["recorded"] is not None or error["replayed"] is not None:
-        lines += [f"Error: recorded {_text(error['recorded'])}, replayed {_text(error['replayed'])}", ""]
+        lines += [f"Error: recorded {_render_text(error['recorded'])}, replayed {_render_text(error['replayed'])}", ""]
     rows = []
     for hit in item["hits"]:
         then, now = hit["recorded"], hit["replayed"]
-        rows.append((_text(hit["uri"]), _ranked(then), _ranked(now), _changed(then, now)))
-    lines += _table(("artifact", "recorded", "replayed", "difference"), rows) if rows else ["No hits.", ""]
+        rows.append((_render_text(hit["uri"]), _render_ranked(then), _render_ranked(now), _render_change(then, now)))
+    lines += _render_table(("artifact", "recorded", "replayed", "difference"), rows) if rows else ["No hits.", ""]
     filters = item["filters_applied"]
     told = [(entry, "recorded") for entry in filters["recorded"] or [] if entry not in filters["replayed"]]
     told += [(entry, "replayed") for entry in filters["replayed"] if entry not in (filters["recorded"] or [])]
     same = len(filters["replayed"]) - sum(side == "replayed" for _, side in told)
     lines.append(f"Policy: {_count(same, 'decision')} the same." if same or told else "Policy: nothing to decide.")
     for entry, side in told:
-        uri, rule, action = (_text(entry.get(key)) for key in ("uri", "rule_id", "action"))
+        uri, rule, action = (_render_text(entry.get(key)) for key in ("uri", "rule_id", "action"))
         lines.append(f"- only {side}: {action} {uri} by rule {rule}")
     hashes = item["context_hash"]
     if hashes["replayed"] is not None or hashes["recorded"] is not None:
         same_text = hashes["recorded"] == hashes["replayed"]
-        told_text = "the same" if same_text else f"recorded {_code(str(hashes['recorded']))}, replayed"
-        lines += ["", f"Governance text: {told_text} {_code(str(hashes['replayed']))}."]
+        told_text = "the same" if same_text else f"recorded {_mark_code(str(hashes['recorded']))}, replayed"
+        lines += ["", f"Governance text: {told_text} {_mark_code(str(hashes['replayed']))}."]
     return [*lines, ""]
 
 
-def _ranked(hit: Mapping[str, Any] | None) -> str:
-    return "not there" if hit is None else f"rank {_text(hit['rank'])}, {_text(hit['score'])}"
+def _render_ranked(hit: Mapping[str, Any] | None) -> str:
+    return "not there" if hit is None else f"rank {_render_text(hit['rank'])}, {_render_text(hit['score'])}"
 
 
-def _changed(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
+def _render_change(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> str:
     if then is None or now is None:
         return "missing" if now is None else "extra"
     names = [name for name in ("rank", "score", "digest", "explain") if then[name] != now[name]]
     return ", ".join(names)
 
 
-def _work(value: Mapping[str, Any]) -> list[str]:
+def _render_work(value: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     if value["gates"]:
         rows = [
-            (str(item["seq"]), _text(item["gate"]), _text(item["rule_ref"]), _verdict_of(item["recorded"]),
-             _verdict_of(item["replayed"]), _text(item["status"]))
+            (
+                str(item["seq"]),
+                _render_text(item["gate"]),
+                _render_text(item["rule_ref"]),
+                _render_verdict(item["recorded"]),
+                _render_verdict(item["replayed"]),
+                _render_text(item["status"]),
+            )
             for item in value["gates"]
-        ]  # fmt: skip
-        lines += ["## Gates", "", *_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows)]
+        ]
+        lines += ["## Gates", "", *_render_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows)]
     if value["tools"]:
         told = [
-            (str(item["seq"]), _text(item["tool"]), _text(item["side_effect"]), _text(item["status"] or "no result"),
-             "recorded result held whole" if item["injected"] else _text(item["reason"]))
+            (
+                str(item["seq"]),
+                _render_text(item["tool"]),
+                _render_text(item["side_effect"]),
+                _render_text(item["status"] or "no result"),
+                "recorded result held whole" if item["injected"] else _render_text(item["reason"]),
+            )
             for item in value["tools"]
-        ]  # fmt: skip
-        lines += ["## Tools, none of which was run", "", *_table(("seq", "tool", "side effect", "status", ""), told)]
+        ]
+        lines += [
+            "## Tools, none of which was run",
+            "",
+            *_render_table(("seq", "tool", "side effect", "status", ""), told),
+        ]
     if value["patches"]:
         made = [
-            (str(item["seq"]), _text(item["path"]), _text(item["kind"]), _text(item["status"]), _text(item["reason"]))
+            (
+                str(item["seq"]),
+                _render_text(item["path"]),
+                _render_text(item["kind"]),
+                _render_text(item["status"]),
+                _render_text(item["reason"]),
+            )
             for item in value["patches"]
         ]
-        lines += ["## Patches", "", *_table(("seq", "file", "kind", "", ""), made)]
+        lines += ["## Patches", "", *_render_table(("seq", "file", "kind", "", ""), made)]
     whole = value["model_steps"]["reconstructable"]
     if whole:
         lines += ["## Model steps held whole", ""]
-        lines += [f"- seq {item['seq']}: {_text(item['model'])}" for item in whole]
+        lines += [f"- seq {item['seq']}: {_render_text(item['model'])}" for item in whole]
         lines.append("")
     return lines
 
 
-def _verdict_of(verdict: Mapping[str, Any] | None) -> str:
-    return "" if verdict is None else f"{_text(verdict['outcome'])} ({_text(verdict['reason_code'])})"
+def _render_verdict(verdict: Mapping[str, Any] | None) -> str:
+    return "" if verdict is None else f"{_render_text(verdict['outcome'])} ({_render_text(verdict['reason_code'])})"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return [*lines, ""]
 
 
-def _told(value: object) -> str:
+def _render_value(value: object) -> str:
     """A value of a finding in a few words."""
     if isinstance(value, str):
         return value
@@ -499,17 +524,17 @@ def _told(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def _plain(text: str) -> str:
-    return _clipped(" ".join(text.split()), _SHOWN)
+def _escape_markdown(text: str) -> str:
+    return _clip(" ".join(text.split()), _SHOWN)
 
 
-def _clipped(text: str, limit: int) -> str:
+def _clip(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}… ({len(text)} characters)"
 
 
-def _text(value: object, limit: int = _SHOWN) -> str:
+def _render_text(value: object, limit: int = _SHOWN) -> str:
     """Recorded text in the middle of a line: one line, and nothing of it acts as Markdown or HTML."""
-    text = _clipped(str("none" if value is None else value), limit)
+    text = _clip(str("none" if value is None else value), limit)
     text = text.replace("\r\n", "\n").replace("\n", " ⏎ ").replace("\t", " ")
     text = _CONTROL.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     text = _MARKUP.sub(lambda found: f"\\{found.group()}", text)
@@ -519,6 +544,6 @@ def _text(value: object, limit: int = _SHOWN) -> str:
     return text.replace("@", "@\u2060")
 
 
-def _code(text: str) -> str:
+def _mark_code(text: str) -> str:
     """An id, digest or reference as a code span; anything else as text."""
-    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9:/._-]+", text) else _text(text)
+    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9:/._-]+", text) else _render_text(text)

@@ -159,7 +159,7 @@ def state_of(project: Project, invocation_id: str, at: int | None = None) -> Exe
             if at is not None and folded.seq >= at:
                 break
     if suspect:
-        _sound(place, verify_file(project.root, place))
+        _require_sound(place, verify_file(project.root, place))
         folded = StateFold()
         for _, raw in lines_in_force(read_whole(project.root, place)):
             fields = open_line(raw, codec).fields
@@ -249,7 +249,7 @@ def resume(
         )
         run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller)
         try:
-            return _drive(run, program)
+            return _run_program(run, program)
         finally:
             run.release()
     finally:
@@ -260,7 +260,7 @@ def resume(
 _REFUSALS = {"RUN_BUSY", "STATE_DIVERGENCE", "IN_DOUBT", "RESULT_NOT_KEPT", "NOT_RESUMABLE", "EXECUTION_HASH_MISMATCH"}
 
 
-def _drive(run: Run, program: Program) -> str:
+def _run_program(run: Run, program: Program) -> str:
     try:
         program(run)
         run.all_asked()
@@ -287,28 +287,28 @@ def _open(
 ) -> _Opened:
     project, cache = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
-    record = _intact(project, place)
+    record = _read_intact(project, place)
     if record.completed is not None:
         raise CallerError(
             "ALREADY_COMPLETED",
             f"{place.invocation_id} was closed at {record.completed.get('completed_at')}; there is nothing to resume",
             f"spec-kitty invocations show {place.invocation_id}",
         )
-    state = _refold(record)
+    state = _fold_again(record)
     history = History((entry.fields for entry in record.entries), FileObjectStore(project.root).get)
     writer = None if caller is None else caller.writer
     recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
-    recorded = _members(record)
+    recorded = _collect_members(record)
     profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
     now = {
         "request": request,
         "profile": profiles.get(str(record.started.get("profile_id")), "absent"),
-        "policy": _policy_now(project, cache),
+        "policy": _read_policy_now(project, cache),
         "tools": None if tools is None else dict(tools),
         "program": None if program is None else program_digest(program),
         "limits": None if limits is None else dict(limits),
     }
-    recorded["profile"] = _profile_then(project, record)
+    recorded["profile"] = _read_profile_then(project, record)
     plan = ResumePlan(
         place.invocation_id,
         state,
@@ -320,9 +320,9 @@ def _open(
     return _Opened(project, recorder, record, history, plan)
 
 
-def _intact(project: Project, place: Place) -> Record:
+def _read_intact(project: Project, place: Place) -> Record:
     """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
-    _sound(place, verify_place(project, place))
+    _require_sound(place, verify_place(project, place))
     record = fold(FileRecordStore(project.root).read(place))
     if record is None:
         raise StoredDataError(
@@ -333,7 +333,7 @@ def _intact(project: Project, place: Place) -> Record:
     return record
 
 
-def _sound(place: Place, report: RecordReport) -> None:
+def _require_sound(place: Place, report: RecordReport) -> None:
     """Refuse a record whose lines are not intact or not all there. Raises StoredDataError RECORD_DAMAGED."""
     for item in report.findings:
         harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
@@ -345,7 +345,7 @@ def _sound(place: Place, report: RecordReport) -> None:
             )
 
 
-def _refold(record: Record) -> ExecutionState:
+def _fold_again(record: Record) -> ExecutionState:
     """The state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
     folded = StateFold()
     for entry in record.entries:
@@ -365,7 +365,7 @@ def _refold(record: Record) -> ExecutionState:
     return folded.state()
 
 
-def _members(record: Record) -> dict[str, object]:
+def _collect_members(record: Record) -> dict[str, object]:
     started = record.started
     references = [entry.fields for entry in record.entries if entry.event == "policy_snapshot_ref"]
     last = references[-1] if references else {}
@@ -379,7 +379,7 @@ def _members(record: Record) -> dict[str, object]:
     }
 
 
-def _policy_now(project: Project, cache: Any) -> str:
+def _read_policy_now(project: Project, cache: Any) -> str:
     from charter.context import load_inputs
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
@@ -389,7 +389,7 @@ def _policy_now(project: Project, cache: Any) -> str:
     )
 
 
-def _profile_then(project: Project, record: Record) -> object:
+def _read_profile_then(project: Project, record: Record) -> object:
     import json
 
     try:
@@ -435,7 +435,7 @@ def reexecute(
     """
     project, _ = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
-    record = _intact(project, place)
+    record = _read_intact(project, place)
     lines = [entry.fields for entry in record.entries]
     started = record.started
     if started.get("tombstone") is True or "request_object" in started:

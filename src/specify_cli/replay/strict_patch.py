@@ -22,7 +22,7 @@ def apply_diff(before: str, diff: str) -> str:
     lines = diff.split("\n")
     if lines and not lines[-1]:
         lines.pop()
-    old, ended = _lines_of(before)
+    old, ended = _split_lines(before)
     out: list[str] = []
     taken = at = files = hunks = 0
     marked = marked_old = marked_new = False
@@ -78,7 +78,7 @@ def apply_diff(before: str, diff: str) -> str:
     return text + "\n" if ended_after and (out or rest) else text
 
 
-def _lines_of(text: str) -> tuple[list[str], bool]:
+def _split_lines(text: str) -> tuple[list[str], bool]:
     """The lines of a text without their line feeds, and whether the last one has its own."""
     if not text:
         return [], True

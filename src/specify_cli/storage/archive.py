@@ -130,7 +130,7 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
     wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
     rules = project.config.redaction if safe else None
     policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
-    parts = [_part(project, place, reach, rules) for place in wanted]
+    parts = [_compose_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
     kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
@@ -142,7 +142,7 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
                 continue
             why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
             data = objects.get(item.digest) if item.code is None else b""
-            why = why or (None if rules is None else _object_reason(data, rules))
+            why = why or (None if rules is None else _find_object_reason(data, rules))
             if why is None:
                 kept.objects[item.digest] = data
             else:
@@ -162,15 +162,15 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
         files[f"{layout.OBJECTS}/{shard}/{rest}"] = kept.objects[name]
     told = [part.row for part in parts]
     ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
-    files[MANIFEST] = _manifest_bytes(
+    files[MANIFEST] = _encode_manifest(
         {"v": MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
     )
-    archive = _archive(files)
+    archive = _make_archive(files)
     _create(output, archive)
     return Exported(output, safe, digest(archive), len(archive), tuple(told), len(led_to), tuple(ordered))
 
 
-def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
+def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
     """A record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
     wrong = next(
@@ -188,9 +188,9 @@ def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -
     annexes = {
         path: found for path, found in annex_files(project.root, place.invocation_id) if isinstance(found, bytes)
     }
-    withheld = [_row(seq, "withheld", why) for seq, why in stand_ins(data)]
+    withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data)]
     if rules is not None:
-        data, withheld = _safe_lines(data, rules)
+        data, withheld = _withhold_lines(data, rules)
     path = f"{layout.IMPORTED}/{place.name}"
     report = _report(path, data)
     # What leaves has to verify where it arrives, whatever was taken out of it.
@@ -201,13 +201,13 @@ def _part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -
     for name, found in list(annexes.items()):
         closing = report.tip if report.status == "closed" else None
         line = open_line(found.rstrip(b"\n"))
-        why, counts = (None, {}) if rules is None else _reason(line, rules)
+        why, counts = (None, {}) if rules is None else _find_reason(line, rules)
         if why is None and closing is None:
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
             del annexes[name]
             fields = line.fields or {}
-            withheld.append(_row(fields.get("seq"), fields.get("event"), why, counts, name))
+            withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), why, counts, name))
             continue
         _, objects = verify_annex(found, file=name, invocation_id=place.invocation_id, tip=closing)
         named += objects
@@ -235,7 +235,7 @@ def _report(path: str, data: bytes) -> RecordReport:
     return verify_record(io.BytesIO(data), file=path, name_ids=name_ids, withheld=True)
 
 
-def _row(
+def _describe_withheld(
     seq: object, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
 ) -> dict[str, object]:
     """What the manifest says of a line, or with `file` of an annex, that is withheld."""
@@ -243,7 +243,7 @@ def _row(
     return {"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file}
 
 
-def _stand_in(seq: object, why: str, seal: str | None) -> bytes:
+def _make_stand_in(seq: object, why: str, seal: str | None) -> bytes:
     return f'{{"seq":{seq},"withheld":"{why}","~":"{seal}"}}\n'.encode()
 
 
@@ -263,7 +263,7 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
 # --- what must not leave
 
 
-def _safe_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
+def _withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
     """The lines of a record that verifies with those replaced that must not leave, and what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
@@ -281,57 +281,57 @@ def _safe_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, obje
         fields = line.fields or {}
         if line.fields is not None and is_stand_in(line.fields):
             why = fields["withheld"] if fields["withheld"] in _WHYS else REDACTION
-            out.append(_stand_in(fields["seq"], str(why), line.seal))
-            withheld.append(_row(fields["seq"], "withheld", str(why)))
+            out.append(_make_stand_in(fields["seq"], str(why), line.seal))
+            withheld.append(_describe_withheld(fields["seq"], "withheld", str(why)))
             continue
         if line.problems or line.fields is None:
             passed_over = True
             continue
-        seen, counts = _reason(line, rules)
+        seen, counts = _find_reason(line, rules)
         if passed_over and seen is None:
             seen = RECOVERED
         passed_over = False
         if seen is None:
             out.append(raw + b"\n")
             continue
-        out.append(_stand_in(fields.get("seq"), seen, line.seal))
-        withheld.append(_row(fields.get("seq"), fields.get("event"), seen, counts))
+        out.append(_make_stand_in(fields.get("seq"), seen, line.seal))
+        withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), seen, counts))
     return b"".join(out), withheld
 
 
-def _reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
+def _find_reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
     """Why a line must not leave, with the rules that say so; None where it may."""
     fields = line.fields or {}
-    counts = _found_in_value(fields, rules)
+    counts = _count_in_value(fields, rules)
     if counts:
         return REDACTION, counts
     return (IN_FULL, {}) if fields.get("export_safe") is False else (None, {})
 
 
-def _object_reason(data: bytes, rules: RuleSet) -> str | None:
+def _find_object_reason(data: bytes, rules: RuleSet) -> str | None:
     """Why an object must not leave; None where it may."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return "not text, so it cannot be searched for secrets"
-    counts = _found_in(text, rules)
+    counts = _count_in_text(text, rules)
     return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
 
 
-def _found_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dict[str, int]:
+def _count_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dict[str, int]:
     """How often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
     counts: dict[str, int] = {}
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            _add(counts, _found_in(item, rules))
+            _add(counts, _count_in_text(item, rules))
         elif isinstance(item, Mapping):
             for key, inner in item.items():
                 if isinstance(inner, str):
                     # A name and the text beside it are judged together, as they were when they came in.
                     beside = (str(key), f"{key}={inner}") if named else (str(key),)
-                    _add(counts, _found_in(inner, rules, beside))
+                    _add(counts, _count_in_text(inner, rules, beside))
                 else:
                     pending += [str(key), inner]
         elif isinstance(item, (list, tuple)):
@@ -339,7 +339,7 @@ def _found_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dic
     return counts
 
 
-def _found_in(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str, int]:
+def _count_in_text(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str, int]:
     """How often each rule applies to a text: as it stands and as what it stands for, and the most of it.
 
     A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
@@ -347,7 +347,7 @@ def _found_in(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str
     """
     most: dict[str, int] = {}
     try:
-        for reading in (text, *beside, *_unescaped(text)):
+        for reading in (text, *beside, *_iter_unescaped(text)):
             _raise_to(most, redact(reading, rules).counts)
         if text.lstrip()[:1] in ("{", "[", '"'):
             try:
@@ -355,24 +355,24 @@ def _found_in(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str
                 _raise_to(most, foreign_text(value, rules).counts)
             except ForeignError:
                 return most
-            _raise_to(most, _found_in_value(value, rules, named=False))
+            _raise_to(most, _count_in_value(value, rules, named=False))
     except RedactionError:
         _raise_to(most, {OVERRUN: 1})  # what cannot be judged does not leave
     return most
 
 
-def _unescaped(text: str) -> Iterator[str]:
+def _iter_unescaped(text: str) -> Iterator[str]:
     for _ in range(_UNESCAPINGS):
         if "\\" not in text:
             return
-        plain = _ESCAPE.sub(_character, text)
+        plain = _ESCAPE.sub(_decode_character, text)
         if plain == text:
             return
         text = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         yield text
 
 
-def _character(found: re.Match[str]) -> str:
+def _decode_character(found: re.Match[str]) -> str:
     name = found[1]
     return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
 
@@ -390,7 +390,7 @@ def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
 # --- the file
 
 
-def _manifest_bytes(manifest: object) -> bytes:
+def _encode_manifest(manifest: object) -> bytes:
     return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
 
 
@@ -398,18 +398,18 @@ def _order(path: str) -> tuple[bool, str]:
     return path != MANIFEST, path
 
 
-def _header(path: str, size: int) -> bytes:
+def _make_header(path: str, size: int) -> bytes:
     member = tarfile.TarInfo(path)
     member.size, member.mode = size, 0o644
     return member.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
 
 
-def _archive(files: Mapping[str, bytes]) -> bytes:
+def _make_archive(files: Mapping[str, bytes]) -> bytes:
     """A tar archive that depends on nothing but its contents."""
     out = io.BytesIO()
     for path in sorted(files, key=_order):
         data = files[path]
-        out.write(_header(path, len(data)))
+        out.write(_make_header(path, len(data)))
         out.write(data)
         out.write(bytes(-len(data) % _BLOCK))
     out.write(bytes(2 * _BLOCK))
@@ -451,7 +451,7 @@ class Contents(NamedTuple):
 def is_export(path: str) -> bool:
     """Whether a file is a tar archive that begins with an export's manifest."""
     try:
-        with _opened(path) as file:
+        with _open_archive(path) as file:
             head = file.read(_BLOCK)
     except (StoredDataError, EnvironmentFault):
         return False
@@ -459,7 +459,7 @@ def is_export(path: str) -> bool:
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[BinaryIO]:
+def _open_archive(path: str) -> Iterator[BinaryIO]:
     """A regular file to read; who waits at the other end of a FIFO is never waited for."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -475,7 +475,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _ended_in_order() -> Iterator[None]:
+def _require_order() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes with it."""
 
     def end(number: int, _: object) -> None:
@@ -501,10 +501,10 @@ def unpacked(path: str) -> Iterator[Contents]:
 
     Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
     """
-    with _ended_in_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+    with _require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         names: list[str] = []
         manifest = b""
-        for name, data in _members(path):
+        for name, data in _iter_members(path):
             names.append(name)
             manifest = manifest if names[1:] else data
             try:
@@ -515,14 +515,14 @@ def unpacked(path: str) -> Iterator[Contents]:
                 raise EnvironmentFault(
                     "WRITE_FAILED", f"cannot unpack {path} in {root}: {error.strerror}", "make room there"
                 ) from error
-        records, withheld = _parsed(path, manifest, names)
+        records, withheld = _parse_archive(path, manifest, names)
         FileObjectStore(root).withhold(withheld, tracked=False)
         yield Contents(path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names))
 
 
-def _members(path: str) -> Iterator[tuple[str, bytes]]:
-    """The files of an export in their order; whatever `_archive` would not have written is refused."""
-    with _opened(path) as file:
+def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
+    """The files of an export in their order; whatever `_make_archive` would not have written is refused."""
+    with _open_archive(path) as file:
         left = size = os.fstat(file.fileno()).st_size
         if size > MAX_EXPORT:
             raise _invalid(path, f"it is larger than {MAX_EXPORT} bytes")
@@ -536,7 +536,7 @@ def _members(path: str) -> Iterator[tuple[str, bytes]]:
                 name, left = member.name, left - _BLOCK
                 if not _is_known(name) or not member.isreg() or not 0 <= member.size <= min(left, MAX_MEMBER):
                     raise _invalid(path, f"member {name!r} has no place in an export")
-                if _header(name, member.size) != block:
+                if _make_header(name, member.size) != block:
                     raise _invalid(path, f"member {name!r} has a header no export has")
                 if (before is None) != (name == MANIFEST) or (before is not None and _order(name) <= _order(before)):
                     raise _invalid(path, f"member {name!r} stands in the wrong place; {MANIFEST} is the first")
@@ -568,11 +568,11 @@ def _invalid(path: str, why: str) -> StoredDataError:
     )
 
 
-def _parsed(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError EXPORT_INVALID."""
     try:
         value = json.loads(data)
-        whole = _manifest_bytes(value) == data
+        whole = _encode_manifest(value) == data
     except (ValueError, RecursionError) as error:
         raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
     if isinstance(value, dict) and type(value.get("v")) is int and value["v"] != MANIFEST_VERSION:
@@ -654,7 +654,7 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
         led_to |= {item.digest for item in reach.of(report.objects)}
         findings = list(report.findings)
         data = FileRecordStore(root).read(place)
-        findings += _against_manifest(report, data, contents.records[place.name])
+        findings += _compare_with_manifest(report, data, contents.records[place.name])
         yield report._replace(findings=tuple(findings))
     for name in contents.names:
         held = _OBJECT.fullmatch(name)
@@ -666,11 +666,11 @@ def check_manifest(contents: Contents, place: Place) -> None:
     """Refuse a record that is not what the manifest says. Raises StoredDataError EXPORT_INVALID."""
     data = FileRecordStore(contents.project.root).read(place)
     report = verify_file(contents.project.root, place)
-    for wrong in _against_manifest(report, data, contents.records[place.name]):
+    for wrong in _compare_with_manifest(report, data, contents.records[place.name]):
         raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
 
 
-def _against_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
+def _compare_with_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
     replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
     found = stand_ins(data)
     # Where the closing line itself is withheld, only the manifest knows that the record is closed.
@@ -700,10 +700,10 @@ def import_file(project: Project, path: str) -> Imported:
                     f"{path}: {wrong.code} in {wrong.file}: {wrong.message}; nothing was imported",
                     "ask its sender to export it again",
                 )
-        return _brought_in(project, contents)
+        return _write_contents(project, contents)
 
 
-def _brought_in(project: Project, contents: Contents) -> Imported:
+def _write_contents(project: Project, contents: Contents) -> Imported:
     def member(name: str) -> bytes:
         with open(f"{contents.project.root}/{name}", "rb") as file:
             return file.read()
@@ -714,7 +714,7 @@ def _brought_in(project: Project, contents: Contents) -> Imported:
     annexes = [name for name in contents.names if _ANNEX.fullmatch(name)]
     objects = [name for name in contents.names if _OBJECT.fullmatch(name)]
     for name in annexes:
-        _same_or_absent(project.root, name, member(name))
+        _require_same_or_absent(project.root, name, member(name))
     for file, row in contents.records.items():
         here = [found for key in index.lookup(row["invocation_id"]) if (found := index.place(key)) is not None]
         if not here:
@@ -758,7 +758,7 @@ def _put(store: FileObjectStore, names: Sequence[str], member: Callable[[str], b
     store.put((), batch)
 
 
-def _same_or_absent(root: str, name: str, data: bytes) -> None:
+def _require_same_or_absent(root: str, name: str, data: bytes) -> None:
     try:
         if durable.read_below(root, name) == data:
             return

@@ -111,7 +111,7 @@ def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Fro
         table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
         raise invalid("the shipped bundle or the router's table", f"a form this version reads ({error})") from error
-    found = [_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())]
+    found = [_load_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())]
     languages = facts.get("languages")
     names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
     return Frozen(tuple(found), table, ProjectFacts(names), bundle)
@@ -127,10 +127,10 @@ def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> Agen
         bundle = parse_bundle(objects.get(str(manifest.get("shipped"))))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise invalid("the shipped bundle", f"a form this version reads ({error})") from error
-    return _profile(objects, bundle, profile_id, str(profiles[profile_id]))
+    return _load_profile(objects, bundle, profile_id, str(profiles[profile_id]))
 
 
-def _profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
+def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
     """A profile by its digest: an entry of the bundle, else an object."""
     shipped = (file for name, file in bundle.files.items() if name.startswith(SHIPPED_PREFIX) and file.sha256 == digest)
     entry = next(shipped, None)

@@ -87,7 +87,7 @@ class Index:
     def add(self, key: Key) -> None:
         """Append one row after its record is durable. A row that cannot be written is found by the next list."""
         try:
-            with self._held(0.5) as folder_fd:
+            with self._lock_folder(0.5) as folder_fd:
                 flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
                 fd = os.open("invocation-index.jsonl", flags, durable.PRIVATE, dir_fd=folder_fd)
                 try:
@@ -97,7 +97,7 @@ class Index:
         except (OSError, InvocationError) as error:
             self.problems.append(f"{layout.INDEX}: {error}")
 
-    def _held(self, wait: float) -> durable.folder:
+    def _lock_folder(self, wait: float) -> durable.folder:
         """The folder of the index under the lock that every writer of index and stamp holds."""
         return durable.folder(self.root, layout.EVENTS, wait=wait)
 
@@ -105,7 +105,7 @@ class Index:
         """Yield every record once, newest first; those whose ids lie more than a day ahead of the clock come last."""
         tomorrow = new_ulid(time.time_ns() // 1_000_000 + _DAY_MILLIS, bytes(10))
         ahead: list[Key] = []
-        for key in self._read_backwards() if self._agrees() or self._confirm() else reversed(self.reconcile()):
+        for key in self._read_backwards() if self._is_current() or self._confirm() else reversed(self.reconcile()):
             if key.invocation_id > tomorrow:
                 ahead.append(key)
             else:
@@ -118,7 +118,7 @@ class Index:
         Rows may come again and in any order. The index is made right before it is read.
         """
         known = len(self.problems)
-        listed = () if self._agrees() or self._confirm() else self.reconcile()
+        listed = () if self._is_current() or self._confirm() else self.reconcile()
         if len(self.problems) > known:
             return listed or self.reconcile(), ""  # the index could not be made right
         try:
@@ -127,21 +127,21 @@ class Index:
                 inode, _, rest = mark.partition(":")
                 offset, _, ending = rest.partition(":")
                 start = int(offset) if inode == str(state.st_ino) and offset.isdecimal() else 0
-                if start and _ending(file, start) != ending:
+                if start and _read_ending(file, start) != ending:
                     start = 0
                 file.seek(start)
                 data = file.read()
                 end = start + data.rfind(b"\n") + 1
-                return map(_key, _LINE.finditer(data)), f"{state.st_ino}:{end}:{_ending(file, end)}"
+                return map(_make_key, _LINE.finditer(data)), f"{state.st_ino}:{end}:{_read_ending(file, end)}"
         except FileNotFoundError:
             return listed, ""
 
     def lookup(self, prefix: str) -> list[Key]:
         """The rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
-        if self._agrees():
+        if self._is_current():
             return list(self._from(prefix))
         if len(prefix) == 26:
-            near = [key for key in self._tail_block() if key.invocation_id == prefix]
+            near = [key for key in self._read_tail_block() if key.invocation_id == prefix]
             if near:
                 return list(dict.fromkeys(near))
         return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
@@ -160,9 +160,9 @@ class Index:
                 f"{text!r} is not an invocation id; expected a ULID (26 letters and digits) or its beginning",
                 "spec-kitty invocations list",
             )
-        found = self._places(self.lookup(wanted))
+        found = self._find_places(self.lookup(wanted))
         if not found and not self.scans:
-            found = self._places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
+            found = self._find_places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
         if not found:
             from specify_cli.storage.worktrees import find_left_behind
 
@@ -189,7 +189,7 @@ class Index:
             )
         return own[0] if len(found) > 1 else found[0]
 
-    def _places(self, keys: Iterable[Key]) -> list[Place]:
+    def _find_places(self, keys: Iterable[Key]) -> list[Place]:
         return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
@@ -206,7 +206,7 @@ class Index:
                 if os.path.lexists(f"{self.root}/{folder}/{name}"):
                     return Place(folder, name, key.invocation_id, key.profile_id or None)
         # A copy somebody moved to another month of the trail.
-        for folder in self._folders():
+        for folder in self._list_folders():
             if folder not in expected and os.path.lexists(f"{self.root}/{folder}/{names[0]}"):
                 return Place(folder, names[0], key.invocation_id, key.profile_id or None)
         return None
@@ -219,9 +219,9 @@ class Index:
         )
         data = "".join(key.line() for key in keys).encode("ascii")
         try:
-            with self._held(2.0) as folder_fd:
+            with self._lock_folder(2.0) as folder_fd:
                 self._rewrite(folder_fd, data)
-                self._stamp(folder_fd, listed, data)
+                self._write_stamp(folder_fd, listed, data)
         except FileNotFoundError:
             pass  # nothing was ever recorded here
         except (OSError, InvocationError) as error:
@@ -244,23 +244,23 @@ class Index:
             data = self._read(size + _APPENDED)
         except (OSError, InvocationError):
             return False
-        if len(data) > size + _APPENDED or _sha256(data[:size]) != stamp.get("sha256"):
+        if len(data) > size + _APPENDED or _compute_sha256(data[:size]) != stamp.get("sha256"):
             return False
         last = _LINE.search(data, max(0, data.rfind(b"\n", 0, size - 1) + 1), size)
-        fresh = [_key(row) for row in _LINE.finditer(data, size)]
-        rows = [*([] if last is None else [_key(last)]), *fresh]
+        fresh = [_make_key(row) for row in _LINE.finditer(data, size)]
+        rows = [*([] if last is None else [_make_key(last)]), *fresh]
         if rows != sorted(set(rows)) or sum(len(key.line()) for key in fresh) != len(data) - size:
             return False
         listed = self._list()
-        added = {name for key in fresh for name in key.names() if _holds(listed.names, name)}
+        added = {name for key in fresh for name in key.names() if _has_name(listed.names, name)}
         before = [name for name in listed.names if name not in added] if added else listed.names
-        if len(added) != len(fresh) or _names_digest(before) != stamp.get("names"):
+        if len(added) != len(fresh) or _digest_names(before) != stamp.get("names"):
             return False
         try:
-            with self._held(2.0) as folder_fd:
+            with self._lock_folder(2.0) as folder_fd:
                 if self._read(len(data)) != data:
                     return False
-                self._stamp(folder_fd, listed, data)
+                self._write_stamp(folder_fd, listed, data)
         except (OSError, InvocationError) as error:
             self.problems.append(f"{layout.INDEX_STAMP}: {error}")
         return True
@@ -269,8 +269,8 @@ class Index:
         """The names of every folder of records, once, with the folders' state before."""
         self.scans += 1
         now = time.time_ns()
-        folders = self._folders()
-        before = self._states(folders)
+        folders = self._list_folders()
+        before = self._read_states(folders)
         names: set[str] = set()
         for folder in folders:
             if folder == layout.TRAIL:
@@ -284,10 +284,10 @@ class Index:
                 if folder == layout.RECORDS:
                     raise
                 self.problems.append(f"{folder}: {error}")
-        settled = before == self._states(self._folders()) and all(_is_settled(state, now) for state in before)
+        settled = before == self._read_states(self._list_folders()) and all(_is_settled(state, now) for state in before)
         return _Listed(sorted(names), before, settled)
 
-    def _folders(self) -> list[str]:
+    def _list_folders(self) -> list[str]:
         months: list[str] = []
         try:
             with durable.folder(self.root, layout.TRAIL) as fd:
@@ -298,7 +298,7 @@ class Index:
             self.problems.append(f"{layout.TRAIL}: {error}")
         return [layout.RECORDS, layout.TRAIL, *months, layout.IMPORTED, layout.OLDER_RECORDS]
 
-    def _states(self, folders: Iterable[str]) -> list[list[object]]:
+    def _read_states(self, folders: Iterable[str]) -> list[list[object]]:
         out: list[list[object]] = []
         for folder in folders:
             try:
@@ -316,9 +316,12 @@ class Index:
             return None
         return [state.st_ino, state.st_size, state.st_ctime_ns]
 
-    def _agrees(self) -> bool:
+    def _is_current(self) -> bool:
         stamp = self._read_stamp()
-        return bool(stamp.get("index") == self._index_state() and stamp.get("folders") == self._states(self._folders()))
+        return bool(
+            stamp.get("index") == self._index_state()
+            and stamp.get("folders") == self._read_states(self._list_folders())
+        )
 
     def _read_stamp(self) -> dict[str, object]:
         """The stamp, or nothing where there is none that can be used."""
@@ -328,7 +331,7 @@ class Index:
             return {"folders": ()}
         return stamp if isinstance(stamp, dict) and stamp.get("v") == STAMP_VERSION else {"folders": ()}
 
-    def _stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
+    def _write_stamp(self, folder_fd: int, listed: _Listed, data: bytes) -> None:
         """Remember that the index with these bytes and the folders with these names agree; under the lock."""
         if not listed.settled:
             return
@@ -337,8 +340,8 @@ class Index:
             "index": self._index_state(),
             "folders": listed.states,
             "size": len(data),
-            "sha256": _sha256(data),
-            "names": _names_digest(listed.names),
+            "sha256": _compute_sha256(data),
+            "names": _digest_names(listed.names),
         }
         text = json.dumps(stamp, sort_keys=True).encode()
         durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
@@ -358,7 +361,7 @@ class Index:
 
     def forget(self) -> None:
         """Remove index and stamp; the next list makes them anew."""
-        with self._held(2.0) as folder_fd:
+        with self._lock_folder(2.0) as folder_fd:
             for name in ("invocation-index.jsonl", "invocation-index.stamp"):
                 try:
                     os.unlink(name, dir_fd=folder_fd)
@@ -390,17 +393,17 @@ class Index:
                     block = file.read(end - start) + rest
                     cut = 0 if start == 0 else block.find(b"\n") + 1
                     rest, end = block[:cut], start
-                    yield from map(_key, reversed(list(_LINE.finditer(block, cut))))
+                    yield from map(_make_key, reversed(list(_LINE.finditer(block, cut))))
         except FileNotFoundError:
             return
 
-    def _tail_block(self) -> list[Key]:
+    def _read_tail_block(self) -> list[Key]:
         """The newest rows as writers left them, in whatever state the index is."""
         try:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
                 file.seek(max(0, end - _BLOCK))
-                return [_key(row) for row in _LINE.finditer(file.read())]
+                return [_make_key(row) for row in _LINE.finditer(file.read())]
         except (OSError, InvocationError):
             return []
 
@@ -426,31 +429,31 @@ class Index:
                     row = _LINE.match(raw)
                     if row is None or not row.group(1).decode("ascii").startswith(prefix):
                         return
-                    yield _key(row)
+                    yield _make_key(row)
         except FileNotFoundError:
             return
 
 
-def _key(row: re.Match[bytes]) -> Key:
+def _make_key(row: re.Match[bytes]) -> Key:
     return Key(row.group(1).decode("ascii"), (row.group(2) or b"").decode("ascii"))
 
 
-def _ending(file: BinaryIO, offset: int) -> str:
+def _read_ending(file: BinaryIO, offset: int) -> str:
     """What tells one index from another that was put in its place: the bytes before an offset, as a digest."""
     start = max(0, offset - _BLOCK)
     file.seek(start)
-    return _sha256(file.read(offset - start))
+    return _compute_sha256(file.read(offset - start))
 
 
-def _sha256(data: bytes) -> str:
+def _compute_sha256(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _names_digest(names: list[str]) -> str:
-    return _sha256("\n".join(names).encode("utf-8", "surrogateescape"))
+def _digest_names(names: list[str]) -> str:
+    return _compute_sha256("\n".join(names).encode("utf-8", "surrogateescape"))
 
 
-def _holds(names: list[str], name: str) -> bool:
+def _has_name(names: list[str], name: str) -> bool:
     place = bisect_left(names, name)
     return place < len(names) and names[place] == name
 

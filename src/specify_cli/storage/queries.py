@@ -146,16 +146,16 @@ def parse_moment(text: str) -> int:
 def read_row(root: str, place: Place) -> Row | None:
     """A row from the first and last lines of a record; a long middle is not read."""
     if place.folder == layout.OLDER_RECORDS:
-        return _row(fold(read_whole(root, place)), place)
+        return _make_row(fold(read_whole(root, place)), place)
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
             size = os.fstat(fd).st_size
             head = os.pread(fd, min(size, 2 * _HEAD), 0)
             if size <= 2 * _HEAD:
-                return _row(_fold_ends(head, head) or fold(head), place)
+                return _make_row(_fold_ends(head, head) or fold(head), place)
             record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
-            return _row(record or fold_entries(_ends_of(fd)), place)
+            return _make_row(record or fold_entries(_read_ends(fd)), place)
         finally:
             os.close(fd)
 
@@ -177,7 +177,7 @@ def read_whole(root: str, place: Place) -> bytes:
     return data
 
 
-def _ends_of(fd: int) -> Iterator[Entry]:
+def _read_ends(fd: int) -> Iterator[Entry]:
     """The starting and closing lines of a record, one line in memory at a time."""
     for raw in read_lines(fd):
         if raw.endswith(b"\n") and (b'"started"' in raw or b'"completed"' in raw):
@@ -198,7 +198,7 @@ def _fold_ends(head: bytes, tail: bytes) -> Record | None:
     return fold_entries(Entry(line.fields or {}, line.seal, 0, ()) for line in ends)
 
 
-def _row(record: Record | None, place: Place) -> Row | None:
+def _make_row(record: Record | None, place: Place) -> Row | None:
     if record is None:
         return None
     started, completed = record.started, record.completed or {}
@@ -236,7 +236,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     place = Index(project.root).resolve(invocation_id)
     data = read_whole(project.root, place)
     record = fold(data)
-    row = _row(record, place)
+    row = _make_row(record, place)
     report = verify_place(project, place)
     if record is None or row is None:
         raise StoredDataError(
@@ -351,8 +351,8 @@ def verify_place(
         named += objects
     report = report._replace(objects=tuple(named))
     extra += [
-        *_object_findings(reach or Reach(FileObjectStore(project.root)), report),
-        *_twin_findings(project, place, others),
+        *_check_objects(reach or Reach(FileObjectStore(project.root)), report),
+        *_find_twins(project, place, others),
     ]
     return report._replace(findings=(*report.findings, *extra))
 
@@ -382,7 +382,7 @@ def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
     return events
 
 
-def _twin_findings(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
+def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iterator[Finding]:
     """Other files under the same name that differ, and other names that hold the same id."""
     for path in differing_copies(project.root, place):
         yield finding("COPIES_DIFFER", place.path, None, 0, path)
@@ -417,16 +417,16 @@ def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordR
             finally:
                 os.close(fd)
     except InvocationError as error:
-        return _unread(place.path, "NOT_A_REGULAR_FILE", str(error))
+        return _report_unread(place.path, "NOT_A_REGULAR_FILE", str(error))
     except OSError as error:
-        return _unread(place.path, "UNREADABLE_FILE", str(error))
+        return _report_unread(place.path, "UNREADABLE_FILE", str(error))
 
 
-def _unread(path: str, code: str, detail: str) -> RecordReport:
+def _report_unread(path: str, code: str, detail: str) -> RecordReport:
     return RecordReport(path, None, False, "open", 0, None, (finding(code, path, None, 0, detail),), ())
 
 
-def _object_findings(reach: Reach, report: RecordReport) -> Iterator[Finding]:
+def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
     for item in reach.of(report.objects):
         if item.code is not None:
             detail = f"{item.field} {item.digest}"
@@ -476,13 +476,13 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
     try:
         folder_fd = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        return _unread(path, "UNREADABLE_FILE", str(error))
+        return _report_unread(path, "UNREADABLE_FILE", str(error))
     try:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, path)
     except InvocationError as error:
-        return _unread(path, "NOT_A_REGULAR_FILE", str(error))
+        return _report_unread(path, "NOT_A_REGULAR_FILE", str(error))
     except OSError as error:
-        return _unread(path, "UNREADABLE_FILE", str(error))
+        return _report_unread(path, "UNREADABLE_FILE", str(error))
     finally:
         os.close(folder_fd)
     try:
@@ -502,7 +502,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     roots = [project.root]
     data = b""
     if os.sep in target or target.endswith(".jsonl"):
-        home = _home_of(target)
+        home = _find_home(target)
         if home is None:
             report = verify_path(target)
         else:
@@ -535,7 +535,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             break
         lines.append(fields)
     named = None if record is None else record.started.get("snapshot")
-    found = (_redaction_of(root, named) for root in roots)
+    found = (_read_redaction(root, named) for root in roots)
     redaction = next((digest for digest in found if digest is not None), None)
     started: Mapping[str, object] = {} if record is None else record.started
     # Where lines are withheld the closing one may be among them; else a run without one is open.
@@ -547,7 +547,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 _FIRST_STEP = 3
 
 
-def _home_of(path: str) -> tuple[str, Place] | None:
+def _find_home(path: str) -> tuple[str, Place] | None:
     """The project a file is a record of, as its root and the record's place there."""
     head, name = os.path.split(os.path.realpath(path))
     ids = layout.parse_record_name(name)
@@ -558,7 +558,7 @@ def _home_of(path: str) -> tuple[str, Place] | None:
     return None if folder is None else (head[: -len(folder) - 1], Place(folder, name, ids[1], ids[0]))
 
 
-def _redaction_of(root: str, snapshot: object) -> str | None:
+def _read_redaction(root: str, snapshot: object) -> str | None:
     """The redaction set a snapshot names; None without it, for then it is not known which rules masked the run."""
     import json
 
@@ -571,13 +571,13 @@ def _redaction_of(root: str, snapshot: object) -> str | None:
 def strays(project: Project) -> Iterator[Finding]:
     """What lies among the records and belongs to none: a record under a name of no record, an annex without one."""
     for folder in (layout.RECORDS, layout.IMPORTED):
-        for name in _listed(project.root, folder):
+        for name in _list_folder(project.root, folder):
             if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
                 yield finding(
                     "NAME_MISMATCH", f"{folder}/{name}", None, 0, "it is named like no record and was not read"
                 )
     index = Index(project.root)
-    for name in _listed(project.root, layout.ANNEXES):
+    for name in _list_folder(project.root, layout.ANNEXES):
         if not is_invocation_id(name):
             yield finding("ANNEX_MISMATCH", f"{layout.ANNEXES}/{name}", None, 0, "it is named by no invocation id")
         elif not index.lookup(name):
@@ -592,7 +592,7 @@ def strays(project: Project) -> Iterator[Finding]:
                 yield from wrong
 
 
-def _listed(root: str, folder: str) -> list[str]:
+def _list_folder(root: str, folder: str) -> list[str]:
     try:
         return sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
     except (FileNotFoundError, NotADirectoryError):

@@ -109,7 +109,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _named(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
+def _name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
     """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
     if isinstance(blobs, dict):
         yield from blobs.items()
@@ -176,12 +176,12 @@ class MemoryObjectStore:
         self.objects: dict[str, bytes] = {}
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        self.objects.update([*_named(members), *_named(roots)])
+        self.objects.update([*_name_blobs(members), *_name_blobs(roots)])
 
     def get(self, digest: str) -> bytes:
         if digest not in self.objects:
             raise _missing(digest)
-        return _checked(digest, self.objects[digest])
+        return _check_object(digest, self.objects[digest])
 
     def why_withheld(self, digest: str, field: str) -> str | None:
         return None
@@ -251,7 +251,7 @@ class FileRecordStore:
         with durable.folder(self.root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
-                return _first_line(fd)
+                return _read_first_line(fd)
             finally:
                 os.close(fd)
 
@@ -366,7 +366,7 @@ class RecordWriter:
         """As `RecordStore.append`, for the writer's record."""
         place = self.place
         try:
-            self._hold()
+            self._open_locked()
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -401,7 +401,7 @@ class RecordWriter:
         self._folder = self._file = -1
         self._tip = None
 
-    def _hold(self) -> None:
+    def _open_locked(self) -> None:
         """Open and lock the file that has the record's name now."""
         if self._pid != os.getpid():
             self.close()
@@ -448,7 +448,7 @@ class RecordWriter:
             refusal = plan
             if not start:
                 break
-        if refusal.code == "RECORD_UNSEALED" and open_line(_first_line(fd)).seal is not None:
+        if refusal.code == "RECORD_UNSEALED" and open_line(_read_first_line(fd)).seal is not None:
             refusal = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
         raise _refused(place, refusal)
 
@@ -483,7 +483,7 @@ class FileObjectStore:
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         try:
-            known = all(self._held(name, data) is not None for name, data in _named(roots))
+            known = all(self._find_held(name, data) is not None for name, data in _name_blobs(roots))
             self._put_group(members, settle=not known)
             self._put_group(roots, settle=True)
         except OSError as error:
@@ -498,7 +498,7 @@ class FileObjectStore:
         young: set[str] = set()
         for name in digests:
             data = self.get(name)
-            state = tracked._held(name, data)
+            state = tracked._find_held(name, data)
             if state is None:
                 wanted[name] = data
             elif _is_young(state):
@@ -517,8 +517,8 @@ class FileObjectStore:
         """
         absent: dict[str, bytes] = {}
         young = set(young)
-        for name, data in _named(blobs):
-            state = self._held(name, data)
+        for name, data in _name_blobs(blobs):
+            state = self._find_held(name, data)
             if state is None:
                 absent[name] = data
             elif settle and _is_young(state):
@@ -539,7 +539,7 @@ class FileObjectStore:
                     file.publish(name[2:])
                 except FileExistsError:
                     # Another writer was first, or what has the name is not the object: then it gives way.
-                    if self._held(name, absent[name]) is None:
+                    if self._find_held(name, absent[name]) is None:
                         durable.replace(fd, name[2:], absent[name], mode)
                         self.replaced.append(name)
             for fd in folders.values():
@@ -551,7 +551,7 @@ class FileObjectStore:
             for fd in folders.values():
                 os.close(fd)
 
-    def _held(self, name: str, data: bytes) -> os.stat_result | None:
+    def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
         """The state of the file under an object's name if it holds the object; nobody's word is taken for its bytes."""
         shard, rest = layout.object_parts(name)
         try:
@@ -573,7 +573,7 @@ class FileObjectStore:
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             shown = f"{folder}/{shard}/{rest}"
             try:
-                return _checked(digest, durable.read_below(self.root, shown, MAX_OBJECT))
+                return _check_object(digest, durable.read_below(self.root, shown, MAX_OBJECT))
             except FileNotFoundError:
                 continue
             except StoredDataError as error:
@@ -614,7 +614,7 @@ class FileObjectStore:
         return None
 
 
-def _checked(name: str, data: bytes) -> bytes:
+def _check_object(name: str, data: bytes) -> bytes:
     if digest(data) != name:
         raise StoredDataError(
             "OBJECT_CORRUPT",
@@ -632,7 +632,7 @@ def _missing(name: str) -> StoredDataError:
     )
 
 
-def _first_line(fd: int) -> bytes:
+def _read_first_line(fd: int) -> bytes:
     size = _WINDOW
     while True:
         head = os.pread(fd, size, 0)

@@ -36,7 +36,7 @@ class LeftBehind(NamedTuple):
     name: str
 
 
-def _homes(root: str) -> tuple[str, str | None] | None:
+def _find_homes(root: str) -> tuple[str, str | None] | None:
     """Return (the folder of the second names of this project's worktrees, that of this one if it is linked)."""
     top = find_worktree(root)
     shared, own = (None, None) if top is None else (git_directory(top), own_git_directory(top))
@@ -51,7 +51,7 @@ def _homes(root: str) -> tuple[str, str | None] | None:
 
 def keep(root: str, paths: Iterable[str]) -> None:
     """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
-    found = _homes(root)
+    found = _find_homes(root)
     if found is None or found[1] is None:
         return
     home = found[1]
@@ -59,21 +59,21 @@ def keep(root: str, paths: Iterable[str]) -> None:
         everything = not os.path.isdir(home)
         os.makedirs(home, 0o700, exist_ok=True)
         for path in list_files(root) if everything else paths:
-            _link(root, home, path)
+            _link_second(root, home, path)
     except (OSError, InvocationError):
         return  # doctor says that these go with the worktree
 
 
 def keep_all(root: str) -> None:
     """Give every file of a linked worktree that lacks it its second name."""
-    found = _homes(root)
+    found = _find_homes(root)
     if found is not None and found[1] is not None and os.path.isdir(found[1]):
         keep(root, list(list_files(root)))
     else:
         keep(root, ())
 
 
-def _link(root: str, home: str, path: str) -> None:
+def _link_second(root: str, home: str, path: str) -> None:
     folder, _, name = path.rpartition("/")
     os.makedirs(f"{home}/{folder}", 0o700, exist_ok=True)
     with durable.folder(root, folder) as fd:
@@ -105,7 +105,7 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def find_left_behind(root: str) -> list[LeftBehind]:
     """Return the records of this project whose worktrees are gone."""
-    found = _homes(root)
+    found = _find_homes(root)
     if found is None:
         return []
     try:
@@ -123,7 +123,7 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
 def find_unkept(root: str) -> tuple[int, str]:
     """Return how many records of a linked worktree have no second name, and why none can be given now ("": it can)."""
-    found = _homes(root)
+    found = _find_homes(root)
     if found is None or found[1] is None:
         return 0, ""
     count = sum(state.st_nlink == 1 for _, state in list_records(root))

@@ -183,7 +183,7 @@ def withdraw(folder: str) -> bool:
 
 def read_token(folder: str, environment: Mapping[str, str]) -> str:
     """The bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID; neither quotes it."""
-    token = _secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
+    token = _read_secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
     if token is None:
         raise CallerError(
             "TOKEN_MISSING",
@@ -195,14 +195,14 @@ def read_token(folder: str, environment: Mapping[str, str]) -> str:
 
 def endpoints_of(folder: str, token: str) -> tuple[str, ...]:
     """Return the endpoints a token was agreed for, the first one first. Raises StoredDataError TOKEN_INVALID."""
-    return _bindings(folder).get(_digest(token), ())
+    return _read_bindings(folder).get(_compute_digest(token), ())
 
 
 def bind_token(folder: str, token: str, endpoint: str) -> None:
     """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as `endpoints_of`."""
-    bindings = _bindings(folder)
-    agreed = dict.fromkeys((*bindings.get(_digest(token), ()), endpoint))
-    keep(folder, BINDINGS, json.dumps({**bindings, _digest(token): list(agreed)}, indent=2).encode() + b"\n")
+    bindings = _read_bindings(folder)
+    agreed = dict.fromkeys((*bindings.get(_compute_digest(token), ()), endpoint))
+    keep(folder, BINDINGS, json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n")
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:
@@ -218,7 +218,7 @@ def check_binding(folder: str, token: str, endpoint: str) -> None:
         )
 
 
-def _bindings(folder: str) -> dict[str, tuple[str, ...]]:
+def _read_bindings(folder: str) -> dict[str, tuple[str, ...]]:
     """Return the endpoints by token digest. A damaged file is an error: nobody knows then where a token may go."""
     path = f"{folder}/{BINDINGS}"
     repair = f"remove {path}, then agree to the endpoint once more: spec-kitty sync enable"
@@ -236,7 +236,7 @@ def _bindings(folder: str) -> dict[str, tuple[str, ...]]:
         raise StoredDataError("TOKEN_INVALID", message, repair) from error
 
 
-def _digest(token: str) -> str:
+def _compute_digest(token: str) -> str:
     return hashlib.sha256(b"spec-kitty token\0" + token.encode()).hexdigest()
 
 
@@ -277,7 +277,7 @@ def check_listener(consent: Consent) -> None:
 
 def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
     """The Standard Webhooks secret, if there is one. Raises StoredDataError TOKEN_INVALID."""
-    secret = _secret_text(folder, SECRET, SECRET_VARIABLE, environment)
+    secret = _read_secret_text(folder, SECRET, SECRET_VARIABLE, environment)
     if secret is not None and not is_signing_secret(secret):
         raise StoredDataError(
             "TOKEN_INVALID",
@@ -287,7 +287,7 @@ def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
     return secret
 
 
-def _secret_text(folder: str, name: str, variable: str, environment: Mapping[str, str]) -> str | None:
+def _read_secret_text(folder: str, name: str, variable: str, environment: Mapping[str, str]) -> str | None:
     given = environment.get(variable)
     if given is not None:
         return checked_token(given.strip(), variable)

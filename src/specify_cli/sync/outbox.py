@@ -136,16 +136,20 @@ def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) ->
     if level == "full":
         rules = project.config.redaction
         text = _request_text(project, started)
-        started = {**started, "request_text": _masked(text, rules), "match_reason": _masked(_text(started), rules)}
+        started = {
+            **started,
+            "request_text": _mask_text(text, rules),
+            "match_reason": _mask_text(_get_text(started), rules),
+        }
     return compose(uuid, level, started, None if phase == STARTED else seen.completed, origin=seen.origin)
 
 
-def _text(started: Mapping[str, object]) -> str | None:
+def _get_text(started: Mapping[str, object]) -> str | None:
     found = started.get("match_reason")
     return None if found is None else str(found)
 
 
-def _masked(text: str | None, rules: RuleSet) -> str | None:
+def _mask_text(text: str | None, rules: RuleSet) -> str | None:
     return None if text is None else redact(text, rules).text
 
 
@@ -181,24 +185,24 @@ class Outbox:
         """Take in what changed since the last scan: rows new in the index, open or doubtful records that changed."""
         found = self._run("SELECT value FROM fact WHERE name = 'mark'")
         keys, mark = self._index.rows_since(str(found[0][0]) if found else "")
-        with self._transaction():
+        with self._begin_transaction():
             for key in keys:
                 self._db.execute("INSERT OR IGNORE INTO record (invocation_id, profile_id) VALUES (?, ?)", key)
             self._remember("mark", mark)
         moving = f"SELECT invocation_id, profile_id, seen FROM record WHERE {_MOVING} AND invocation_id > ?"
         last = ""
         while rows := self._run(f"{moving} ORDER BY invocation_id LIMIT {_COMMIT_EVERY}", (last,)):
-            with self._transaction():
+            with self._begin_transaction():
                 for invocation_id, profile_id, seen in rows:
                     self._look(Key(invocation_id, profile_id), seen)
             last = rows[-1][0]
 
     def _look(self, key: Key, seen: str | None) -> None:
         place = self._index.place(key)
-        signature: str | None = "missing" if place is None else _signature(f"{self._project.root}/{place.path}")
+        signature: str | None = "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
-        found = self._seen(place)
+        found = self._read_seen(place)
         # What made a record doubtful may lie beside its file, so such a one is looked at each time.
         signature = None if found.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
@@ -211,7 +215,7 @@ class Outbox:
     def _shipped(self) -> frozenset[str]:
         return shipped_records(self._project.root)
 
-    def _seen(self, place: Place | None) -> Seen:
+    def _read_seen(self, place: Place | None) -> Seen:
         return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
 
     def due(self, limit: int) -> list[Due]:
@@ -229,13 +233,13 @@ class Outbox:
         """
         key = Key(due.invocation_id, due.profile_id)
         place = self._index.place(key)
-        seen = self._seen(place)
+        seen = self._read_seen(place)
         if place is not None and place.path in self._shipped:
             seen = seen._replace(origin="merged")
         if seen.excluded is None and (due.phase == STARTED or seen.completed is not None):
             return envelope(self._project, uuid, level, seen, due.phase)
         # Looked at anew by the next scan, which finds it as it is now.
-        with self._transaction():
+        with self._begin_transaction():
             self._db.execute(
                 "UPDATE record SET excluded = ?, completed = NULL, seen = NULL WHERE invocation_id = ?",
                 (seen.excluded or "damaged", due.invocation_id),
@@ -244,13 +248,13 @@ class Outbox:
 
     def settle(self, outcomes: Iterable[tuple[str, str, str]]) -> None:
         """Remember (invocation id, phase, `delivered` or `refused`) for each, all or none."""
-        with self._transaction():
+        with self._begin_transaction():
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
 
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""
-        with self._transaction():
+        with self._begin_transaction():
             count = 0
             for phase in PHASES:
                 done = self._db.execute(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}")
@@ -275,7 +279,7 @@ class Outbox:
 
     def note(self, facts: Mapping[str, str | None]) -> None:
         """Remember facts; None forgets one."""
-        with self._transaction():
+        with self._begin_transaction():
             for name, value in facts.items():
                 if value is None:
                     self._db.execute("DELETE FROM fact WHERE name = ?", (name,))
@@ -286,9 +290,9 @@ class Outbox:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.Error as error:
-            raise self._fault(error) from error
+            raise self._translate_fault(error) from error
 
-    def _fault(self, error: sqlite3.Error) -> EnvironmentFault:
+    def _translate_fault(self, error: sqlite3.Error) -> EnvironmentFault:
         """The error to raise; a cursor that turns out to be damaged is set aside for the next command."""
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
             return unavailable(self.path, error)
@@ -304,7 +308,7 @@ class Outbox:
         self._db.execute("INSERT OR REPLACE INTO fact (name, value) VALUES (?, ?)", (name, value))
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _begin_transaction(self) -> Iterator[None]:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -315,7 +319,7 @@ class Outbox:
                 raise
             self._db.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._fault(error) from error
+            raise self._translate_fault(error) from error
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -353,7 +357,7 @@ def _set_aside(path: str) -> None:
             os.replace(path + suffix, f"{path}{suffix}.broken")
 
 
-def _signature(path: str) -> str:
+def _read_signature(path: str) -> str:
     try:
         state = os.stat(path, follow_symlinks=False)
     except OSError:

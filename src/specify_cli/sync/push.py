@@ -114,7 +114,7 @@ def push(
     deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
     delivered = refused = 0
     while True:
-        with _flight(lock_path(folder, project.root), terms.wait_for_other, held):
+        with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, held):
             with suppress(FileNotFoundError):
                 os.unlink(wanted)
             done = _Push(project, folder, consent, terms, deadline, progress).run(token, secret)
@@ -126,7 +126,7 @@ def push(
 
 
 @contextmanager
-def _flight(path: str, wait: float, held: int | None) -> Iterator[None]:
+def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
     """The one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
     if held is not None:
         try:
@@ -172,22 +172,22 @@ class _Push:
     def run(self, token: str, secret: str | None) -> Pushed:
         outbox = Outbox(self._project, self._folder, self._consent.endpoint)
         try:
-            endpoint = _endpoint(self._consent.endpoint, token, secret)
+            endpoint = _make_endpoint(self._consent.endpoint, token, secret)
             try:
                 outbox.scan()
                 total = outbox.counts().pending
                 self._tell(total)
                 while due := outbox.due(MAX_EVENTS):
-                    events = self._events(outbox, due)
+                    events = self._compose_events(outbox, due)
                     if events:
                         self._send(endpoint, outbox, events)
                     self._tell(total)
             except _Halt as halt:
-                self._failed(outbox, halt)
+                self._note_failure(outbox, halt)
                 return Pushed(halt.state, self._delivered, self._refused, outbox.counts(), halt.why)
             finally:
                 endpoint.close()
-            self._succeeded(outbox)
+            self._note_success(outbox)
             return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None)
         finally:
             outbox.close()
@@ -196,7 +196,7 @@ class _Push:
         if self._progress is not None:
             self._progress(self._delivered + self._refused, total)
 
-    def _events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
+    def _compose_events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
         """The events of the next request: what the contract allows, at most a request's size."""
         events: list[dict[str, object]] = []
         size = 0
@@ -220,7 +220,7 @@ class _Push:
         return events
 
     def _send(self, endpoint: Endpoint, outbox: Outbox, events: Sequence[Mapping[str, object]]) -> None:
-        verdict = self._post(endpoint, events)
+        verdict = self._send_post(endpoint, events)
         if verdict.kind == "halve":
             middle = len(events) // 2
             self._send(endpoint, outbox, events[:middle])
@@ -237,7 +237,7 @@ class _Push:
             if problem is not None:
                 self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
 
-    def _post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
+    def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
         """The last verdict after as many tries as the terms allow; consent is asked for before each of them."""
         rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
@@ -253,20 +253,20 @@ class _Push:
             return endpoint.post(events)
 
         def pause(state: RetryCallState) -> float:
-            return max(REQUEST_PAUSE(state), _verdict(state).retry_after or 0.0)
+            return max(REQUEST_PAUSE(state), _judge_state(state).retry_after or 0.0)
 
         retrying = Retrying(
             retry=retry_if_result(lambda found: found.kind == "later" and (found.retry_after or 0.0) <= _PATIENCE),
             stop=stop_after_attempt(self._terms.tries) | stop_before_delay(rest),
             wait=pause,
-            retry_error_callback=_verdict,
+            retry_error_callback=_judge_state,
         )
         return retrying(post)
 
     def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
         line = {
-            "at": _now(),
+            "at": _read_now(),
             "invocation_id": due.invocation_id,
             "phase": due.phase,
             "event_id": None if event is None else event["id"],
@@ -282,12 +282,12 @@ class _Push:
         outbox.settle([(due.invocation_id, due.phase, "refused")])
         self._refused += 1
 
-    def _failed(self, outbox: Outbox, halt: _Halt) -> None:
+    def _note_failure(self, outbox: Outbox, halt: _Halt) -> None:
         if halt.state in ("disabled", "partial"):
             return
         facts = outbox.facts()
         failures = int(facts.get("failures", "0")) + 1
-        now = _now()
+        now = _read_now()
         outbox.note(
             {
                 "failures": str(failures),
@@ -298,19 +298,19 @@ class _Push:
         )
         consents.pause_for(self._folder, pause_after(failures, halt.retry_after), halt.why)
 
-    def _succeeded(self, outbox: Outbox) -> None:
+    def _note_success(self, outbox: Outbox) -> None:
         if self._delivered:
-            outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _now()})
+            outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _read_now()})
             unpause(self._folder)
 
 
-def _verdict(state: RetryCallState) -> Verdict:
+def _judge_state(state: RetryCallState) -> Verdict:
     assert state.outcome is not None
     found: Verdict = state.outcome.result()
     return found
 
 
-def _endpoint(url: str, token: str, secret: str | None) -> Endpoint:
+def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:
     try:
         return Endpoint(url, token, None if secret is None else Webhook(secret))
     except (ValueError, ImportError, OSError, InvalidURL) as error:
@@ -356,5 +356,5 @@ def background(root: str, folder: str, environment: Mapping[str, str], held: int
         raise
 
 
-def _now() -> str:
+def _read_now() -> str:
     return rfc3339(durable.read_clock(time.time_ns))

@@ -65,11 +65,11 @@ def judge(
     No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
     """
     if 200 <= status < 300:
-        results = _results(body, ids, token)
+        results = _read_results(body, ids, token)
         if results:
             return Verdict("answered", results, "")
         return Verdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
-    problem = _problem_of(_object(body), status, token)
+    problem = _read_problem(_parse_object(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
             return Verdict("halve", {}, f"status {status} for {len(ids)} events")
@@ -82,12 +82,12 @@ def judge(
     return Verdict("stop", {}, what)
 
 
-def _results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
+def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
     """The events an answer names, each once and with a known status; nothing where it has another form.
 
     One that is refused for a reason that passes is not among them: it stays due.
     """
-    value = _object(body)
+    value = _parse_object(body)
     listed = value.get("results")
     found: dict[str, Problem | None] = {}
     for item in listed if isinstance(listed, list) else []:
@@ -97,7 +97,7 @@ def _results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem |
             found[item["id"]] = None
         elif item.get("status") == "refused":
             given = item.get("problem")
-            problem = _problem_of(given if isinstance(given, dict) else {}, None, token)
+            problem = _read_problem(given if isinstance(given, dict) else {}, None, token)
             if problem.status is None or not (problem.status in _AGAIN or problem.status >= 500):
                 found[item["id"]] = problem
         else:
@@ -105,7 +105,7 @@ def _results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem |
     return found
 
 
-def _problem_of(value: Mapping[str, object], status: int | None, token: str) -> Problem:
+def _read_problem(value: Mapping[str, object], status: int | None, token: str) -> Problem:
     def text(found: object) -> str:
         return shown(found, token) if isinstance(found, str) else ""
 
@@ -126,7 +126,7 @@ def shown(text: str, token: str) -> str:
     return "".join(character if character.isprintable() else "\ufffd" for character in line)[:_MAX_TEXT]
 
 
-def _object(body: bytes) -> dict[str, object]:
+def _parse_object(body: bytes) -> dict[str, object]:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -196,7 +196,7 @@ class Endpoint:
         answer = b""
         try:
             with (
-                _ended_after(seconds),
+                _stop_after(seconds),
                 self._client.stream("POST", self._url, content=body, headers=headers) as response,
             ):
                 if response.headers.get("content-encoding", "identity") != "identity":
@@ -220,7 +220,7 @@ class Endpoint:
 
 
 @contextmanager
-def _ended_after(seconds: float) -> Iterator[None]:
+def _stop_after(seconds: float) -> Iterator[None]:
     """Whatever blocks in here is ended by a TimeoutError after a while; in the main thread, which has the signals."""
     if threading.current_thread() is not threading.main_thread():
         yield

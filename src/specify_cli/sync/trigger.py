@@ -64,17 +64,17 @@ def start_push(root: str) -> None:
         # The wish is on disk before the lock is tried: whoever holds it looks for the wish after letting go.
         os.close(os.open(wanted_path(folder, root), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
         path = lock_path(folder, root)
-        lock = _locked(path)
+        lock = _try_lock(path)
         if lock is None:
             time.sleep(0.001)  # `is_running` holds it for an instant
-            lock = _locked(path)
+            lock = _try_lock(path)
         if lock is None:
             return
         try:
             # The lock goes over to the new process, so however many commands come now, none starts another. Of what
             # this process inherited nothing does: somebody may be waiting for its end.
             argv = [sys.executable, "-P", "-m", "specify_cli.sync", root]
-            actions = [*_NULL, *_closing(), (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
+            actions = [*_NULL, *_list_closing(), (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
             os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
         finally:
             os.close(lock)
@@ -82,7 +82,7 @@ def start_push(root: str) -> None:
         return  # delivery is never in the way: `sync push` and the next command try again
 
 
-def _closing() -> list[tuple[int, int]]:
+def _list_closing() -> list[tuple[int, int]]:
     """Actions that close what a new process would inherit beyond its standard streams."""
     found = []
     for name in os.listdir("/dev/fd"):
@@ -115,7 +115,7 @@ def unpause(folder: str) -> None:
         pass
 
 
-def _locked(path: str) -> int | None:
+def _try_lock(path: str) -> int | None:
     """A descriptor that holds the lock of a push, above every number a new process gives away; None if it is held."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -129,7 +129,7 @@ def _locked(path: str) -> int | None:
 
 def is_running(folder: str, root: str) -> bool:
     """Whether a push of this worktree holds its lock. Raises OSError where that cannot be told."""
-    lock = _locked(lock_path(folder, root))
+    lock = _try_lock(lock_path(folder, root))
     if lock is not None:
         os.close(lock)
     return lock is None

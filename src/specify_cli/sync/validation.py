@@ -43,12 +43,12 @@ class _Form(NamedTuple):
     holds: Callable[[object], bool]
 
 
-def _hex(digits: int) -> _Form:
+def _match_hex(digits: int) -> _Form:
     form = re.compile(rf"[0-9a-f]{{{digits}}}")
     return _Form(f"{digits} lowercase hex digits", lambda value: isinstance(value, str) and bool(form.fullmatch(value)))
 
 
-def _one_of(*values: str) -> _Form:
+def _match_one_of(*values: str) -> _Form:
     return _Form(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
 
 
@@ -58,19 +58,19 @@ _FORMS: Mapping[str, _Form] = {
         f"{contract.EXTENSION_VERSION}, the version this receiver knows",
         lambda value: type(value) is int and value == contract.EXTENSION_VERSION,
     ),
-    "phase": _one_of(*PHASES),
-    "level": _one_of(*LEVELS),
-    "seal": _hex(64),
-    "origin": _one_of("merged"),
-    "outcome": _one_of("done", "failed", "abandoned"),
-    "closed_by": _one_of("agent", "person", "hook", "doctor"),
-    "evidence_ref": _hex(64),
-    "governance_context_hash": _hex(64),
+    "phase": _match_one_of(*PHASES),
+    "level": _match_one_of(*LEVELS),
+    "seal": _match_hex(64),
+    "origin": _match_one_of("merged"),
+    "outcome": _match_one_of("done", "failed", "abandoned"),
+    "closed_by": _match_one_of("agent", "person", "hook", "doctor"),
+    "evidence_ref": _match_hex(64),
+    "governance_context_hash": _match_hex(64),
     "governance_context_available": _Form("true or false", lambda value: isinstance(value, bool)),
-    "verb": _one_of("advise", "ask", "do"),
-    "mode_of_work": _one_of("advisory", "task_execution"),
-    "router_confidence": _one_of("exact", "canonical_verb", "domain_keyword"),
-    "trace_id": _hex(32),
+    "verb": _match_one_of("advise", "ask", "do"),
+    "mode_of_work": _match_one_of("advisory", "task_execution"),
+    "router_confidence": _match_one_of("exact", "canonical_verb", "domain_keyword"),
+    "trace_id": _match_hex(32),
     "parent_invocation_id": _Form("a ULID", lambda value: isinstance(value, str) and bool(_ULID.fullmatch(value))),
     "match_reason": _TEXT,
     "request_text": _TEXT,
@@ -102,11 +102,11 @@ class _Faults:
 
 def faults(event: object) -> list[Fault]:
     """Everything wrong with one CloudEvent; empty if it is as the contract says. Never raises on a JSON value."""
-    unfit = _unfit(event)
+    unfit = _find_unfit(event)
     if unfit is not None:
         return [unfit]
     if not isinstance(event, dict):
-        return [Fault("", f"expected a JSON object, found {_kind(event)}")]
+        return [Fault("", f"expected a JSON object, found {_describe_kind(event)}")]
     seen = _Faults()
     seen.members(event, _ATTRIBUTES)
     phase = next((phase for phase in PHASES if event.get("type") == contract.TYPES[phase]), None)
@@ -115,7 +115,7 @@ def faults(event: object) -> list[Fault]:
     for name, expected in (("specversion", "1.0"), ("datacontenttype", "application/json")):
         if name in event:
             seen.want(event[name] == expected, (name,), f"expected {expected!r}")
-    level = _extension(event, phase, seen)
+    level = _check_extension(event, phase, seen)
     project = _project(event.get("source"))
     if "source" in event:
         seen.want(project is not None, ("source",), f"expected {_SOURCE} and a lowercase UUID")
@@ -124,7 +124,7 @@ def faults(event: object) -> list[Fault]:
     if "subject" in event:
         seen.want(invocation_id is not None, ("subject",), "expected the invocation id, a ULID")
     if "time" in event:
-        _time(event["time"], ("time",), seen)
+        _check_time(event["time"], ("time",), seen)
     ids: dict[str, str] = {}
     if project is not None and invocation_id is not None:
         ids = {phase: contract.event_id(project, invocation_id, phase) for phase in PHASES}
@@ -134,14 +134,14 @@ def faults(event: object) -> list[Fault]:
         seen.want(_is_uuid(event["id"]), ("id",), "expected a lowercase UUID")
     data = event.get("data")
     if isinstance(data, dict):
-        _data(data, event, phase, level, project, invocation_id, ids, seen)
-        _payload(data.get("payload"), phase, level, seen)
+        _check_data(data, event, phase, level, project, invocation_id, ids, seen)
+        _check_payload(data.get("payload"), phase, level, seen)
     elif "data" in event:
-        seen.add(("data",), f"expected a JSON object, found {_kind(data)}")
+        seen.add(("data",), f"expected a JSON object, found {_describe_kind(data)}")
     return [Fault(*item) for item in seen.found.items()]
 
 
-def _data(
+def _check_data(
     data: Mapping[str, object],
     event: Mapping[str, object],
     phase: str | None,
@@ -174,7 +174,7 @@ def _data(
         equal("causation_id", None, "null: a Started has no cause")
     elif phase == COMPLETED and ids:
         equal("causation_id", ids[STARTED], "the event_id of the Started")
-    if "timestamp" in data and _time(data["timestamp"], ("data", "timestamp"), seen):
+    if "timestamp" in data and _check_time(data["timestamp"], ("data", "timestamp"), seen):
         equal("timestamp", event.get("time"), "the CloudEvent's time")
     for name in ("project_uuid", "build_id"):
         if project is not None:
@@ -194,7 +194,7 @@ def _data(
             seen.add(("data", *item["loc"]), item["msg"])
 
 
-def _payload(payload: object, phase: str | None, level: str | None, seen: _Faults) -> None:
+def _check_payload(payload: object, phase: str | None, level: str | None, seen: _Faults) -> None:
     """Started: by the package, then by the table. Completed: nothing, for the package reserves the name."""
     if not isinstance(payload, dict):
         return  # the Event has said so
@@ -217,32 +217,32 @@ def _payload(payload: object, phase: str | None, level: str | None, seen: _Fault
             for item in judged.schema_violations:
                 seen.add(("data", "payload", *item.json_path.lstrip("$.").split(".")), "is not as the schema says")
     # What the table does not name is the package's to judge; what it names leaves at its levels only.
-    withheld = _allowed("data.payload", STARTED, None) - _allowed("data.payload", STARTED, level)
-    for path, _ in _leaves(payload, ()):
+    withheld = _list_allowed("data.payload", STARTED, None) - _list_allowed("data.payload", STARTED, level)
+    for path, _ in _iter_leaves(payload, ()):
         if ".".join(path) in withheld:
             seen.add(("data", "payload", *path), f"is not sent at level {level}")
 
 
-def _extension(event: Mapping[str, object], phase: str | None, seen: _Faults) -> str | None:
+def _check_extension(event: Mapping[str, object], phase: str | None, seen: _Faults) -> str | None:
     """Judge the extension and give its level, if it has one that is known."""
     text = event.get(EXTENSION)
     if EXTENSION not in event:
         return None
     if not isinstance(text, str):
-        seen.add((EXTENSION,), f"expected a canonical JSON object as a string, found {_kind(text)}")
+        seen.add((EXTENSION,), f"expected a canonical JSON object as a string, found {_describe_kind(text)}")
         return None
     try:
-        held = json.loads(text, parse_constant=_no_constant)
+        held = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         seen.add((EXTENSION,), "the string is not JSON")
         return None
-    unfit = _unfit(held)
+    unfit = _find_unfit(held)
     if unfit is not None or not isinstance(held, dict) or contract.canonical(held) != text:
         seen.add((EXTENSION,), "expected one canonical JSON object (RFC 8785)")
         return None
     level = held.get("level")
     known = level if isinstance(level, str) and level in LEVELS else None
-    allowed = _allowed(EXTENSION, phase, known)
+    allowed = _list_allowed(EXTENSION, phase, known)
     required = ("v", "phase", "level", "seal", *(("outcome",) if phase == COMPLETED else ()))
     # A pointer ends at the attribute: what is inside its string is named in words.
     wrong = [f"{name} is missing" for name in required if name not in held]
@@ -260,7 +260,7 @@ def _extension(event: Mapping[str, object], phase: str | None, seen: _Faults) ->
     return known
 
 
-def _allowed(prefix: str, phase: str | None, level: str | None) -> set[str]:
+def _list_allowed(prefix: str, phase: str | None, level: str | None) -> set[str]:
     """The paths below a prefix that may leave in a phase at a level; of what is unknown, all."""
     return {
         field.path.removeprefix(f"{prefix}.")
@@ -271,10 +271,10 @@ def _allowed(prefix: str, phase: str | None, level: str | None) -> set[str]:
     }
 
 
-def _leaves(value: Mapping[str, object], path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], object]]:
+def _iter_leaves(value: Mapping[str, object], path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], object]]:
     for name, inner in value.items():
         if isinstance(inner, dict) and inner:
-            yield from _leaves(inner, (*path, name))
+            yield from _iter_leaves(inner, (*path, name))
         else:
             yield (*path, name), inner
 
@@ -284,7 +284,7 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def _unfit(value: object) -> Fault | None:
+def _find_unfit(value: object) -> Fault | None:
     """What keeps a value from being looked at: too large, too deep, no Unicode, a number that is not ours."""
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     counted = 1
@@ -320,7 +320,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def _time(value: object, path: tuple[str, ...], seen: _Faults) -> bool:
+def _check_time(value: object, path: tuple[str, ...], seen: _Faults) -> bool:
     holds = isinstance(value, str) and _TIME.fullmatch(value) is not None
     if holds:
         try:
@@ -346,11 +346,11 @@ def _is_uuid(value: object) -> bool:
         return False
 
 
-def _no_constant(name: str) -> object:
+def _refuse_constant(name: str) -> object:
     raise ValueError(name)
 
 
-def _kind(value: object) -> str:
+def _describe_kind(value: object) -> str:
     if value is None:
         return "null"
     return {dict: "an object", list: "an array", str: "a string", bool: "a boolean"}.get(type(value), "a number")

@@ -408,7 +408,7 @@ def test_ids_in_any_order_give_the_same_bytes(cli: Cli, chartered: Path) -> None
 def with_manifest(files: dict[str, bytes], change: Callable[[dict[str, Any]], Any]) -> dict[str, bytes]:
     manifest = json.loads(files["EXPORT.json"])
     change(manifest)
-    return {**files, "EXPORT.json": portable._manifest_bytes(manifest)}
+    return {**files, "EXPORT.json": portable._encode_manifest(manifest)}
 
 
 def ordered(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -520,7 +520,7 @@ def test_a_tar_that_no_export_is_made_as_is_refused(cli: Cli, chartered: Path, e
             archive.addfile(item, io.BytesIO(content))
     sparse = tarfile.TarInfo("EXPORT.json")
     sparse.type, sparse.size = tarfile.GNUTYPE_SPARSE, 0
-    huge = portable._header("EXPORT.json", 1 << 29)
+    huge = portable._make_header("EXPORT.json", 1 << 29)
     bad = {
         "pax": pax.getvalue(),
         "sparse": sparse.tobuf(tarfile.GNU_FORMAT) + data,
@@ -618,8 +618,8 @@ def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, charte
 
 
 def _archive_members(path: Path, files: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    path.write_bytes(portable._archive(files))
-    return list(portable._members(str(path)))
+    path.write_bytes(portable._make_archive(files))
+    return list(portable._iter_members(str(path)))
 
 
 @pytest.mark.parametrize("blocks", range(3, 3 + 2 * tarfile.RECORDSIZE // tarfile.BLOCKSIZE))
@@ -645,7 +645,7 @@ def test_an_archive_of_any_files_is_read_back_and_one_with_more_zeros_is_refused
         assert dict(_archive_members(path, files)) == files
         path.write_bytes(path.read_bytes() + bytes(tarfile.RECORDSIZE))
         with pytest.raises(StoredDataError):
-            list(portable._members(str(path)))
+            list(portable._iter_members(str(path)))
 
 
 # --- what policy keeps back
@@ -803,8 +803,8 @@ def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
     manifest = json.loads(files[portable.MANIFEST])
     row = manifest["records"][0]
     row[member] = row["lines"] + 1 if member == "lines" else "0" * 64
-    files[portable.MANIFEST] = portable._manifest_bytes(manifest)
-    (chartered / "said.tar").write_bytes(portable._archive(files))
+    files[portable.MANIFEST] = portable._encode_manifest(manifest)
+    (chartered / "said.tar").write_bytes(portable._make_archive(files))
     argv = ("replay", run, "--from-file", str(chartered / "said.tar"), "--json")
     refused = cli(*argv, cwd=elsewhere)
 

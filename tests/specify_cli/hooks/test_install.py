@@ -285,13 +285,13 @@ def test_a_change_by_another_program_meanwhile_is_not_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = given_settings(tmp_path, SETTINGS)
-    still = hook_install._still
+    still = hook_install._ensure_unchanged
 
     def meanwhile(where: Place, seen: bytes) -> None:
         path.write_bytes(b"{}")
         still(where, seen)
 
-    monkeypatch.setattr(hook_install, "_still", meanwhile)
+    monkeypatch.setattr(hook_install, "_ensure_unchanged", meanwhile)
     with pytest.raises(EnvironmentFault) as caught:
         install(place(tmp_path))
 

@@ -299,7 +299,7 @@ def test_keys_that_become_the_same_mask_are_numbered_in_linear_time() -> None:
         def trace(frame: Any, event: str, _: object) -> Any:
             nonlocal taken
             taken += event == "line"
-            return trace if frame.f_code.co_name == "_masked_names" else None
+            return trace if frame.f_code.co_name == "_mask_names" else None
 
         keys = {f"ghp_{random.Random(number).randbytes(18).hex()}": 1 for number in range(count)}
         sys.settrace(trace)

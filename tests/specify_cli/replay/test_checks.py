@@ -336,8 +336,8 @@ def test_a_scorer_that_changed_without_a_word_is_not_reproduced_or_drift(
 ) -> None:
     """The specific finding says what differs; that the code says it is another is the only proof of drift."""
     invocation_id = invoked(chartered)
-    real = charter_retrieval._tag_score
-    monkeypatch.setattr(charter_retrieval, "_tag_score", lambda named: real(named) // 2)
+    real = charter_retrieval._score_tags
+    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
     silent = codes(replayed(chartered, invocation_id))
     monkeypatch.setattr(snapshot, "CODE_VERSIONS", {**snapshot.CODE_VERSIONS, "retrieval": 99})
     told = codes(replayed(chartered, invocation_id))

@@ -290,8 +290,8 @@ def test_a_run_that_kept_less_than_the_config_allows_is_no_config_drift(chartere
 
 def test_other_code_is_the_cause_code(chartered: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     invocation_id = invoked(chartered)
-    real = charter_retrieval._tag_score
-    monkeypatch.setattr(charter_retrieval, "_tag_score", lambda named: real(named) // 2)
+    real = charter_retrieval._score_tags
+    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
     monkeypatch.setattr(snapshot, "CODE_VERSIONS", {**snapshot.CODE_VERSIONS, "retrieval": 99})
 
     value = answered(chartered, invocation_id)
@@ -312,8 +312,8 @@ def test_all_four_causes_at_once_are_told_apart(chartered: Path, monkeypatch: py
     note(chartered, "name")
     policy(chartered)
     write(chartered, CONFIG, "governance: {k: 3}\n")
-    real = charter_retrieval._tag_score
-    monkeypatch.setattr(charter_retrieval, "_tag_score", lambda named: real(named) // 2)
+    real = charter_retrieval._score_tags
+    monkeypatch.setattr(charter_retrieval, "_score_tags", lambda named: real(named) // 2)
 
     value = answered(chartered, invocation_id)
 

@@ -376,13 +376,13 @@ def test_index_and_stamp_are_written_under_one_lock(tmp_path: Path, monkeypatch:
     key = _record(tmp_path, 1)
     _settle(tmp_path)
     index, other = Index(str(tmp_path)), Index(str(tmp_path))
-    real = Index._stamp
+    real = Index._write_stamp
 
     def interrupted(self: Index, *given: object) -> None:
         other.add(Key(_ulid(2), "implementer"))
         real(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Index, "_stamp", interrupted)
+    monkeypatch.setattr(Index, "_write_stamp", interrupted)
     index.reconcile()
 
     assert any("locked" in problem for problem in other.problems)

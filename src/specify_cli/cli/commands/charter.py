@@ -56,7 +56,7 @@ _REPLACED = f"{layout.LOCAL}/replaced"
 def context(values: Values) -> int:
     """Assemble a context without recording anything, or print one artifact."""
     if values["uri"] is not None:
-        return _artifact(values)
+        return _show_artifact(values)
     project, cache = shell.reading_project()
     profile = values["profile"]
     found = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
@@ -118,7 +118,7 @@ def context(values: Values) -> int:
     return 0
 
 
-def _artifact(values: Values) -> int:
+def _show_artifact(values: Values) -> int:
     """One charter section or artifact whole, under the policy."""
     beside = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
     if beside or values["explain"]:
@@ -194,7 +194,7 @@ class _Draft(NamedTuple):
 def synthesize(values: Values) -> int:
     """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
     person = None if values["defaults"] else _Person()
-    if person is not None and not _at_terminal():
+    if person is not None and not _is_at_terminal():
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
@@ -209,20 +209,20 @@ def synthesize(values: Values) -> int:
     root, _ = find_root(shell.here(), shell.home())
     facts = detect_facts(root)
     found = survey(root, root_languages=facts.languages)
-    answers = proposals(found) if person is None else _interview(person, proposals(found), root)
+    answers = proposals(found) if person is None else _run_interview(person, proposals(found), root)
     # 2. The files, beside what is there.
     files = plan(found, answers)
-    files, notes = _routable(root, files, facts)
-    drafts = [_beside(root, file) for file in files]
+    files, notes = _drop_unroutable(root, files, facts)
+    drafts = [_compare_with_file(root, file) for file in files]
     if not values["json"] or person is not None:
-        _preview(drafts, to_people=bool(values["json"]))
+        _show_preview(drafts, to_people=bool(values["json"]))
     # 3. What may be written is.
-    chosen = set() if values["dry_run"] else _agreed(drafts, person, force=bool(values["force"]))
+    chosen = set() if values["dry_run"] else _ask_which(drafts, person, force=bool(values["force"]))
     written = _write(root, [draft for draft in drafts if draft.path in chosen])
     value = {
         "dry_run": bool(values["dry_run"]),
         "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
-        "files": [_as_value(draft, written) for draft in drafts],
+        "files": [_describe_draft(draft, written) for draft in drafts],
         "notes": [*notes, *(draft.note for draft in drafts if draft.note)],
     }
     if values["json"]:
@@ -230,7 +230,9 @@ def synthesize(values: Values) -> int:
         return 0
     for note in (*notes, *(draft.note for draft in drafts if draft.note)):
         write_note(f"note: {note}")
-    write_text(_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"]))
+    write_text(
+        _describe_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"])
+    )
     return 0
 
 
@@ -245,13 +247,13 @@ class _Person:
         data = b"" if self._gone else sys.stdin.buffer.readline(_ANSWER_BYTES)
         self._gone = not data
         if self._gone:
-            _say("\n")
+            _write_to_person("\n")
             return None
         return data.decode("utf-8", "replace")
 
     def agrees(self, question: str, *, default: bool) -> bool:
         """A yes or a no."""
-        _say(f"{question} [{'Y/n' if default else 'y/N'}] ")
+        _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
         line = self.line()
         if line is None:
             return False  # the end of the input agrees to nothing
@@ -259,19 +261,19 @@ class _Person:
         return default if not answer else answer in ("y", "yes")
 
 
-def _at_terminal() -> bool:
+def _is_at_terminal() -> bool:
     try:
         return sys.stdin is not None and sys.stdin.isatty()
     except ValueError:
         return False
 
 
-def _say(text: str) -> None:
+def _write_to_person(text: str) -> None:
     sys.stderr.write(escape(text))
     sys.stderr.flush()
 
 
-def _interview(person: _Person, answers: Answers, root: str) -> Answers:
+def _run_interview(person: _Person, answers: Answers, root: str) -> Answers:
     """Ask each question; an interview that is interrupted goes on from its answers the next time."""
     from charter.synthesize import (
         NOTHING,
@@ -285,22 +287,22 @@ def _interview(person: _Person, answers: Answers, root: str) -> Answers:
     def has_program(name: str) -> bool:
         return shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name))) is not None
 
-    given = _kept_answers(root)
+    given = _load_answers(root)
     for question in QUESTIONS:
         if question.field in given and not problem_of_answer(question, given[question.field]):
             answers = take_answer(answers, question, given[question.field])
-    _say(
+    _write_to_person(
         f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < goes back; "
         "end of input takes the rest as proposed.\n"
     )
     if given:
-        _say("The answers of the interview that was interrupted are proposed.\n")
+        _write_to_person("The answers of the interview that was interrupted are proposed.\n")
     place, doubted = 0, ""
     try:
         while place < len(QUESTIONS):
             question = QUESTIONS[place]
             proposed = shown_answer(answers, question) or NOTHING
-            _say(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
+            _write_to_person(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
             line = person.line()
             if line is None:
                 break
@@ -308,10 +310,10 @@ def _interview(person: _Person, answers: Answers, root: str) -> Answers:
             said = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
             doubt = doubt_of_answer(question, line, has_program) if not said and word not in ("<", doubted) else ""
             if said:
-                _say(f"  {said}\n")
+                _write_to_person(f"  {said}\n")
             elif doubt:
                 doubted = word
-                _say(f"  {doubt} If you mean it, give it again.\n")
+                _write_to_person(f"  {doubt} If you mean it, give it again.\n")
             elif word == "<":
                 place = max(0, place - 1)
             else:
@@ -319,13 +321,13 @@ def _interview(person: _Person, answers: Answers, root: str) -> Answers:
                 answers = take_answer(answers, question, line)
                 place += 1
     except KeyboardInterrupt:
-        _keep_answers(root, given)
+        _save_answers(root, given)
         raise
-    _keep_answers(root, {})
+    _save_answers(root, {})
     return answers
 
 
-def _kept_answers(root: str) -> dict[str, str]:
+def _load_answers(root: str) -> dict[str, str]:
     """Return the answers of an interview that was interrupted in this checkout, by the question's field."""
     try:
         value = json.loads(durable.read_below(root, _INTERVIEW, _ANSWER_BYTES))
@@ -334,7 +336,7 @@ def _kept_answers(root: str) -> dict[str, str]:
     return {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
 
 
-def _keep_answers(root: str, given: Mapping[str, str]) -> None:
+def _save_answers(root: str, given: Mapping[str, str]) -> None:
     """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
     try:
         if given:
@@ -348,7 +350,7 @@ def _keep_answers(root: str, given: Mapping[str, str]) -> None:
         return
 
 
-def _routable(
+def _drop_unroutable(
     root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts
 ) -> tuple[tuple[PlannedFile, ...], list[str]]:
     """The files without a profile that would take the place of one there, or leave a request with two answers."""
@@ -376,7 +378,7 @@ def _routable(
     return files, []
 
 
-def _beside(root: str, file: PlannedFile) -> _Draft:
+def _compare_with_file(root: str, file: PlannedFile) -> _Draft:
     """A planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
     if file.path in _CHARTERS:
         charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
@@ -397,7 +399,7 @@ def _beside(root: str, file: PlannedFile) -> _Draft:
     return _Draft(file.path, file.data, source.data, "unchanged" if source.data == file.data else "different")
 
 
-def _preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
+def _show_preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
     """Each file with its contents, or what would change in the one that is there."""
     parts: list[str] = []
     for draft in drafts:
@@ -409,7 +411,7 @@ def _preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
         parts.append("")
     text = "\n".join(parts)
     if to_people:
-        _say(f"\n{text}\n")
+        _write_to_person(f"\n{text}\n")
     else:
         write_text(text)
 
@@ -422,7 +424,7 @@ def _diff(draft: _Draft) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _agreed(drafts: Sequence[_Draft], person: _Person | None, *, force: bool) -> set[str]:
+def _ask_which(drafts: Sequence[_Draft], person: _Person | None, *, force: bool) -> set[str]:
     """What is to be written: new files with one yes for all, each file that is there with a yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
     if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
@@ -470,7 +472,7 @@ def _keep_replaced(root: str, path: str, data: bytes) -> str:
     return f"{_REPLACED}/{name}"
 
 
-def _as_value(draft: _Draft, written: set[str]) -> dict[str, object]:
+def _describe_draft(draft: _Draft, written: set[str]) -> dict[str, object]:
     return {
         "path": draft.path,
         "state": draft.state,
@@ -480,7 +482,7 @@ def _as_value(draft: _Draft, written: set[str]) -> dict[str, object]:
     }
 
 
-def _outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: bool) -> str:
+def _describe_outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: bool) -> str:
     lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
     kept = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
     lines += [f"kept, it differs: {path}" for path in kept]
@@ -501,7 +503,7 @@ def _outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: b
 # --- lint
 
 
-def _config_line(root: str, message: str) -> int:
+def _find_config_line(root: str, message: str) -> int:
     """The line of the key a message about config.yaml names, as far as it is there."""
     try:
         source = read_source(root, layout.CONFIG)
@@ -521,7 +523,7 @@ def lint(values: Values) -> int:
     found = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
     broken = project.config.error
     if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in found):
-        line = _config_line(project.root, broken.message)
+        line = _find_config_line(project.root, broken.message)
         found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
     errors = sum(item.severity == ERROR for item in found)
     value = {

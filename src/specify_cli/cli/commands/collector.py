@@ -29,9 +29,9 @@ def serve(values: Values) -> int:
         from specify_cli.collector.storage import SqliteStorage, StorageUnusable
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
-    host, port = _address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    tokens = _clients(str(values["token_file"]), collector.Client)
-    secret = None if values["secret_file"] is None else _kept_secret(str(values["secret_file"]), "--secret-file")
+    host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
+    tokens = _read_clients(str(values["token_file"]), collector.Client)
+    secret = None if values["secret_file"] is None else _read_secret(str(values["secret_file"]), "--secret-file")
     if secret is not None:
         _check_signing_secret(secret)
     max_body = values["max_body"]
@@ -66,7 +66,7 @@ def serve(values: Values) -> int:
     return 0
 
 
-def _address(text: str, *, anywhere: bool) -> tuple[str, int]:
+def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
     """Host and port of HOST:PORT; what is sent is not encrypted, so without a proxy only this machine may."""
     name, _, port = text.rpartition(":")
     name = name.removeprefix("[").removesuffix("]") if name.startswith("[") else name
@@ -89,9 +89,9 @@ def _address(text: str, *, anywhere: bool) -> tuple[str, int]:
     return str(found), int(port)
 
 
-def _clients(path: str, client: type[Client]) -> dict[str, Client]:
+def _read_clients(path: str, client: type[Client]) -> dict[str, Client]:
     """Return the clients of a token file by their tokens: `NAME TOKEN` a line, or `NAME TOKEN read`; or one token."""
-    text = _private_text(path, "--token-file", _LARGEST_TOKEN_FILE)
+    text = _read_private_text(path, "--token-file", _LARGEST_TOKEN_FILE)
     found: dict[str, Client] = {}
     names: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
@@ -114,9 +114,9 @@ def _clients(path: str, client: type[Client]) -> dict[str, Client]:
     return found
 
 
-def _kept_secret(path: str, option: str) -> str:
+def _read_secret(path: str, option: str) -> str:
     """Return the one word in a file that its owner alone can read. What is wrong is said without the text."""
-    text = _private_text(path, option, _LARGEST_SECRET_FILE).strip()
+    text = _read_private_text(path, option, _LARGEST_SECRET_FILE).strip()
     if not _SHORTEST <= len(text) < _LARGEST_SECRET_FILE or " " in text or "\n" in text:
         raise CallerError(
             "INVALID_VALUE",
@@ -126,7 +126,7 @@ def _kept_secret(path: str, option: str) -> str:
     return text
 
 
-def _private_text(path: str, option: str, limit: int) -> str:
+def _read_private_text(path: str, option: str, limit: int) -> str:
     """Return the printable ASCII text of a file that its owner alone can read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -81,17 +81,17 @@ def refuse_person(words: str) -> int:
 
 def install(values: Values) -> int:
     """Put hooks into the settings of the harness named, or of all that are in use here."""
-    return _change(values, installing=True)
+    return _change_settings(values, installing=True)
 
 
 def uninstall(values: Values) -> int:
     """Take them out again."""
-    return _change(values, installing=False)
+    return _change_settings(values, installing=False)
 
 
 def status(values: Values) -> int:
     """How things stand for every harness, in the project and for the user."""
-    root, home = _folders()
+    root, home = _find_folders()
     program = _find_program(root)
     rows: list[dict[str, object]] = []
     for harness in HARNESSES.values():
@@ -107,7 +107,7 @@ def status(values: Values) -> int:
             {
                 "harness": harness.name,
                 "title": harness.title,
-                "detected": _detected(harness, root, home),
+                "detected": _is_detected(harness, root, home),
                 "installed": any(place["state"] not in ("absent", "foreign", "invalid") for place in places),
                 "command": harness.command,
                 "source": harness.source,
@@ -126,7 +126,7 @@ def status(values: Values) -> int:
             }
         )
         return 0
-    lines = [] if program.path is None else [f"program  {_shown(program)}"]
+    lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
     for row, harness in zip(rows, HARNESSES.values(), strict=True):
         lines.append(f"{harness.title} ({harness.name}) · {'in use here' if row['detected'] else 'not seen here'}")
         for place in row["places"]:  # type: ignore[attr-defined]
@@ -141,7 +141,7 @@ def status(values: Values) -> int:
 def test(values: Values) -> int:
     """What a payload would record, masked and cut as it would be; nothing is written."""
     source = str(values["payload"])
-    data = shell.stdin_bytes() if source == "-" else _payload(source)
+    data = shell.stdin_bytes() if source == "-" else _read_payload(source)
     try:
         value = parsed(data)
     except ForeignError as error:
@@ -161,14 +161,14 @@ def test(values: Values) -> int:
             done = compose_event(event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32)
         except PayloadError as error:
             raise StoredDataError("PAYLOAD_INVALID", str(error), "report this payload") from error
-        events.append({"phase": event.phase, "key": _masked(event.call_id, settings), "body": done.body})
+        events.append({"phase": event.phase, "key": _mask_text(event.call_id, settings), "body": done.body})
         events += [{"phase": event.phase, "key": "", "body": gap} for gap in done.gaps]
     answer = {
         "harness": harness,
-        "hook_event": _masked(found.hook_event, settings),
-        "session_id": _masked(found.session_id, settings),
-        "subagent": _masked(found.subagent, settings),
-        "cwd": _masked(found.cwd, settings),
+        "hook_event": _mask_text(found.hook_event, settings),
+        "session_id": _mask_text(found.session_id, settings),
+        "subagent": _mask_text(found.subagent, settings),
+        "cwd": _mask_text(found.cwd, settings),
         "started_invocation": found.started_invocation,
         "events": events,
     }
@@ -193,8 +193,8 @@ def test(values: Values) -> int:
 
 def skills(values: Values) -> int:
     """Write agent skills and the replay command; what was edited is kept."""
-    root, home = _folders()
-    used = [name for name, harness in HARNESSES.items() if _detected(harness, root, home)]
+    root, home = _find_folders()
+    used = [name for name, harness in HARNESSES.items() if _is_detected(harness, root, home)]
     dry = bool(values["dry_run"])
     found = install_skills(root, used, force=bool(values["force"]), dry_run=dry)
     if values["json"]:
@@ -217,11 +217,11 @@ def skills(values: Values) -> int:
 # --- changing
 
 
-def _change(values: Values, *, installing: bool) -> int:
-    root, home = _folders()
+def _change_settings(values: Values, *, installing: bool) -> int:
+    root, home = _find_folders()
     scope, dry = str(values["scope"]), bool(values["dry_run"])
     wanted = str(values["harness"])
-    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else _in_use(root, home, scope, installing=installing)
+    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else _list_in_use(root, home, scope, installing=installing)
     act = put_in if installing else take_out
     done: list[Change] = []
     refused: list[tuple[Harness, InvocationError]] = []
@@ -239,7 +239,7 @@ def _change(values: Values, *, installing: bool) -> int:
         write_json(
             {
                 "dry_run": dry,
-                "changes": [_as_value(change) for change in done],
+                "changes": [_describe_change(change) for change in done],
                 "refused": [{"harness": harness.name, **refusal.as_value()} for harness, refusal in refused],
             }
         )
@@ -252,12 +252,12 @@ def _change(values: Values, *, installing: bool) -> int:
     return 1 if refused else 0
 
 
-def _in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
+def _list_in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
     """The harnesses in use here; for an uninstall, those whose settings hold something of ours."""
     if not installing:
         places = [_place(harness, scope, root, home) for harness in HARNESSES.values()]
         return [place.harness for place in places if place is not None and standing(place).state != "absent"]
-    found = [harness for harness in HARNESSES.values() if _detected(harness, root, home)]
+    found = [harness for harness in HARNESSES.values() if _is_detected(harness, root, home)]
     if not found:
         raise CallerError(
             "HARNESS_NOT_FOUND",
@@ -268,7 +268,7 @@ def _in_use(root: str, home: str | None, scope: str, *, installing: bool) -> lis
     return found
 
 
-def _as_value(change: Change) -> dict[str, object]:
+def _describe_change(change: Change) -> dict[str, object]:
     place = change.place
     return {
         "harness": place.harness.name,
@@ -328,7 +328,7 @@ def _find_program(root: str) -> Program:
     return Program(path, resolved, ours, False)
 
 
-def _shown(program: Program) -> str:
+def _describe_program(program: Program) -> str:
     path, resolved = one_line(program.path), one_line(program.resolved)
     return path if path == resolved else f"{path} → {resolved}"
 
@@ -341,7 +341,7 @@ def _warn(program: Program) -> None:
 # --- where things are
 
 
-def _folders() -> tuple[str, str | None]:
+def _find_folders() -> tuple[str, str | None]:
     home = shell.home()
     return find_root(shell.here(), home)[0], home
 
@@ -359,7 +359,7 @@ def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place |
     return Place(harness, scope, home, harness.user)
 
 
-def _detected(harness: Harness, root: str, home: str | None) -> bool:
+def _is_detected(harness: Harness, root: str, home: str | None) -> bool:
     """Whether a harness is in use here: its program, or a folder only it makes."""
     if any(shutil.which(program) for program in harness.programs):
         return True
@@ -369,7 +369,7 @@ def _detected(harness: Harness, root: str, home: str | None) -> bool:
     return any(os.path.exists(folder) for folder in folders)
 
 
-def _payload(path: str) -> bytes:
+def _read_payload(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_INPUT + 1)
@@ -384,5 +384,5 @@ def _payload(path: str) -> bytes:
     return data
 
 
-def _masked(text: str | None, settings: Settings) -> str | None:
+def _mask_text(text: str | None, settings: Settings) -> str | None:
     return None if text is None else redact(text, settings.rules).text

@@ -31,11 +31,11 @@ _FOLLOW_PAUSE = 0.2
 def list_rows(values: Values) -> int:
     """Rows, newest first; records that cannot be read are named on stderr."""
     filters = invocations.Filters(
-        profile=_text(values, "profile"),
-        action=_text(values, "action"),
-        status=_text(values, "status"),
+        profile=_get_text(values, "profile"),
+        action=_get_text(values, "action"),
+        status=_get_text(values, "status"),
         since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
-        parent=_text(values, "parent"),
+        parent=_get_text(values, "parent"),
     )
     limit = values["limit"]
     project = _project()
@@ -64,7 +64,7 @@ def list_rows(values: Values) -> int:
             row.profile_id or "",
             row.action or "",
             row.outcome or row.status,
-            _by(row),
+            _describe_actor(row),
             one_line(row.request or "", 60),
         ]
         for row in listing.rows
@@ -75,7 +75,7 @@ def list_rows(values: Values) -> int:
     return 0
 
 
-def _by(row: invocations.Row) -> str:
+def _describe_actor(row: invocations.Row) -> str:
     """Who asked, and of the session as much as tells it from others of the day."""
     session = (row.session or {}).get("session_id", "")
     return one_line(f"{row.actor_id or ''} {session[:8]}", 30)
@@ -96,7 +96,7 @@ def show(values: Values) -> int:
 def tail(values: Values) -> int:
     """The newest events, and with --follow those to come until the record is closed."""
     project = _project()
-    wanted = _text(values, "invocation_id") or invocations.newest_id(project)
+    wanted = _get_text(values, "invocation_id") or invocations.newest_id(project)
     if wanted is None:
         raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
     place = Index(project.root).resolve(wanted)
@@ -114,10 +114,10 @@ def tail(values: Values) -> int:
 def verify(values: Values) -> int:
     """Check one record, one file or every record; 3 if an error was found."""
     project = _project()
-    target = _text(values, "target")
+    target = _get_text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
-    anchors = _anchors(values["anchor"])
+    anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
     from specify_cli.storage.archive import is_export
@@ -149,13 +149,13 @@ def verify(values: Values) -> int:
     for item in findings:
         counts[item.severity] += 1
     records = sum(verdicts.values())
-    proven = _proven(records, sound)
+    proven = _describe_proven(records, sound)
     unproven = _NOT_PROVEN[1:] if anchors else _NOT_PROVEN
     if values["json"]:
         write_json(
             {
                 "ok": counts[ERROR] == 0,
-                "verdict": _verdict(counts[ERROR], verdicts),
+                "verdict": _judge_set(counts[ERROR], verdicts),
                 "verdicts": verdicts,
                 "records": records,
                 "errors": counts[ERROR],
@@ -167,15 +167,15 @@ def verify(values: Values) -> int:
             }
         )
     else:
-        headline = _headline(_verdict(counts[ERROR], verdicts), verdicts)
+        headline = _describe_verdict(_judge_set(counts[ERROR], verdicts), verdicts)
         counted = ", ".join(count(counts[key], key) for key in (ERROR, WARNING))
-        lines = [*_finding_lines(findings), f"{headline}, {counted}"]
+        lines = [*_render_findings(findings), f"{headline}, {counted}"]
         lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
         write_lines(lines)
     return 3 if counts[ERROR] else 0
 
 
-def _verdict(errors: int, verdicts: Mapping[str, int]) -> str:
+def _judge_set(errors: int, verdicts: Mapping[str, int]) -> str:
     """The verdict on a set of records: an error anywhere, one of a file that is no record too, and it is not intact."""
     if errors:
         return "not_intact"
@@ -184,7 +184,7 @@ def _verdict(errors: int, verdicts: Mapping[str, int]) -> str:
     return "partly_sealed" if verdicts["intact"] else "unsealed"
 
 
-def _headline(verdict: str, verdicts: Mapping[str, int]) -> str:
+def _describe_verdict(verdict: str, verdicts: Mapping[str, int]) -> str:
     records = sum(verdicts.values())
     all_of_them = count(records, "record")
     if verdict == "unsealed":
@@ -201,7 +201,7 @@ def compare(values: Values) -> int:
     given = values["targets"]
     targets = [str(item) for item in given] if isinstance(given, list) else [str(given)]
     if targets == ["-"]:
-        one, two = _chains(shell.stdin_bytes())
+        one, two = _read_chains(shell.stdin_bytes())
     elif len(targets) == 2:
         project = _project()
         one, two = (
@@ -226,7 +226,7 @@ def compare(values: Values) -> int:
     return 0 if result.match else 1
 
 
-def _chains(data: bytes) -> tuple[Chain, Chain]:
+def _read_chains(data: bytes) -> tuple[Chain, Chain]:
     from specify_cli.record.compare import chain_of
     from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
@@ -267,7 +267,7 @@ def reindex(values: Values) -> int:
 _NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
 
 
-def _proven(records: int, sound: int) -> str:
+def _describe_proven(records: int, sound: int) -> str:
     if not sound:
         return "nothing"
     return SEALS_AND_CHAIN + (f" of {sound} of {records} records" if sound != records else "")
@@ -285,7 +285,7 @@ def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
         yield from verify_contents(contents, anchors)
 
 
-def _anchors(given: object) -> list[str]:
+def _read_anchors(given: object) -> list[str]:
     anchors = [str(item) for item in given] if isinstance(given, list) else []
     for anchor in anchors:
         if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
@@ -311,7 +311,7 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
     return invocations.verify_path(target, anchors)
 
 
-def _finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+def _render_findings(findings: Iterable[Finding]) -> Iterator[str]:
     for item in findings:
         seq = "" if item.seq is None else f" seq {item.seq}"
         yield f"{item.severity}: {item.code} {one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
@@ -329,7 +329,7 @@ def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
     write_lines(event_line(event) for event in events)
 
 
-def _text(values: Values, key: str) -> str | None:
+def _get_text(values: Values, key: str) -> str | None:
     value = values[key]
     return None if value is None else str(value)
 

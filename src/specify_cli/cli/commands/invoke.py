@@ -57,12 +57,12 @@ def route(values: Values) -> int:
     lines = [f"{decision.profile_id} · {decision.action} ({decision.confidence})", one_line(decision.match_reason)]
     if values["explain"]:
         for item in decision.considered:
-            lines.append("  " + one_line(" · ".join(_considered(item))))
+            lines.append("  " + one_line(" · ".join(_render_considered(item))))
     write_lines(lines)
     return 0
 
 
-def _considered(item: Mapping[str, object]) -> Iterator[str]:
+def _render_considered(item: Mapping[str, object]) -> Iterator[str]:
     """Yield what was considered, member by member; of a yes or no only the name where it holds."""
     for key, value in item.items():
         if isinstance(value, bool):
@@ -85,14 +85,14 @@ def _invoke(values: Values, verb: str) -> int:
     if values["json"]:
         write_json(payload.as_value())
     else:
-        write_text(_page(payload))
+        write_text(_render_page(payload))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
     shell.deliver()
     return 0
 
 
-def _page(payload: InvocationPayload) -> str:
+def _render_page(payload: InvocationPayload) -> str:
     text = payload.governance_context_text
     parts = [
         f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}",

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def list_profiles(values: Values) -> int:
     """Every profile; project files that cannot be used are named on stderr."""
-    registry = _registry()
-    rows = [_row(profile) for profile in registry.all()]
+    registry = _load_registry()
+    rows = [_describe_profile(profile) for profile in registry.all()]
     if values["json"]:
         write_json(rows)
     else:
@@ -26,8 +26,8 @@ def list_profiles(values: Values) -> int:
             [
                 str(row["profile_id"]),
                 str(row["name"]),
-                _listed(row, "roles").lower(),
-                _listed(row, "languages"),
+                _render_listed(row, "roles").lower(),
+                _render_listed(row, "languages"),
                 str(row["origin"]) + (" · never routed to" if row["sentinel"] else ""),
             ]
             for row in rows
@@ -38,18 +38,18 @@ def list_profiles(values: Values) -> int:
 
 def show_profile(values: Values) -> int:
     """One profile whole, as its file has it."""
-    profile = _registry(quiet=bool(values["json"])).get(str(values["profile"]))
-    value = {**_row(profile), "digest": profile.digest, "document": dict(profile.document)}
+    profile = _load_registry(quiet=bool(values["json"])).get(str(values["profile"]))
+    value = {**_describe_profile(profile), "digest": profile.digest, "document": dict(profile.document)}
     if values["json"]:
         write_json(value)
         return 0
     lines = [f"{one_line(profile.name)} ({profile.profile_id}, {profile.origin})", one_line(profile.description), ""]
-    lines += [f"{key}: {one_line(_shown(item))}" for key, item in value.items() if key != "document" and item]
+    lines += [f"{key}: {one_line(_render_value(item))}" for key, item in value.items() if key != "document" and item]
     write_lines(lines)
     return 0
 
 
-def _registry(*, quiet: bool = False) -> ProfileRegistry:
+def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
     """The project's profiles; files that cannot be used are named on stderr unless an error may follow as JSON."""
     project, cache = shell.reading_project()
     registry = ProfileRegistry(project.root, cache)
@@ -59,7 +59,7 @@ def _registry(*, quiet: bool = False) -> ProfileRegistry:
     return registry
 
 
-def _row(profile: AgentProfile) -> dict[str, object]:
+def _describe_profile(profile: AgentProfile) -> dict[str, object]:
     return {
         "profile_id": profile.profile_id,
         "name": profile.name,
@@ -75,10 +75,10 @@ def _row(profile: AgentProfile) -> dict[str, object]:
     }
 
 
-def _listed(row: dict[str, object], key: str) -> str:
+def _render_listed(row: dict[str, object], key: str) -> str:
     value = row[key]
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
 
 
-def _shown(value: object) -> str:
+def _render_value(value: object) -> str:
     return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)

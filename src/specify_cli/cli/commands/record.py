@@ -23,10 +23,10 @@ def record(values: Values) -> int:
             'give --event TYPE, or leave both away and send JSON lines with an "event" member on stdin',
         )
     if event is None:
-        events = _json_lines(shell.stdin_bytes())
+        events = _parse_json_lines(shell.stdin_bytes())
     else:
         text = shell.stdin_bytes() if given in (None, "-") else str(given).encode("utf-8", "surrogateescape")
-        events = [(str(event), _object(text, "--json-payload"))]
+        events = [(str(event), _parse_object(text, "--json-payload"))]
     opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
     batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
     _answer(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
@@ -52,10 +52,10 @@ def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
         write_json(batch.as_value())
     elif dry_run:
         write_lines(json.dumps(line.body, ensure_ascii=False, sort_keys=True) for line in batch.lines)
-        masked = {rule for line in batch.lines for rule in _masks(line.body)}
+        masked = {rule for line in batch.lines for rule in _describe_masks(line.body)}
         write_note(f"nothing was written; masked: {', '.join(sorted(masked)) or 'nothing'}")
     else:
-        lines = [f"{line.seq:>6}  {one_line(line.body['event'])}{_detail(line.body)}" for line in batch.lines]
+        lines = [f"{line.seq:>6}  {one_line(line.body['event'])}{_describe_body(line.body)}" for line in batch.lines]
         lines += [f"annex   {path}" for path in batch.annexes]
         if batch.duplicates:
             lines.append(f"{batch.duplicates} recorded before, not again")
@@ -65,26 +65,26 @@ def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
         write_note(f"warning: {warning}")
 
 
-def _masks(body: dict[str, object]) -> list[str]:
+def _describe_masks(body: dict[str, object]) -> list[str]:
     found = body.get("redactions")
     return list(found) if isinstance(found, dict) else []
 
 
-def _detail(body: dict[str, object]) -> str:
+def _describe_body(body: dict[str, object]) -> str:
     names = ("step", "ordinal", "gate", "path", "call_id", "label", "to", "state_hash", "ref", "reason", "error_code")
     shown = [str(body[key]) for key in names if body.get(key)]
-    masks = _masks(body)
+    masks = _describe_masks(body)
     if masks:
         shown.append(f"masked: {', '.join(masks)}")
     return "".join(f"  {one_line(text)}" for text in shown)
 
 
-def _json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
+def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
     events: list[tuple[str, dict[str, object]]] = []
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
-        value = _object(line, f"line {number}")
+        value = _parse_object(line, f"line {number}")
         event = value.pop("event", None)
         if not isinstance(event, str):
             raise _invalid(f"line {number}", 'an "event" member with the name of an event', repr(event)[:80])
@@ -94,7 +94,7 @@ def _json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
     return events
 
 
-def _object(data: bytes, where: str) -> dict[str, object]:
+def _parse_object(data: bytes, where: str) -> dict[str, object]:
     try:
         value = parse_foreign(data)
     except ForeignError as error:

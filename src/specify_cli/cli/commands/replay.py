@@ -30,11 +30,11 @@ def replay(values: Values) -> int:
         option = "--" + foreign[0].replace("_", "-")
         message = f"{option} and --against exclude each other" if against else f"{option} needs --against current"
         raise CallerError("USAGE", message, "spec-kitty replay --help")
-    return _against(values) if against else _exact(values)
+    return _run_against(values) if against else _run_exact(values)
 
 
-def _exact(values: Values) -> int:
-    source = _text(values, "from_file")
+def _run_exact(values: Values) -> int:
+    source = _get_text(values, "from_file")
     if source is not None:
         if values["record"]:
             raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
@@ -53,12 +53,12 @@ def _replay_in(project: Project, values: Values) -> int:
     replayed = replays.replay(
         project,
         wanted,
-        as_of=_text(values, "as_of"),
-        compare_to=_text(values, "compare_to"),
-        epsilon=_text(values, "epsilon") or DEFAULT_EPSILON,
-        rules_module=_text(values, "rules"),
+        as_of=_get_text(values, "as_of"),
+        compare_to=_get_text(values, "compare_to"),
+        epsilon=_get_text(values, "epsilon") or DEFAULT_EPSILON,
+        rules_module=_get_text(values, "rules"),
     )
-    folder = _text(values, "report")
+    folder = _get_text(values, "report")
     if folder is not None:
         for path in replays.write_report(folder, replayed):
             write_note(f"report: {path}")
@@ -72,7 +72,7 @@ def _replay_in(project: Project, values: Values) -> int:
     return 0 if replayed.match else 1
 
 
-def _against(values: Values) -> int:
+def _run_against(values: Values) -> int:
     from specify_cli.project.config import load_project
     from specify_cli.replay.current import replay_against
 
@@ -83,7 +83,7 @@ def _against(values: Values) -> int:
         str(values["invocation_id"]),
         caller=shell.caller(),
         clock=time.time_ns,
-        key=_text(values, "idempotency_key"),
+        key=_get_text(values, "idempotency_key"),
         from_root=bool(values["from_root"]),
     )
     cache.save()
@@ -117,6 +117,6 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"
 
 
-def _text(values: Values, key: str) -> str | None:
+def _get_text(values: Values, key: str) -> str | None:
     value = values[key]
     return None if value is None else str(value)

@@ -18,7 +18,7 @@ def state(values: Values) -> int:
     if values["json"]:
         write_json({**found.as_value(), "state_hash": found.state_hash})
     else:
-        write_lines(_state_lines(found))
+        write_lines(_render_state(found))
     return 0
 
 
@@ -31,7 +31,7 @@ def resume(values: Values) -> int:
         if values["json"]:
             write_json(plan.as_value())
         else:
-            write_lines(_plan_lines(plan))
+            write_lines(_render_plan(plan))
         return 1 if plan.changed else 0
     given = values["rerun"]
     program = resuming.load_program(str(name))
@@ -52,7 +52,7 @@ def resume(values: Values) -> int:
             f"{name} raised {type(error).__name__}: {error}; {invocation_id} was closed",
             f"spec-kitty invocations show {invocation_id}",
         ) from error
-    _ended(done, as_json=bool(values["json"]))
+    _report_end(done, as_json=bool(values["json"]))
     return 0
 
 
@@ -98,14 +98,14 @@ def reexecute(values: Values) -> int:
     return 0 if done.comparison.match else 1
 
 
-def _ended(invocation_id: str, *, as_json: bool) -> None:
+def _report_end(invocation_id: str, *, as_json: bool) -> None:
     if as_json:
         write_json({"invocation_id": invocation_id, "resumed": True})
     else:
         write_text(f"{invocation_id} was resumed and closed\nlook at it: spec-kitty invocations show {invocation_id}")
 
 
-def _state_lines(found: ExecutionState) -> list[str]:
+def _render_state(found: ExecutionState) -> list[str]:
     current = found.current_step
     usage = found.usage
     lines = [
@@ -122,9 +122,9 @@ def _state_lines(found: ExecutionState) -> list[str]:
     return [*lines, f"state:      {found.state_hash}"]
 
 
-def _plan_lines(plan: resuming.ResumePlan) -> list[str]:
+def _render_plan(plan: resuming.ResumePlan) -> list[str]:
     step = plan.first_incomplete
-    lines = _state_lines(plan.state)
+    lines = _render_state(plan.state)
     lines += ["", f"begins at:  {one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}"]
     for call in plan.in_doubt:
         again = "may run again" if call.safe_again else f"runs again only with --rerun {call.call_id}"

@@ -56,17 +56,20 @@ def enable(values: Values) -> int:
             "spec-kitty sync enable --level metadata",
         )
     checked = consents.checked_endpoint(str(endpoint))
-    _extra()
+    _require_extra()
     token_file = values["token_file"]
-    token = _token_of(str(token_file)) if token_file is not None else _known_token(folder)
+    token = _read_token_file(str(token_file)) if token_file is not None else _find_known_token(folder)
     agreed_for = () if token is None else consents.endpoints_of(folder, token)
     foreign = None if checked in agreed_for else " and ".join(agreed_for) or None
-    listener = _listener(checked)
+    listener = _find_listener(checked)
     events, real = preview(project, uuid, level)
     records = sum(1 for _ in Index(project.root).newest())
     if not values["json"]:
         where = "stdin" if token_file == "-" else str(token_file or "")
-        write_text(_offer(checked, level, events, real, records) + _credential(folder, token, where, foreign, listener))
+        write_text(
+            _describe_offer(checked, level, events, real, records)
+            + _describe_credential(folder, token, where, foreign, listener)
+        )
     if foreign is not None and agreed and not values["reuse_token"]:
         assert token is not None
         consents.check_binding(folder, token, checked)
@@ -124,14 +127,14 @@ def status(values: Values) -> int:
     if values["json"]:
         write_json(found)
         return 0
-    write_text(_status_page(found))
+    write_text(_render_status(found))
     return 0
 
 
 def push(values: Values) -> int:
     """Deliver what is due, or show it."""
     project = _project()
-    _extra()
+    _require_extra()
     from specify_cli.sync.push import agreed
 
     if values["dry_run"]:
@@ -149,7 +152,7 @@ def push(values: Values) -> int:
         else:
             lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {pending} are pending"]
             for event in events:
-                lines += ["", *_event_lines(event)]
+                lines += ["", *_render_event(event)]
             write_lines(lines)
         return 0
     return _push(project, values)
@@ -158,7 +161,7 @@ def push(values: Values) -> int:
 def retry(values: Values) -> int:
     """Make what was refused due again, then push."""
     project = _project()
-    _extra()
+    _require_extra()
     from specify_cli.sync.push import agreed
 
     folder, consent = agreed(project)
@@ -178,12 +181,12 @@ def _push(project: Project, values: Values) -> int:
 
     if is_running(agreed(project)[0], project.root):
         write_note("another push is under way; waiting for it")
-    with _bar(quiet=bool(values["json"])) as progress:
+    with _show_progress(quiet=bool(values["json"])) as progress:
         done = deliver(project, os.environ, progress=progress)
     if values["json"]:
         write_json({**done._asdict(), "left": done.left._asdict()})
     else:
-        write_text(_pushed_line(done))
+        write_text(_describe_push(done))
     if done.state == "delivered" and not done.left.refused:
         return 0
     if done.state != "delivered" and not values["json"]:
@@ -196,7 +199,7 @@ def _push(project: Project, values: Values) -> int:
     return 1
 
 
-def _pushed_line(done: Pushed) -> str:
+def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     held = done.left.held
     return line + (f", {held} wait behind a refused Started" if held else "")
@@ -207,7 +210,7 @@ def _project() -> Project:
     return project
 
 
-def _extra() -> None:
+def _require_extra() -> None:
     """Raises EnvironmentFault EXTRA_MISSING where the packages delivery needs are not installed."""
     for name in ("httpx", "spec_kitty_events", "standardwebhooks", "tenacity"):
         try:
@@ -216,7 +219,7 @@ def _extra() -> None:
             raise shell.extra_missing("sync", error.name or name) from error
 
 
-def _token_of(path: str) -> str:
+def _read_token_file(path: str) -> str:
     if path == "-":
         data = shell.stdin_bytes(64 * 1024)
     else:
@@ -225,14 +228,14 @@ def _token_of(path: str) -> str:
     return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
 
 
-def _known_token(folder: str) -> str | None:
+def _find_known_token(folder: str) -> str | None:
     try:
         return consents.read_token(folder, os.environ)
     except InvocationError:
         return None
 
 
-def _listener(endpoint: str) -> str:
+def _find_listener(endpoint: str) -> str:
     """Return who must listen at a loopback endpoint without TLS: who does now, else this user."""
     if not endpoint.startswith("http:"):
         return ""
@@ -240,7 +243,7 @@ def _listener(endpoint: str) -> str:
     return str(os.geteuid() if found in (None, -1) else found)
 
 
-def _credential(folder: str, token: str | None, where: str, foreign: str | None, listener: str) -> str:
+def _describe_credential(folder: str, token: str | None, where: str, foreign: str | None, listener: str) -> str:
     """The end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
     if token is None:
         lines = ["credential: none is set yet"]
@@ -255,7 +258,7 @@ def _credential(folder: str, token: str | None, where: str, foreign: str | None,
     return "\n".join(lines) + "\n"
 
 
-def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
+def _describe_offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
     """The page a person decides by: where to, what leaves, what stays."""
     withheld = [field.path for field in FIELDS if level not in field.levels]
     kept = sorted(set(withheld) - {field.path for field in FIELDS if level in field.levels})
@@ -268,12 +271,12 @@ def _offer(endpoint: str, level: str, events: list[dict[str, object]], real: boo
         "what would leave for your newest record:" if real else "no record yet; what would leave for one such as this:",
     ]
     for event in events:
-        lines += ["", *_event_lines(event)]
+        lines += ["", *_render_event(event)]
     lines += ["", f"what stays here at this level: {', '.join(kept) or 'nothing of the table'}"]
     return "\n".join(lines) + "\n"
 
 
-def _event_lines(event: dict[str, object]) -> Iterator[str]:
+def _render_event(event: dict[str, object]) -> Iterator[str]:
     """One event as the members it is made of, a line each."""
     yield f"{event['type']}"
     for path, value in flat(event).items():
@@ -281,7 +284,7 @@ def _event_lines(event: dict[str, object]) -> Iterator[str]:
             yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def _status_page(found: dict[str, object]) -> str:
+def _render_status(found: dict[str, object]) -> str:
     if found["endpoint"] is None:
         lines = ["sync is off: nothing leaves this project"]
         proposal = found["proposal"]
@@ -311,7 +314,7 @@ def _status_page(found: dict[str, object]) -> str:
 
 
 @contextmanager
-def _bar(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A progress bar at a terminal; nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
         yield None
