@@ -107,7 +107,7 @@ class ContextInputs(NamedTuple):
 
     @property
     def shipped_digest(self) -> str:
-        """The digest of the shipped bundle."""
+        """Return the digest of the shipped bundle."""
         return self.bundle.digest
 
     @classmethod
@@ -120,7 +120,7 @@ class ContextInputs(NamedTuple):
         unreadable: Mapping[str, Sequence[str]] | None = None,
         cache: ParseCache | None = None,
     ) -> ContextInputs:
-        """The inputs these files make: by name below the project root, as in `files` of the original.
+        """Return the inputs these files make: by name below the project root, as in `files` of the original.
 
         `unreadable` holds reason and repair for each file that was there and could not be read.  `settings`
         is the document of config.yaml; `{"governance": original.settings}` does as well.
@@ -208,12 +208,12 @@ def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile
 
 
 def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
-    """The project's files behind the inputs, as they were read."""
+    """Return the project's files behind the inputs, as they were read."""
     return tuple(SourceFile(path, inputs.blobs[digest], digest) for path, digest in inputs.files.items())
 
 
 def exposures(files: Iterable[SourceFile], secrets: SecretFinder, cache: ParseCache) -> tuple[Problem, ...]:
-    """Where a file holds what looks secret: agents are shown it, and every record keeps the file."""
+    """Return where a file holds what looks secret: agents are shown it, and every record keeps the file."""
     repair = "remove it and revoke it: records and the repository's history keep it"
     return tuple(
         Problem(file.path, line, f"this looks like a secret ({rule})", repair)
@@ -228,7 +228,7 @@ def load_inputs(
     *,
     settings: Mapping[str, Any] | None = None,
 ) -> ContextInputs:
-    """Everything a context depends on, read from a project: each file once, no link followed."""
+    """Return everything a context depends on, read from a project: each file once, no link followed."""
     root = os.fspath(repo_root)
     cache = cache or ParseCache(None)
     sources: list[SourceFile] = []
@@ -316,7 +316,7 @@ def _read_charter(
     problems: list[Problem],
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
-    """The charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
+    """Return the charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
     found: list[Charter] = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
@@ -351,7 +351,7 @@ def _read_policy(
     problems: list[Problem],
     cache: ParseCache,
 ) -> tuple[Policy, PolicyState, Any, str | None]:
-    """The policy, or why there is none to go by: absent and unreadable are two different answers."""
+    """Return the policy, or why there is none to go by: absent and unreadable are two different answers."""
     for path in (POLICY_PATH, ".kittify/charter", ".kittify"):
         if path in unreadable:
             return Policy(), "unreadable", None, f"policy lookup failed: {path}: {unreadable[path][0]}"
@@ -412,7 +412,7 @@ def _read_doctrine(
 def _document_problem(
     source: SourceFile, cache: ParseCache, path: tuple[str | int, ...], reason: str, repair: str, limit: int
 ) -> Problem:
-    """A problem at the line of the nearest node there is on the way to the one at fault."""
+    """Return a problem at the line of the nearest node there is on the way to the one at fault."""
 
     def nearest() -> int:
         try:
@@ -435,7 +435,7 @@ def _suggest_repair(path: str) -> str:
 
 
 def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    """The retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
+    """Return the retrieval settings of a config.yaml, complete: a default for each value that cannot be used."""
     plain = RetrievalConfig()
     weights = {"lexical": plain.lexical, "graph": plain.graph, "tag": plain.tag}
     settings: dict[str, Any] = {"context_budget": DEFAULT_BUDGET, "k": plain.k}
@@ -470,7 +470,7 @@ def _setting_problem(key: str, expected: str) -> Problem:
 
 
 def _complete_config(inputs: ContextInputs, depth: int) -> dict[str, Any]:
-    """Everything the result depends on besides the inputs and the request: what a replay is given back."""
+    """Return everything the result depends on besides the inputs and the request: what a replay is given back."""
     plain = RetrievalConfig()
     return {
         "scorer": SCORER,
@@ -519,7 +519,7 @@ def assemble_context(
     depth: int | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> CharterContextResult:
-    """The context these inputs give: a pure function of its arguments.
+    """Return the context these inputs give: a pure function of its arguments.
 
     `config` is that of an earlier result, to reproduce it; without it the inputs' settings hold.
 
@@ -611,7 +611,7 @@ class Fetched(NamedTuple):
 
 
 def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
-    """What a uri names, under the same policy as a context. `refusal` says why nothing is shown.
+    """Return what a uri names, under the same policy as a context. `refusal` says why nothing is shown.
 
     An artifact the policy denies is there and has a `rule`; one that is not in force or not there has none.
     """
@@ -632,17 +632,17 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
 
 
 def in_force(inputs: ContextInputs) -> tuple[str, ...]:
-    """The uris of all that can be shown: charter sections and artifacts in force that policy does not deny."""
+    """Return the uris of all that can be shown: charter sections and artifacts in force that policy does not deny."""
     return tuple(artifact.uri for artifact in _collect_artifacts(inputs) if not is_denied(inputs.policy, artifact))
 
 
 def charter_room(budget: int) -> int:
-    """How many characters of charter sections a context of this budget surely has room for."""
+    """Return how many characters of charter sections a context of this budget surely has room for."""
     return (budget - _reserve_footer(budget)) * _CHARTER_SHARE // 100
 
 
 def charter_size(inputs: ContextInputs) -> int:
-    """How many characters the charter's sections take in a context, as policy shows them."""
+    """Return how many characters the charter's sections take in a context, as policy shows them."""
     shown = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
     return sum(len(_render_artifact(artifact)) + 2 for artifact in shown if artifact is not None)
 
@@ -652,7 +652,7 @@ def _reserve_footer(budget: int) -> int:
 
 
 def _collect_artifacts(inputs: ContextInputs) -> list[Artifact]:
-    """Every artifact in force: the project's shadow shipped ones, and the charter may activate only some.
+    """Return every artifact in force: the project's shadow shipped ones, and the charter may activate only some.
 
     Where the file that says which are in force cannot be read, none is: one it put out of force must not come back.
     """
@@ -710,7 +710,7 @@ class _Page:
 
 
 def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
-    """What this is and for whom; a small budget leaves less of it, so that the charter has its room."""
+    """Return what this is and for whom; a small budget leaves less of it, so that the charter has its room."""
     action, size = _truncate(action, 60), min(400, budget // 40)
     lines = [f"# Governance context: {action}", ""]
     if profile is not None:
@@ -751,7 +751,7 @@ def _describe_withheld(action: str, inputs: ContextInputs) -> str:
 
 
 def _describe_denied(inputs: ContextInputs, collection: Sequence[Artifact]) -> str:
-    """What is said where the policy leaves nothing of the charter or of the doctrine."""
+    """Return what is said where the policy leaves nothing of the charter or of the doctrine."""
     if not inputs.policy.rules:
         return ""
     gone: list[str] = []
@@ -846,7 +846,7 @@ def _describe_fetch(uri: str) -> str:
 
 
 def _describe_omitted(omitted: list[dict[str, Any]], action: str, room: int) -> str:
-    """What is not shown, as much of the list as has room, and the command that shows it."""
+    """Return what is not shown, as much of the list as has room, and the command that shows it."""
     if not omitted:
         return ""
     lines = [

@@ -110,7 +110,10 @@ class ProfileFiles(NamedTuple):
 def lint_project(
     root: str, *, profile_folders: Sequence[str], secrets: SecretFinder | None = None
 ) -> tuple[Finding, ...]:
-    """Every finding in a project. Of several profile folders a later one wins; `secrets` says what looks secret."""
+    """Return every finding in a project.
+
+    Of several profile folders a later one wins; `secrets` says what looks secret.
+    """
     cache = ParseCache(None)
     inputs = load_inputs(root, cache)
     repository = AgentProfileRepository(project_dir=profile_folders, cache=cache, root=root)
@@ -134,7 +137,7 @@ def lint_project(
 def lint(
     inputs: ContextInputs, profiles: ProfileFiles, config: SourceFile | None, unread: Sequence[str] = ()
 ) -> tuple[Finding, ...]:
-    """Every finding, sorted by file and line. `unread` are the files beside those read."""
+    """Return every finding, sorted by file and line. `unread` are the files beside those read."""
     files = {path: inputs.blobs[digest] for path, digest in inputs.files.items()}
     files.update((file.path, file.data) for file in profiles.files)
     if config is not None:
@@ -160,7 +163,7 @@ def _finding(code: str, path: str, line: int | None, problem: str, repair: str) 
 
 
 def _read_lines(files: Mapping[str, bytes], path: str) -> Lines:
-    """Where each node of a YAML file starts; empty where it is none."""
+    """Return where each node of a YAML file starts; empty where it is none."""
     try:
         return locate_yaml(files.get(path, b""), name=path, max_bytes=1 << 20)
     except YamlError:
@@ -188,7 +191,7 @@ def _find_code(path: str) -> str:
 
 
 def _find_line(problem: Problem, files: Mapping[str, bytes]) -> int | None:
-    """The line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
+    """Return the line of a problem: its own, that of the key its reason begins with or of the id, else the first."""
     if problem.line is not None or problem.path not in files:
         return problem.line
     lines = _read_lines(files, problem.path)
@@ -315,7 +318,7 @@ def _check_all_denied(inputs: ContextInputs, artifacts: Sequence[Artifact], line
 
 
 def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact]) -> Iterator[Finding]:
-    """A rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
+    """Yield a rule that fits nothing.  One by tag alone speaks of what is yet to be tagged, unless it is misspelt."""
     repair = "correct its match, or remove it; `spec-kitty charter context --explain` shows the uris"
     if rule.uris or rule.kinds:
         yield _finding("RULE_MATCHES_NOTHING", POLICY_PATH, line, f"rule {rule.id!r} fits nothing there is", repair)
@@ -329,7 +332,7 @@ def _check_idle_rule(rule: PolicyRule, line: int, artifacts: Sequence[Artifact])
 
 
 def _is_covered_by(earlier: PolicyRule, later: PolicyRule) -> bool:
-    """Whether every artifact, there or not, that the later rule fits is one the earlier fits.
+    """Return whether every artifact, there or not, that the later rule fits is one the earlier fits.
 
     A pattern that fits another pattern, read as a text, fits whatever that one does.  Every artifact has a uri
     and a kind, so a rule that names none means `*`; tags it may have none.
@@ -351,7 +354,7 @@ def _is_wider(patterns: Sequence[str], narrower: Sequence[str]) -> bool:
 
 
 def _index_known(inputs: ContextInputs) -> dict[str, Artifact]:
-    """Every artifact by uri; the project's shadow the shipped ones."""
+    """Return every artifact by uri; the project's shadow the shipped ones."""
     artifacts = {artifact.uri: artifact for artifact in shipped_artifacts(inputs.bundle)}
     artifacts.update((artifact.uri, artifact) for artifact in inputs.artifacts)
     return artifacts
@@ -427,7 +430,7 @@ def _check_graph(
 
 
 def _list_actions(inputs: ContextInputs) -> list[str]:
-    """The actions there are: those the shipped graph ties doctrine to."""
+    """Return the actions there are: those the shipped graph ties doctrine to."""
     edges = parse_edges(inputs.bundle.files[GRAPH_FILE].document)
     return sorted({edge.source.removeprefix("action:") for edge in edges if edge.source.startswith("action:")})
 
@@ -506,7 +509,7 @@ def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set
 
 
 def _find_line_of_item(lines: Lines, key: str, place: int) -> int:
-    """The line of one item of the list at a key, however the key is spelt and wherever it stands."""
+    """Return the line of one item of the list at a key, however the key is spelt and wherever it stands."""
     wanted = key.replace("_", "-")
     for way, line in lines.items():
         if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == wanted:

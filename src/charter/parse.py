@@ -39,7 +39,7 @@ _NOT_PROSE = (
 
 
 def parse_charter_markdown(text: str) -> Charter:
-    """The sections of a charter written as prose."""
+    """Return the sections of a charter written as prose."""
     lines = text.replace("\r\n", "\n").split("\n")
     headings = headings_of(lines)
     # A charter that uses only top-level headings means them as its sections.
@@ -64,7 +64,7 @@ def parse_charter_markdown(text: str) -> Charter:
 
 
 def parse_charter_document(document: object) -> Charter:
-    """The same model from a parsed charter.yaml.
+    """Return the same model from a parsed charter.yaml.
 
     Raises CharterError.
     """
@@ -102,7 +102,7 @@ def parse_charter_document(document: object) -> Charter:
 
 
 def join_charters(first: Charter, second: Charter) -> Charter:
-    """Both forms of one project as one charter; section names stay unique."""
+    """Return both forms of one project as one charter; section names stay unique."""
     names = _Slugs()
     sections = tuple(
         section._replace(uri=_make_uri(slug), id=slug)
@@ -114,7 +114,7 @@ def join_charters(first: Charter, second: Charter) -> Charter:
 
 
 def parse_policy(document: object) -> Policy:
-    """The rules of a parsed policy.yaml; an empty file has none.
+    """Return the rules of a parsed policy.yaml; an empty file has none.
 
     Raises CharterError: a rule that is not understood makes the whole policy unusable, because leaving it out
     would show what it was written to withhold.
@@ -184,7 +184,10 @@ def _make_uri(slug: str) -> str:
 
 
 def _make_section(slug: str, title: str, body: str, tags: tuple[str, ...] = ()) -> Artifact:
-    """A section as an artifact; its digest is that of title and body, so a change elsewhere does not touch it."""
+    """Return a section as an artifact.
+
+    Its digest is that of title and body, so a change elsewhere does not touch it.
+    """
     body = body.strip()
     digest = sha256(f"{title}\n{body}".encode()).hexdigest()
     return Artifact(_make_uri(slug), SECTION_KIND, slug, title, body, tags, (), digest, "charter")
@@ -195,7 +198,7 @@ def _make_singular(word: str) -> str:
 
 
 def _split_blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, ...], Mapping[str, object]]]:
-    """The places where lists of doctrine may stand."""
+    """Return the places where lists of doctrine may stand."""
     yield (), document
     governance = document.get("governance")
     if governance is None:

@@ -96,7 +96,7 @@ def retrieve(
     config: RetrievalConfig,
     policy: Policy,
 ) -> Retrieval:
-    """The artifacts that bear on a request, best first."""
+    """Return the artifacts that bear on a request, best first."""
     # 1. The query becomes terms.
     terms = query_terms(query)
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
@@ -140,7 +140,7 @@ def retrieve(
 
 
 def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[dict[str, str]]]:
-    """The hits a policy lets through, and each decision it took; a redacted hit is a copy."""
+    """Return the hits a policy lets through, and each decision it took; a redacted hit is a copy."""
     if not policy.rules:
         return list(hits), []
     allowed: list[Hit] = []
@@ -158,7 +158,7 @@ def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[d
 
 
 def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
-    """The rule that decides on an artifact: the first that matches."""
+    """Return the rule that decides on an artifact: the first that matches."""
     for rule in policy.rules:
         if matches(rule, artifact):
             return rule
@@ -166,13 +166,13 @@ def deciding(policy: Policy, artifact: Artifact) -> PolicyRule | None:
 
 
 def is_denied(policy: Policy, artifact: Artifact) -> bool:
-    """Whether a policy keeps an artifact from being shown at all."""
+    """Return whether a policy keeps an artifact from being shown at all."""
     rule = deciding(policy, artifact)
     return rule is not None and rule.action == "deny"
 
 
 def redacted(artifact: Artifact, rule: PolicyRule) -> Artifact:
-    """A copy that says there is something, and not what."""
+    """Return a copy that says there is something, and not what."""
     because = f": {rule.reason}" if rule.reason else ""
     return artifact._replace(body=f"\u27e6{rule.id}\u27e7 withheld by policy{because}", keywords=())
 
@@ -183,7 +183,7 @@ def _redact_artifact(artifact: Artifact, policy: Policy) -> Artifact:
 
 
 def matches(rule: PolicyRule, artifact: Artifact) -> bool:
-    """Whether every property the rule names fits the artifact."""
+    """Return whether every property the rule names fits the artifact."""
     if rule.uris and not any(match_glob(pattern, artifact.uri) for pattern in rule.uris):
         return False
     if rule.kinds and not any(match_glob(pattern, artifact.kind) for pattern in rule.kinds):
@@ -194,7 +194,7 @@ def matches(rule: PolicyRule, artifact: Artifact) -> bool:
 
 
 def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], config: RetrievalConfig) -> list[int]:
-    """How well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
+    """Return how well each text answers the terms, 0 to 1e9: BM25 as a share of the best a text could reach."""
     if not terms or not collection:
         return [0] * len(collection)
     bodies = [fold(artifact.body) for artifact in collection]
@@ -235,7 +235,7 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
 
 
 def query_terms(query: str) -> tuple[str, ...]:
-    """The stems a request is matched by: at most 48, in order, from its first 4,096 characters."""
+    """Return the stems a request is matched by: at most 48, in order, from its first 4,096 characters."""
     found: dict[str, None] = {}
     for word in words(query[:MAX_QUERY]):
         if (len(word) > 1 or word.isdigit()) and word not in _STOP_WORDS:
@@ -246,17 +246,17 @@ def query_terms(query: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, identifiers taken apart, masks of redacted text skipped."""
+    """Return the words of a text, identifiers taken apart, masks of redacted text skipped."""
     return _WORD.findall(fold(_CAMEL.sub(" ", _MASK.sub(" ", text))))
 
 
 def fold(text: str) -> str:
-    """A text with case and compatibility forms levelled."""
+    """Return a text with case and compatibility forms levelled."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def stem(word: str) -> str:
-    """A word without its inflection; always a beginning of the word, so a text can be searched for it."""
+    """Return a word without its inflection; always a beginning of the word, so a text can be searched for it."""
     known = _stems.get(word)
     if known is None:
         if len(_stems) > 20_000:
@@ -288,7 +288,7 @@ def _strip_ending(word: str) -> str:
 
 
 def log2(numerator: int, denominator: int) -> int:
-    """The binary logarithm of a ratio of at least one, in units of 2**-20, by integers alone."""
+    """Return the binary logarithm of a ratio of at least one, in units of 2**-20, by integers alone."""
     whole = 0
     while numerator >= 2 * denominator:
         denominator *= 2
@@ -310,7 +310,7 @@ def decimal(units: int) -> str:
 
 
 def from_decimal(value: object) -> int | None:
-    """The units of 1e-9 in a whole number or a decimal text; None where it is neither."""
+    """Return the units of 1e-9 in a whole number or a decimal text; None where it is neither."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
     matched = _DECIMAL.match(str(value))
@@ -343,14 +343,14 @@ def _count_terms(terms: Sequence[str], texts: Sequence[str], weight: int, counts
 
 
 def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
-    """How many of an artifact's tags and keywords are among these labels."""
+    """Return how many of an artifact's tags and keywords are among these labels."""
     if labels.isdisjoint(artifact.keywords) and labels.isdisjoint(artifact.tags):
         return 0
     return len(labels.intersection((*artifact.keywords, *artifact.tags)))
 
 
 def _collect_labels(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozenset[str]:
-    """The tags and keywords that name something wanted: all their words have one of the stems."""
+    """Return the tags and keywords that name something wanted: all their words have one of the stems."""
     labels: set[str] = set()
     for artifact in collection:
         labels.update(artifact.keywords, artifact.tags)

@@ -20,18 +20,18 @@ _LOCK_SECONDS = 10
 
 
 def is_first_load(root: str, action: str) -> bool:
-    """Whether an action that starts with a bootstrap context has not had it yet."""
+    """Return whether an action that starts with a bootstrap context has not had it yet."""
     return action in BOOTSTRAP_ACTIONS and action not in loaded_actions(root)
 
 
 def loaded_actions(root: str) -> dict[str, object]:
-    """The actions marked as loaded."""
+    """Return the actions marked as loaded."""
     found = _read(root)
     return {} if isinstance(found, Problem) else found
 
 
 def state_problem(root: str) -> Problem | None:
-    """Why the state cannot be read, where it is there and cannot."""
+    """Return why the state cannot be read, where it is there and cannot."""
     found = _read(root)
     return found if isinstance(found, Problem) else None
 
@@ -50,7 +50,7 @@ def _read(root: str) -> dict[str, object] | Problem:
 
 
 def _lock_path(root: str) -> str:
-    """The lock beside the machine-local state, where git does not see it."""
+    """Return the lock beside the machine-local state, where git does not see it."""
     folder = os.path.join(root, ".kittify", "local")
     if os.path.islink(folder):
         raise OSError(".kittify/local is a symbolic link; it is not followed")

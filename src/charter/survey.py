@@ -220,7 +220,7 @@ class _Repository:
             return []
 
     def has(self, path: str) -> bool:
-        """Whether a plain file is there."""
+        """Return whether a plain file is there."""
         full = self.root
         for part in path.split("/"):
             full = f"{full}/{part}"
@@ -229,7 +229,7 @@ class _Repository:
         return os.path.isfile(full)
 
     def text(self, path: str) -> str:
-        """The text of a small file; empty where there is none that can be read."""
+        """Return the text of a small file; empty where there is none that can be read."""
         try:
             source = read_source(self.root, path)
         except SourceError:
@@ -237,7 +237,7 @@ class _Repository:
         return source.data.decode("utf-8", "replace") if source else ""
 
     def names(self, folder: str) -> list[str]:
-        """The names of the files in one folder."""
+        """Return the names of the files in one folder."""
         return [path.rpartition("/")[2] for path in self.files if path.rpartition("/")[0] == folder]
 
 
@@ -323,7 +323,7 @@ def _find_steps(
 
 
 def _read_targets(repository: _Repository) -> Iterator[Step]:
-    """What the project's Makefile or justfile offers."""
+    """Yield what the project's Makefile or justfile offers."""
     for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
         offered = set(pattern.findall(repository.text(name)))
         for purpose, targets in _TARGETS.items():
@@ -406,7 +406,7 @@ def _find_package_steps(
 
 
 def _find_ci(repository: _Repository) -> tuple[str, ...]:
-    """The files that say what runs on every push."""
+    """Return the files that say what runs on every push."""
     found = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
     folder = ".github/workflows"
     try:
@@ -442,7 +442,7 @@ def _find_data(repository: _Repository, wanted: set[str]) -> Data | None:
 
 
 def _read_compose_file(repository: _Repository) -> str:
-    """The database a compose file starts."""
+    """Return the database a compose file starts."""
     paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
     found = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
     return "" if found is None else "PostgreSQL" if found.group(1) == "postg" else "MySQL"
@@ -484,7 +484,7 @@ def _find_migration_tool(repository: _Repository, wanted: set[str]) -> str:
 
 
 def _describe_naming(names: Iterable[str]) -> str:
-    """How migrations are numbered, where all of them agree."""
+    """Return how migrations are numbered, where all of them agree."""
     digits = {len(found.group(1)) if (found := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
     digits.discard(0)
     if len(digits) != 1:
@@ -517,7 +517,7 @@ def _get_table(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _collect_python_needs(repository: _Repository, python: Mapping[str, Any]) -> set[str]:
-    """The names of what a Python project depends on, groups and extras included."""
+    """Return the names of what a Python project depends on, groups and extras included."""
     project, poetry = _get_table(python, "project"), _get_table(_get_table(python, "tool"), "poetry")
     listed: list[Any] = [project.get("dependencies")]
     listed += _get_table(project, "optional-dependencies").values()

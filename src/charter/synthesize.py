@@ -100,7 +100,7 @@ _PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-
 
 
 def proposals(survey: Survey) -> Answers:
-    """The answers a repository suggests."""
+    """Return the answers a repository suggests."""
     tested = next((step.line for step in survey.steps if step.purpose == "test"), "")
     forbidden = [
         "put secrets or personal data into code, fixtures, logs or reports",
@@ -129,7 +129,7 @@ def _propose_review_rule(command: str) -> str:
 
 
 def take_answer(answers: Answers, question: Question, text: str) -> Answers:
-    """The answers with one typed in: nothing keeps the proposal, `-` alone means there is none."""
+    """Return the answers with one typed in: nothing keeps the proposal, `-` alone means there is none."""
     text = plain(text)
     if not text:
         return answers
@@ -181,19 +181,19 @@ def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) ->
 
 
 def shown_answer(answers: Answers, question: Question) -> str:
-    """An answer as it would be typed."""
+    """Return an answer as it would be typed."""
     value: str | tuple[str, ...] = getattr(answers, question.field)
     return value if isinstance(value, str) else f"{question.separator} ".join(value)
 
 
 def plain(text: str) -> str:
-    """A text as one line that breaks neither the structure of Markdown nor that of YAML."""
+    """Return a text as one line that breaks neither the structure of Markdown nor that of YAML."""
     line = "".join(c for c in unicodedata.normalize("NFC", text) if c.isprintable() or c.isspace())
     return " ".join(line.split())[:MAX_ANSWER].strip()
 
 
 def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tuple[PlannedFile, ...]:
-    """The files in the order in which they are to be written: the charter last, because it puts the rest to use.
+    """Return the files in the order in which they are to be written: the charter last, because it puts the rest to use.
 
     Without `profile` the project gets no profile of its own.
     """
@@ -471,17 +471,17 @@ def _render_flow(items: Iterable[str]) -> str:
 
 
 def _render_word(text: str) -> str:
-    """A word as YAML takes it unquoted, else quoted."""
+    """Return a word as YAML takes it unquoted, else quoted."""
     return text if re.fullmatch(r"[a-z][a-z0-9-]*", text) and text not in ("true", "false", "null") else _quote(text)
 
 
 def _quote(text: str) -> str:
-    """A YAML double-quoted scalar; for printable text JSON's form is one."""
+    """Return a YAML double-quoted scalar; for printable text JSON's form is one."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def _mark_code(text: str) -> str:
-    """A command as Markdown shows it, whatever it holds."""
+    """Return a command as Markdown shows it, whatever it holds."""
     if "`" not in text:
         return f"`{text}`" if text else ""
     fence = "`" * (1 + max(map(len, re.findall("`+", text))))

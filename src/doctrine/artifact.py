@@ -62,7 +62,7 @@ class ArtifactError(ValueError):
 
 
 def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> Artifact:
-    """The artifact a parsed YAML document describes; kind and id default to its folder and file name.
+    """Return the artifact a parsed YAML document describes; kind and id default to its folder and file name.
 
     Raises ArtifactError.
     """
@@ -92,7 +92,7 @@ def parse_artifact(document: object, *, path: str, digest: str, origin: str) -> 
 
 
 def parse_markdown_artifact(text: str, *, path: str, digest: str, origin: str) -> Artifact:
-    """The artifact a Markdown file holds: its first heading is the title, its folder the kind.
+    """Return the artifact a Markdown file holds: its first heading is the title, its folder the kind.
 
     Raises ArtifactError.
     """
@@ -156,7 +156,7 @@ def _read_words(document: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def _compose(document: Mapping[str, object]) -> str:
-    """A body from the text fields of an artifact that has none: the forms in the field name theirs freely."""
+    """Return a body from the text fields of an artifact that has none: the forms in the field name theirs freely."""
     parts: list[str] = []
     for key, value in document.items():
         if key in _NOT_PROSE:

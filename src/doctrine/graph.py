@@ -43,11 +43,11 @@ class Graph:
         self._targets = targets
 
     def targets(self, node: str) -> tuple[str, ...]:
-        """The nodes one edge away, sorted."""
+        """Return the nodes one edge away, sorted."""
         return tuple(dict.fromkeys(self._targets.get(node, ())))
 
     def distances(self, starts: Iterable[str], *, limit: int) -> Mapping[str, int]:
-        """How many edges from the nearest start each node is, up to the limit; the starts are at 0."""
+        """Return how many edges from the nearest start each node is, up to the limit; the starts are at 0."""
         found = dict.fromkeys(sorted(set(starts)), 0)
         frontier = list(found)
         for distance in range(1, limit + 1):
@@ -61,7 +61,7 @@ class Graph:
 
 
 def parse_edges(document: object) -> tuple[Edge, ...]:
-    """The edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may be a list.
+    """Return the edges of a parsed graph document: `edges: [{from, to, relation}]`, where `to` may be a list.
 
     Raises GraphError.
     """

@@ -50,7 +50,7 @@ class Problem(NamedTuple):
         return f"{self.path}:{self.line}" if self.line else self.path
 
     def told(self) -> str:
-        """The problem on one line: place, reason, repair."""
+        """Return the problem on one line: place, reason, repair."""
         return f"{self.place}: {self.reason}; {self.repair}"
 
 
@@ -96,7 +96,7 @@ class SourceError(Exception):
 
 
 def shipped_bundle() -> ShippedBundle:
-    """What this build ships; read once per process."""
+    """Return what this build ships; read once per process."""
     global _bundle
     if _bundle is None:
         try:
@@ -112,7 +112,7 @@ _bundle: ShippedBundle | None = None
 
 
 def parse_bundle(data: bytes) -> ShippedBundle:
-    """The bundle whose bytes these are.
+    """Return the bundle whose bytes these are.
 
     Raises ValueError where they are not a bundle of this format.
     """
@@ -124,7 +124,7 @@ def parse_bundle(data: bytes) -> ShippedBundle:
 
 
 def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
-    """The directives and tactics of a bundle."""
+    """Return the directives and tactics of a bundle."""
     return tuple(
         parse_artifact(file.document, path=name, digest=file.sha256, origin="shipped")
         for name, file in bundle.files.items()
@@ -133,7 +133,7 @@ def shipped_artifacts(bundle: ShippedBundle) -> tuple[Artifact, ...]:
 
 
 def compile_shipped(package: str | None = None) -> bytes:
-    """The canonical bytes of the bundle, compiled from the YAML sources of a package folder.
+    """Return the canonical bytes of the bundle, compiled from the YAML sources of a package folder.
 
     Raises YamlError where a shipped file is not readable YAML.
     """
@@ -174,7 +174,7 @@ def _find_package_folder() -> str:
 
 
 def read_source(root: str, path: str, *, max_bytes: int = MAX_BYTES) -> SourceFile | None:
-    """The file at a relative path below the root, or None where there is none.
+    """Return the file at a relative path below the root, or None where there is none.
 
     Raises SourceError where something is there that is not a readable plain file.
     """
@@ -202,7 +202,7 @@ def read_folder(
     skip: tuple[str, ...] = (),
     max_bytes: int = MAX_BYTES,
 ) -> tuple[tuple[SourceFile, ...], tuple[Problem, ...]]:
-    """Every file below a relative folder whose name ends in one of the suffixes (and in none to skip)."""
+    """Return every file below a relative folder whose name ends in one of the suffixes (and in none to skip)."""
     files = _Sources()
     problems: list[Problem] = []
     try:
@@ -218,7 +218,7 @@ def read_folder(
 
 
 def _open_folder(root: str, path: str) -> int | None:
-    """A descriptor of a folder, each step below the root opened without following a link."""
+    """Return a descriptor of a folder, each step below the root opened without following a link."""
     try:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -321,7 +321,7 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
 
 
 def _escape_path(path: str) -> str:
-    """A path that can be written as UTF-8 whatever bytes the file system holds."""
+    """Return a path that can be written as UTF-8 whatever bytes the file system holds."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -335,7 +335,10 @@ def _unreadable(path: str, error: OSError) -> SourceError:
 
 
 def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> list[tuple[str, int]]:
-    """Each thing in a file that looks secret: the rule that says so, and the line. Looked for once per content."""
+    """Return each thing in a file that looks secret: the rule that says so, and the line.
+
+    Looked for once per content.
+    """
     found = cache.remember(
         file, f"secrets {finder.name}", lambda: [list(p) for p in finder.places(file.data.decode("utf-8", "replace"))]
     )
@@ -361,7 +364,7 @@ class ParseCache:
         self._fresh = False
 
     def parse(self, source: SourceFile, *, max_bytes: int = MAX_BYTES) -> Any:
-        """The plain value of a YAML file.
+        """Return the plain value of a YAML file.
 
         Raises YamlError, remembered like a value: a broken file is not parsed again until it changes.
         """
@@ -383,7 +386,7 @@ class ParseCache:
         return value
 
     def remember(self, source: SourceFile, what: str, make: Callable[[], Any]) -> Any:
-        """A plain value that follows from the bytes of a file, made once and kept beside their parse."""
+        """Return a plain value that follows from the bytes of a file, made once and kept beside their parse."""
         self._load()
         key = f"{source.digest} {what}"
         self._used.add(key)
@@ -450,14 +453,17 @@ class ParseCache:
 
 
 def project_cache(root: str) -> ParseCache:
-    """The cache of the project at a folder: in the git directory of its worktree; without git nothing is kept."""
+    """Return the cache of the project at a folder: in the git directory of its worktree.
+
+    Without git nothing is kept.
+    """
     top = find_worktree(root)
     folder = None if top is None else git_directory(top)
     return ParseCache(folder and cache_path(folder))
 
 
 def cache_path(git_dir: str) -> str:
-    """Where the cache lies below a git directory."""
+    """Return where the cache lies below a git directory."""
     return f"{git_dir}/kittify/parse-cache.json"
 
 

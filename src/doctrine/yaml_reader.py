@@ -51,7 +51,7 @@ class YamlError(ValueError):
 
 
 def read_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> Any:
-    """The plain value of one YAML document.
+    """Return the plain value of one YAML document.
 
     Raises YamlError.
     """
@@ -59,7 +59,7 @@ def read_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> Any:
 
 
 def locate_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> dict[tuple[str | int, ...], int]:
-    """The 1-based line at which each node starts, by its path of keys and positions.
+    """Return the 1-based line at which each node starts, by its path of keys and positions.
 
     Raises YamlError.
     """
@@ -69,7 +69,7 @@ def locate_yaml(data: bytes, *, name: str, max_bytes: int = MAX_BYTES) -> dict[t
 
 
 def decode_utf8(data: bytes, name: str) -> str:
-    """The text of UTF-8 bytes, without a byte order mark.
+    """Return the text of UTF-8 bytes, without a byte order mark.
 
     Raises YamlError naming the line and the byte offset of the first bad byte.
     """

@@ -58,12 +58,12 @@ class Ailment(NamedTuple):
     repair: str
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape inside `docs/schemas/doctor-report.json`."""
+        """Return the JSON shape inside `docs/schemas/doctor-report.json`."""
         return self._asdict()
 
 
 def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:
-    """Everything that is wrong, cheapest checks first."""
+    """Yield everything that is wrong, cheapest checks first."""
     yield from _check_sources(project, cache)
     yield from _check_shields(project)
     yield from _check_ignored_objects(project)
@@ -201,7 +201,7 @@ def _check_records(project: Project, now: int) -> Iterator[Ailment]:
 
 
 def _suggest_next(project: Project, report: RecordReport, found: Finding) -> str:
-    """What to do about a finding here, where that is more than it can say of itself."""
+    """Return what to do about a finding here, where that is more than it can say of itself."""
     if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":
             return f"truncate -s {found.offset} {found.file}  (the record is closed above it)"
@@ -256,7 +256,7 @@ def _check_hooks(project: Project) -> Iterator[Ailment]:
 
 
 def _describe_killed(root: str, name: str) -> str | None:
-    """What the mark of a hook that is over says; None for one that still runs."""
+    """Return what the mark of a hook that is over says; None for one that still runs."""
     pid = name.partition("-")[0]
     try:
         data = durable.read_below(root, f"{layout.BEGUN}/{name}", _LITTLE)
@@ -270,27 +270,27 @@ def _describe_killed(root: str, name: str) -> str | None:
 
 
 def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
-    """Where hooks note their own failures: folder, path below it, and the path as people name it."""
+    """Yield where hooks note their own failures: folder, path below it, and the path as people name it."""
     yield project.root, layout.HOOK_FAILURES, layout.HOOK_FAILURES
     if project.git_dir is not None:
         yield project.git_dir, layout.LOST_IN_GIT, f"{project.git_dir}/{layout.LOST_IN_GIT}"
 
 
 def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
-    """The lines of a hook's log, and what to add where it is full."""
+    """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
     told = [line for line in lines if line.get("full") is not True]
     return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
 
 
 def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
-    """What the last line of a hook's log says under these keys, as the end of a sentence."""
+    """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
     said = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
     return f"; the last: {' '.join(said)}" if said else "; the last cannot be read"
 
 
 def _find_unwritable(root: str, folder: str) -> str | None:
-    """Why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
+    """Return why nothing can be written to a folder, as far as asking tells; None where nothing speaks against it."""
     path = f"{root}/{folder}"
     try:
         if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):

@@ -39,7 +39,7 @@ class NotTakenBack(OSError):
 
 
 def write_failed(what: str, error: OSError) -> EnvironmentFault:
-    """The error for a refused write, naming the file and the system's reason."""
+    """Return the error for a refused write, naming the file and the system's reason."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if isinstance(error, NotTakenBack):
         return EnvironmentFault(
@@ -55,7 +55,7 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
 
 
 def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:
-    """A descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in its parent.
+    """Return a descriptor of `root`/`parts`; made on the way if `create`, each new entry fsynced in its parent.
 
     Raises FileNotFoundError if it is absent and not to be made, StoredDataError UNSAFE_PATH if a component
     below root is a symbolic link or not a folder.
@@ -139,7 +139,10 @@ def _not_regular(shown: str) -> InvocationError:
 
 
 def read_all(fd: int, offset: int = 0) -> bytes:
-    """Every byte of an open file from an offset on; in one piece, because joining pieces costs more than reading."""
+    """Return every byte of an open file from an offset on.
+
+    It is read in one piece, because joining pieces costs more than reading.
+    """
     out: list[bytes] = []
     while chunk := os.pread(fd, max(os.fstat(fd).st_size - offset, 1 << 16), offset):
         out.append(chunk)
@@ -163,7 +166,7 @@ def read_clock(clock: Callable[[], int]) -> int:
 
 
 def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
-    """Whether a file holds these bytes from an offset on; read through one small buffer, whatever its size."""
+    """Return whether a file holds these bytes from an offset on; read through one small buffer, whatever its size."""
     buffer = bytearray(_SEARCHED)
     while (count := os.preadv(fd, [buffer], offset)) > 0:
         if buffer.find(needle, 0, count) >= 0:
@@ -176,7 +179,9 @@ def holds(fd: int, needle: bytes, offset: int = 0) -> bool:
 
 
 def read_below(root: str, relative: str, limit: int | None = None) -> bytes:
-    """Every byte of a plain file below the root, no link followed on the way; with a limit, at most one more than that.
+    """Return every byte of a plain file below the root, no link followed on the way.
+
+    With a limit, at most one more than that.
 
     Raises FileNotFoundError, StoredDataError UNSAFE_PATH, NOT_A_REGULAR_FILE.
     """
@@ -297,7 +302,7 @@ class Staged:
 
 
 def create_exclusive(folder_fd: int, name: str, data: bytes, mode: int) -> None:
-    """A new file with all its bytes, durable with its name on return. Raises FileExistsError.
+    """Create a file with all its bytes, durable with its name on return. Raises FileExistsError.
 
     A crash leaves either no file of that name or the whole file.
     """

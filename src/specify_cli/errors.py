@@ -131,7 +131,7 @@ class InvocationError(Exception):
         self.candidates = None if candidates is None else tuple(dict(item) for item in candidates)
 
     def as_value(self) -> dict[str, object]:
-        """The JSON object of design §9: error_code, message, suggestion and, where there are some, candidates."""
+        """Return the error as JSON: error_code, message, suggestion and, where there are some, candidates."""
         value: dict[str, object] = {
             "error_code": self.code,
             "message": self.message,

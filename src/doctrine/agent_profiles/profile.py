@@ -58,7 +58,7 @@ class AgentProfile(NamedTuple):
 
 
 def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile:
-    """The profile a parsed `.agent.yaml` document describes.
+    """Return the profile a parsed `.agent.yaml` document describes.
 
     Raises ProfileError for the first field that cannot be used.
     """
@@ -97,7 +97,7 @@ def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile
 
 
 def _look(mapping: Mapping[str, object], key: str) -> object:
-    """The value at a kebab-case key, or at its snake_case spelling."""
+    """Return the value at a kebab-case key, or at its snake_case spelling."""
     if key in mapping:
         return mapping[key]
     return mapping.get(key.replace("-", "_"))
@@ -115,7 +115,7 @@ def _describe_kind(value: object) -> str:
 
 
 def _read_scalar(value: object) -> str | None:
-    """A scalar as text; a flag is spelled as in YAML.  Anything else is None."""
+    """Return a scalar as text; a flag is spelled as in YAML.  Anything else is None."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int)):
@@ -152,7 +152,7 @@ def _read_section(mapping: Mapping[str, object], key: str) -> Mapping[str, objec
 
 
 def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
-    """A list of names: each may be a scalar or a mapping that names itself; a lone one needs no list."""
+    """Return a list of names: each may be a scalar or a mapping that names itself; a lone one needs no list."""
     value = _look(mapping, key)
     if value is None:
         return ()

@@ -59,26 +59,26 @@ class AgentProfileRepository:
         self._sources = {digest: data for digest, data in self._sources.items() if digest in in_use}
 
     def all(self) -> tuple[AgentProfile, ...]:
-        """Every profile, sorted by id; sentinels included."""
+        """Return every profile, sorted by id; sentinels included."""
         return tuple(self._profiles.values())
 
     def get(self, profile_id: str) -> AgentProfile | None:
-        """The profile with this id, or None."""
+        """Return the profile with this id, or None."""
         return self._profiles.get(profile_id)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The files that could not be used."""
+        """Return the files that could not be used."""
         return tuple(self._problems)
 
     @property
     def sources(self) -> Mapping[str, bytes]:
-        """The bytes of each project profile in use, by their digest."""
+        """Return the bytes of each project profile in use, by their digest."""
         return self._sources
 
     @property
     def files(self) -> tuple[SourceFile, ...]:
-        """The project's profile files as they were read, those that cannot be used among them."""
+        """Return the project's profile files as they were read, those that cannot be used among them."""
         return tuple(self._files)
 
     def _take_folder(self, root: str, path: str, prefix: str, origin: str, cache: ParseCache) -> None:
@@ -119,7 +119,7 @@ def _list_folders(
 
 
 def _split(folder: str | os.PathLike[str], root: str | os.PathLike[str] | None) -> tuple[str, str, str]:
-    """Where to start, the way below it, and what to put before that way when a file is named."""
+    """Return where to start, the way below it, and what to put before that way when a file is named."""
     if root is not None:
         return os.fspath(root), os.fspath(folder).replace(os.sep, "/").strip("/"), ""
     parent, name = os.path.split(os.path.normpath(os.fspath(folder)))
@@ -132,7 +132,7 @@ def _describe_problem(file: SourceFile, error: ProfileError, cache: ParseCache) 
 
 
 def _find_line(file: SourceFile, field: str, cache: ParseCache) -> int:
-    """The line of a field, however it is spelt; the first where it is not there."""
+    """Return the line of a field, however it is spelt; the first where it is not there."""
     keys = (field, field.replace("-", "_"))
 
     def place() -> int:

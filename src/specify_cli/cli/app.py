@@ -19,7 +19,7 @@ from specify_cli.errors import CallerError
 
 
 def build_app() -> typer.Typer:
-    """The whole command tree."""
+    """Return the whole command tree."""
     app = typer.Typer(
         name="spec-kitty",
         help="A flight recorder for AI agents' governed work.",
@@ -104,7 +104,7 @@ def _make_callback(command: Command) -> Callable[..., int]:
 
 
 def _make_choice(choices: tuple[str, ...]) -> Any:
-    """An enum of these values: what Typer takes for a closed set."""
+    """Return an enum of these values: what Typer takes for a closed set."""
     make: Any = enum.Enum
     return make("Choice", {choice: choice for choice in choices}, type=str)
 

@@ -27,7 +27,10 @@ def escape(text: str) -> str:
 
 
 def one_line(value: object, width: int = 0) -> str:
-    """A value as `say` has it, escaped, with line breaks and tabs made spaces, cut to `width` characters if given."""
+    """Return a value on one line as `say` has it.
+
+    It is escaped, line breaks and tabs become spaces, and with `width` it is cut to so many characters.
+    """
     line = escape(" ".join(say(value).split()))
     return f"{line[: width - 1]}…" if 0 < width < len(line) else line
 
@@ -38,25 +41,25 @@ def _spell_match(match: re.Match[str]) -> str:
 
 
 def write_json(value: object) -> None:
-    """One JSON document on stdout; characters a terminal would act on are written as JSON escapes."""
+    """Write one JSON document to stdout; characters a terminal would act on are written as JSON escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
 
 
 def write_json_lines(values: Iterable[object]) -> None:
-    """One JSON document a line on stdout."""
+    """Write one JSON document a line to stdout."""
     for value in values:
         _write(1, _UNSAFE.sub(_escape_match, json.dumps(value, ensure_ascii=False)) + "\n")
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
-    """Text on stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
+    """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
     shown = text if styled else escape(text)
     _write(1, shown if shown.endswith("\n") else shown + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
-    """Lines on stdout, escaped; a line break that recorded text brings is spelled, so it begins no line of its own."""
+    """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no line of its own."""
     _write(1, "".join(f"{as_line(line)}\n" for line in lines))
 
 
@@ -66,7 +69,7 @@ def as_line(text: str) -> str:
 
 
 def write_note(text: str) -> None:
-    """A line for people, on stderr."""
+    """Write a line for people to stderr."""
     _write(2, as_line(text) + "\n")
 
 
@@ -76,7 +79,7 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def write_error(error: InvocationError, as_json: bool) -> None:
-    """An error on stderr: one JSON object, or one readable paragraph with its choices and the next step."""
+    """Write an error to stderr: one JSON object, or one readable paragraph with its choices and the next step."""
     if as_json:
         text = json.dumps(error.as_value(), ensure_ascii=False, indent=2)
         _write(2, _UNSAFE.sub(_escape_match, text) + "\n")
@@ -100,7 +103,7 @@ def _describe_candidate(candidate: Mapping[str, object]) -> str:
 
 
 def _write(stream: int, text: str) -> None:
-    """Every byte to a standard stream. Raises BrokenPipeError, EnvironmentFault ACCESS_FAILED."""
+    """Write every byte to a standard stream. Raises BrokenPipeError, EnvironmentFault ACCESS_FAILED."""
     view = memoryview(text.encode("utf-8", "backslashreplace"))
     try:
         while view:

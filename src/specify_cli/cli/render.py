@@ -27,7 +27,7 @@ _TIME_KEYS = ("started_at", "completed_at", "at")
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A plain table; the last column wraps, the others keep their width."""
+    """Return a plain table; the last column wraps, the others keep their width."""
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, heading in enumerate(headings):
         shown.add_column(heading, no_wrap=place == 0, overflow="fold")
@@ -67,14 +67,14 @@ def invocation_page(value: Mapping[str, object]) -> list[str]:
 
 
 def _describe_open(events: object) -> str:
-    """What stands where a closed record has its end: when the open one was last heard of."""
+    """Return what stands where a closed record has its end: when the open one was last heard of."""
     last = events[-1] if isinstance(events, list) and events else {}
     moment = next((last[key] for key in _TIME_KEYS if isinstance(last.get(key), str)), None)
     return "—" if moment is None else f"— (last event {moment})"
 
 
 def _describe_caller(value: Mapping[str, object]) -> str:
-    """Who asked, and in which session of which harness where one is known."""
+    """Return who asked, and in which session of which harness where one is known."""
     asked = one_line(value.get("actor_id") or "unknown", 80)
     if value.get("model"):
         asked = f"{asked} ({one_line(value['model'], 80)})"
@@ -87,7 +87,7 @@ def _describe_caller(value: Mapping[str, object]) -> str:
 
 
 def event_line(event: Mapping[str, object]) -> str:
-    """One event on one line: number, time, name, the subagent it is of where it is one's, what it says."""
+    """Return one event on one line: number, time, name, the subagent it is of where it is one's, what it says."""
     moment = next((str(event[key]) for key in _TIME_KEYS if isinstance(event.get(key), str)), "")
     name = one_line(event.get("event", ""))
     if name == "retrieval_response":
@@ -134,7 +134,7 @@ def _render_context(context: object, *, sealed: bool) -> list[str]:
 
 
 def _filter_objects(value: object) -> list[dict[str, object]]:
-    """The JSON objects in a recorded list; what else stands there is not shown."""
+    """Return the JSON objects in a recorded list; what else stands there is not shown."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -172,7 +172,7 @@ def _render_table(shown: Table) -> str:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr, told (done, of how many); gone when it is over."""
+    """Show a bar on stderr that is told (done, of how many) and goes away at the end."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -55,7 +55,7 @@ def run(command: Command, values: Values) -> int:
 
 
 def _access_failed(error: OSError) -> EnvironmentFault:
-    """The error for what the file system refuses on the reading side, naming what it refused."""
+    """Return the error for what the file system refuses on the reading side, naming what it refused."""
     from specify_cli.errors import EnvironmentFault
 
     what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)

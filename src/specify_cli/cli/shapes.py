@@ -1131,13 +1131,13 @@ SHAPES: dict[str, type[BaseModel]] = {
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Every schema by name."""
+    """Return every schema by name."""
     found = {name: {"$schema": DIALECT, **shape.model_json_schema()} for name, shape in SHAPES.items()}
     return {**found, "event": event_schema()}
 
 
 def write_schemas(folder: Path) -> None:
-    """One file per schema."""
+    """Write one file per schema."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, schema in schemas().items():
         (folder / f"{name}.json").write_text(json.dumps(schema, indent=2, sort_keys=True) + "\n", encoding="utf-8")

@@ -31,7 +31,7 @@ _HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 def here() -> str:
-    """The folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is gone."""
+    """Return the folder the command was typed in. Raises EnvironmentFault ACCESS_FAILED where it is gone."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -41,13 +41,13 @@ def here() -> str:
 
 
 def home() -> str | None:
-    """The user's home folder, which is never taken for a project by its `.kittify/` alone."""
+    """Return the user's home folder, which is never taken for a project by its `.kittify/` alone."""
     found = os.path.expanduser("~")
     return found if os.path.isabs(found) else None
 
 
 def reading_project() -> tuple[Project, ParseCache]:
-    """The project for a command that only reads; a config that cannot be used is a warning."""
+    """Return the project for a command that only reads; a config that cannot be used is a warning."""
     project, cache = load_project(here(), home(), lenient=True)
     if project.config.error is not None:
         write_note(f"warning: CONFIG_INVALID: {project.config.error.message}; {project.config.error.suggestion}")
@@ -57,7 +57,7 @@ def reading_project() -> tuple[Project, ParseCache]:
 
 
 def request_text(words: object) -> str:
-    """The request from the command line's words, or from stdin where it is `-`."""
+    """Return the request from the command line's words, or from stdin where it is `-`."""
     given = [str(word) for word in words] if isinstance(words, list) else [str(words)]
     if given == ["-"]:
         if sys.stdin is None:
@@ -83,7 +83,7 @@ def asks_yes(question: str, *, as_json: bool) -> bool:
 
 
 def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
-    """Everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too much."""
+    """Return everything on stdin. Raises CallerError PAYLOAD_INVALID where there is none or too much."""
     data = None if sys.stdin is None else sys.stdin.buffer.read(limit + 1)
     if data is None or len(data) > limit:
         found = "a closed stream" if data is None else "more"
@@ -94,7 +94,7 @@ def stdin_bytes(limit: int = 64 * 1024 * 1024) -> bytes:
 
 
 def _recode_utf8(word: str) -> str:
-    """An argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
+    """Return an argument as UTF-8 whatever the locale took it for; bytes that are not stay visible as surrogates."""
     try:
         return os.fsencode(word).decode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -102,7 +102,7 @@ def _recode_utf8(word: str) -> str:
 
 
 def caller() -> Caller:
-    """Who asks, from the environment the harness set."""
+    """Return who asks, from the environment the harness set."""
     environment = os.environ
     for harness, (ids, marks) in _HARNESSES.items():
         session = next((environment[name] for name in ids if environment.get(name)), None)
@@ -115,7 +115,10 @@ def caller() -> Caller:
 
 
 def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:
-    """The caller with the subagent it is where its harness's hooks tell, and the invocation that one works for."""
+    """Return the caller with its subagent, and the invocation that one works for.
+
+    Both are known where the harness's hooks tell them.
+    """
     if caller.session is None:
         return caller, None
     from specify_cli.invocation.bindings import nesting
@@ -129,7 +132,7 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
 
 
 def trail() -> bool:
-    """Whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value it does not know."""
+    """Return whether SPEC_KITTY_TRAIL lets the request be recorded. Raises CallerError for a value it does not know."""
     value = os.environ.get("SPEC_KITTY_TRAIL", "on")
     if value not in ("on", "off"):
         raise CallerError(
@@ -152,7 +155,7 @@ def deliver() -> None:
 
 
 def extra_missing(extra: str, package: str) -> EnvironmentFault:
-    """The error for a command whose packages are not installed."""
+    """Return the error for a command whose packages are not installed."""
     return EnvironmentFault(
         "EXTRA_MISSING",
         f"this needs the extra `{extra}`; {package} is not installed",

@@ -572,7 +572,7 @@ Values = dict[str, object]
 
 
 def find_command(argv: list[str]) -> tuple[Command, list[str]] | None:
-    """The command these words name and the words after it."""
+    """Return the command these words name and the words after it."""
     for command in COMMANDS:
         if tuple(argv[: len(command.path)]) == command.path:
             return command, argv[len(command.path) :]

@@ -116,7 +116,7 @@ Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
 def _guard(
     setting: _Setting, endpoint: Endpoint, *, guarded: bool = True, reads: bool = True
 ) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint behind the token, whose every failure is a problem without internals."""
+    """Return an endpoint behind the token, whose every failure is a problem without internals."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -239,7 +239,7 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
 
 
 async def _read_body(setting: _Setting, request: Request) -> bytes:
-    """The body, never more of it than the limit. Raises Refused where it is larger or too slow."""
+    """Return the body, never more of it than the limit. Raises Refused where it is larger or too slow."""
     too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
@@ -271,7 +271,7 @@ async def _list_invocations(setting: _Setting, request: Request) -> Response:
 
 
 async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
-    """The rows of the page that is wanted, and the cursor of the next if there is one."""
+    """Return the rows of the page that is wanted, and the cursor of the next if there is one."""
     wanted = read_wanted(request.query_params.multi_items())
     rows = await run_in_threadpool(setting.storage.rows, wanted.filter, wanted.limit + 1, wanted.after)
     more = len(rows) > wanted.limit
@@ -301,7 +301,7 @@ async def _show_invocation(setting: _Setting, request: Request) -> Response:
 
 
 async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
-    """The invocation a path names. Raises Refused for none, and for several without `?project=`."""
+    """Return the invocation a path names. Raises Refused for none, and for several without `?project=`."""
     project: str | None = None
     for name, value in request.query_params.multi_items():
         try:

@@ -64,7 +64,7 @@ def link_of(row: Row) -> str:
 
 
 def level_of(held: Held) -> str:
-    """The level a phase was sent at."""
+    """Return the level a phase was sent at."""
     return str(flat(held.event)[f"{EXTENSION}.level"])
 
 
@@ -76,7 +76,7 @@ def timeline(
     endpoint: str,
     problem: Problem | None = None,
 ) -> str:
-    """The list of invocations with its filter form; without any, how to send the first."""
+    """Return the list of invocations with its filter form; without any, how to send the first."""
     given = {name: value for name, value in query if value and name != "cursor"}
     return _PAGES.get_template("timeline.html").render(
         rows=[(row, link_of(row)) for row in rows],
@@ -92,7 +92,7 @@ def timeline(
 
 
 def detail(project: str, held: Sequence[Held], conflicts: Sequence[Conflict] = ()) -> str:
-    """One invocation: what both phases say, each as it was received, and what was refused for it."""
+    """Return one invocation: what both phases say, each as it was received, and what was refused for it."""
     phases = {one.phase: one for one in held}
     said = {one.phase: flat(one.event) for one in held}
     begun, ended = said.get("started", {}), said.get("completed", {})
@@ -135,5 +135,5 @@ def _is_merged(said: Mapping[str, Mapping[str, object]]) -> bool:
 
 
 def problem(found: Problem) -> str:
-    """A page for what could not be shown."""
+    """Return a page for what could not be shown."""
     return _PAGES.get_template("problem.html").render(problem=found)

@@ -92,7 +92,7 @@ class Received(NamedTuple):
 
 
 def read_events(body: bytes, content_type: str) -> list[Received]:
-    """The events of a body, each judged on its own. Raises Refused where the body is no batch of events."""
+    """Return the events of a body, each judged on its own. Raises Refused where the body is no batch of events."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (CONTENT_TYPE, ONE_EVENT):
         raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
@@ -141,7 +141,10 @@ def _invalid(found: Sequence[Fault]) -> Problem:
 
 
 def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple[dict[str, object], Problem | None]]:
-    """What became of each event, in the order of the request; `verdicts` are the storage's for the faultless ones."""
+    """Return what became of each event, in the order of the request.
+
+    `verdicts` are the storage's for the events without a fault.
+    """
     said = iter(verdicts)
     found: list[tuple[dict[str, object], Problem | None]] = []
     for one in received:
@@ -191,7 +194,7 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
 
 
 def cursor_of(place: Place) -> str:
-    """The opaque text by which a client asks for what follows a place."""
+    """Return the opaque text by which a client asks for what follows a place."""
     return base64.urlsafe_b64encode(" ".join(place).encode("ascii")).decode("ascii").rstrip("=")
 
 
@@ -213,7 +216,7 @@ def _parse_limit(value: str) -> int:
 
 
 def project_uuid(value: str) -> str:
-    """A project's uuid as it was sent. Raises ValueError for another text."""
+    """Return a project's uuid as it was sent. Raises ValueError for another text."""
     if not _UUID.fullmatch(value):
         raise ValueError("expected a project's uuid in lowercase")
     return value
@@ -238,7 +241,7 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
 
 
 def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
-    """The least invocation id of a time; of a day its beginning, or the beginning of the next."""
+    """Return the least invocation id of a time; of a day its beginning, or the beginning of the next."""
 
     def read(value: str) -> str:
         try:

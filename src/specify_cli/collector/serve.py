@@ -74,7 +74,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket bound to an address literal; port 0 takes a free one. Raises OSError."""
+    """Return a socket bound to an address literal; port 0 takes a free one. Raises OSError."""
     made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

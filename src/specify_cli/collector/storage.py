@@ -129,25 +129,25 @@ class Storage(Protocol):
         """At most `limit` invocations, newest first, those after a place if one is given."""
 
     def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
-        """What is held of an invocation, Started first, by the project's uuid."""
+        """Return what is held of an invocation, Started first, by the project's uuid."""
 
     def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
-        """The conflicts seen last, newest first; of one invocation where it is named."""
+        """Return the conflicts seen last, newest first; of one invocation where it is named."""
 
     def totals(self) -> Totals:
-        """How much there is."""
+        """Return how much there is."""
 
     def close(self) -> None:
         """Let go of what the engine holds."""
 
 
 def project_of(event: Mapping[str, object]) -> str:
-    """The project's uuid of a faultless event."""
+    """Return the project's uuid of a faultless event."""
     return str(_get_member(event, "data")["project_uuid"])
 
 
 def row_of(started: Held | None, completed: Held | None) -> Row:
-    """The row of an invocation from the phases that are held."""
+    """Return the row of an invocation from the phases that are held."""
     first = started or completed
     assert first is not None
     told = _get_member(started.event, "data", "payload") if started is not None else {}

@@ -178,7 +178,7 @@ def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home:
 
 
 def parsed(data: bytes) -> object:
-    """The payload, however deep it is and however long its numbers. Raises ValueError."""
+    """Return the payload, however deep it is and however long its numbers. Raises ValueError."""
     try:
         return json.loads(data)
     except (RecursionError, ValueError):
@@ -188,7 +188,9 @@ def parsed(data: bytes) -> object:
 
 
 def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
-    """A patch by its path below the project, where it lies there; a call with its folder where that is elsewhere.
+    """Return a patch by its path below the project, where it lies there.
+
+    A call with its folder where that is elsewhere.
 
     A relative path starts where the agent works.
     """
@@ -231,7 +233,7 @@ def _key_stand_ins(told: HookInput, git_dir: str | None) -> HookInput:
 
 
 def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
-    """Whether a folder lies outside a project, or in another project within it."""
+    """Return whether a folder lies outside a project, or in another project within it."""
     if folder == root:
         return False
     if not f"{os.path.normpath(folder)}/".startswith(f"{root}/"):
@@ -246,7 +248,9 @@ def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
 def _find_root(
     harness: str, told: HookInput, folders: Sequence[str | None], home: str | None
 ) -> tuple[str | None, str | None]:
-    """The project a payload belongs to, and its git directory: the one whose open record the session is bound to.
+    """Return the project a payload belongs to, and its git directory.
+
+    The one whose open record the session is bound to.
 
     Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the projects around
     these folders are asked for the session's binding first: those of the folder the harness was started in, which is
@@ -269,7 +273,7 @@ def _find_root(
 
 
 def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:
-    """The projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
+    """Return the projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
 
     Within another project one counts only where a person accepted it (`root.locate`).
     """
@@ -295,7 +299,10 @@ def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
 
 
 def _compose_events(recorder: Recorder, told: HookInput) -> list[Composed]:
-    """The bodies of a payload's events; without their texts, and saying so, where masking these took too long."""
+    """Return the bodies of a payload's events.
+
+    Where masking their texts took too long they come without these and say so.
+    """
     try:
         return _run_in_time(told, lambda: [recorder.compose(event.event, event.payload) for event in told.events])
     except _TooSlow:
@@ -312,13 +319,13 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
 
 
 def _split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
-    """An event's payload without the texts that may be long, and the names of those."""
+    """Return an event's payload without the texts that may be long, and the names of those."""
     lost = [name for name in _TEXTS if name in event.payload]
     return {name: value for name, value in event.payload.items() if name not in lost}, lost
 
 
 def _run_in_time(told: HookInput, make: Callable[[], T]) -> T:
-    """What `make` gives, if it does so before the payload's deadline. Raises _TooSlow."""
+    """Return what `make` gives, if it does so before the payload's deadline. Raises _TooSlow."""
     if told.deadline is None:
         return make()
     import signal
@@ -413,7 +420,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
 
 
 def _name_writer(harness: str, session: str | None) -> dict[str, str]:
-    """Who writes for a session, in the form of a line's `by`."""
+    """Return who writes for a session, in the form of a line's `by`."""
     return {"harness": harness, "session_id": session or ""}
 
 
@@ -436,7 +443,7 @@ def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapp
 
 
 def _read_plain_modes(root: str) -> dict[str, str] | None:
-    """The capture modes a config in its usual form states, by key; None where it has to be parsed to know.
+    """Return the capture modes a config in its usual form states, by key; None where it has to be parsed to know.
 
     A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
     """
@@ -461,7 +468,7 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
-    """The digest of one physical event; None where the harness gives nothing to tell it by."""
+    """Return the digest of one physical event; None where the harness gives nothing to tell it by."""
     if not event.call_id:
         return None
     return digest_of_names(harness, session or "", event.call_id, event.phase, event.event)[:32]
@@ -471,7 +478,7 @@ def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | Non
 
 
 def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -> Recorder:
-    """The recorder of the record a payload belongs to. Raises Orphan, Recorded."""
+    """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.project.config import load_project
     from specify_cli.record.seal import open_line
@@ -534,7 +541,10 @@ def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -
 
 
 def _list_keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
-    """What a closed record holds if nothing of a payload is missing: of the call that closed it, the begin alone."""
+    """Return the keys a closed record holds if nothing of a payload is missing.
+
+    Of the call that closed it that is the begin alone.
+    """
     events = told.events
     if told.closes:
         begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
@@ -543,7 +553,7 @@ def _list_keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
 
 
 def _is_contradicted(recorder: Recorder, harness: str, told: HookInput) -> bool:
-    """Whether a record holds one of these events with another body."""
+    """Return whether a record holds one of these events with another body."""
     from specify_cli.invocation.payload import conflict_gap
     from specify_cli.storage.store import FileRecordStore
 
@@ -556,7 +566,7 @@ def _is_contradicted(recorder: Recorder, harness: str, told: HookInput) -> bool:
 
 
 def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
-    """Whether a record holds every one of these events."""
+    """Return whether a record holds every one of these events."""
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
@@ -570,7 +580,7 @@ def _find_by_binding(project: Project, harness: str, session: str, agent: str | 
 
 
 def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
-    """The one open record among the newest that this agent of the session began; none where there are two."""
+    """Return the one open record among the newest that this agent of the session began; none where there are two."""
     from specify_cli.record.seal import open_line
     from specify_cli.storage.index import Index
     from specify_cli.storage.queries import read_row
@@ -599,7 +609,7 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
 
 
 def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
-    """The open record that holds the begin of the `do` that began another."""
+    """Return the open record that holds the begin of the `do` that began another."""
     from specify_cli.storage.store import place_of
 
     folder, name = binding_path(harness, session, None)
@@ -670,7 +680,7 @@ def _mark_call(root: str, harness: str, told: HookInput) -> int | None:
 
 
 def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> str | None:
-    """Which of the records that a call's output names that call began; None where that is not sure.
+    """Return which of the records that a call's output names that call began; None where that is not sure.
 
     Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
     """
@@ -704,7 +714,7 @@ def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> 
 
 
 def _find_in_transcript(root: str, told: HookInput) -> str | None:
-    """The newest record named at the end of the session's transcript whose request stands in the command line too.
+    """Return the newest record at the end of the session's transcript whose request stands in the command line.
 
     A transcript may not have come to this call yet; then the last record it names is another.
     """
@@ -737,7 +747,7 @@ def with_ending(told: HookInput) -> HookInput:
 
 
 def _read_end(path: str) -> bytes:
-    """The end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
+    """Return the end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
         return b""
@@ -844,7 +854,7 @@ def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
 
 
 def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
-    """The lines of a log that can be read, oldest first; the last of a full one says so."""
+    """Return the lines of a log that can be read, oldest first; the last of a full one says so."""
     limit = MAX_ORPHANS + MAX_ORPHAN
     try:
         data = durable.read_below(root, path, limit)

@@ -73,7 +73,7 @@ _COPILOT_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "ErrorOccu
 
 
 def _build_command(harness: str, then: str = " || true") -> str:
-    """What a harness runs. Whatever program answers to the name, or none: exit 0 and no output.
+    """Return what a harness runs. Whatever program answers to the name, or none: exit 0 and no output.
 
     A harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell
     starts holds no pipe of the harness, which would wait for its end when only the shell is killed at a time-out.
@@ -304,7 +304,7 @@ _MAX_HANDLERS = 200
 
 
 def wanted(harness: Harness) -> tuple[Wanted, ...]:
-    """What an install puts into a settings file, in order."""
+    """Return what an install puts into a settings file, in order."""
     found: list[Wanted] = []
     for event in harness.events:
         element = dict(harness.handler)
@@ -344,7 +344,7 @@ def with_hooks(text: str, harness: Harness) -> str:
 
 
 def without_hooks(text: str, harness: Harness) -> str:
-    """The text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
+    """Return the text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
     while not is_blank(text):
         root = _read_root(text, harness)
         ways = list(_iter_handlers(text, root, harness))
@@ -377,12 +377,12 @@ def presence(text: str, harness: Harness) -> str:
 
 
 def left_over(value: object, harness: Harness) -> bool:
-    """Whether a settings file without our hooks says nothing any more."""
+    """Return whether a settings file without our hooks says nothing any more."""
     return value == {} or (harness.form == "flat" and value == {"version": 1})
 
 
 def _build_document(harness: Harness) -> dict[str, object]:
-    """What a new settings file holds."""
+    """Return what a new settings file holds."""
     document: dict[str, object] = {"version": 1} if harness.form == "flat" else {}
     for item in wanted(harness):
         outer = document.setdefault(item.path[0], {})
@@ -399,7 +399,7 @@ def _read_root(text: str, harness: Harness) -> Node:
 
 
 def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
-    """A member that has to be of a kind where it is there at all. Raises JsonTextError."""
+    """Return a member that has to be of a kind where it is there at all. Raises JsonTextError."""
     found = [child for child in outer.children if child.key == key]
     if len(found) > 1:
         raise JsonTextError(text, found[1].start, f"the key {json.dumps(key)} stands twice")

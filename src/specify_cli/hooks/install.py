@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The settings file as people name it."""
+        """Return the settings file as people name it."""
         return self.relative if self.scope == "project" else f"{self.root}/{self.relative}"
 
 
@@ -57,19 +57,19 @@ class Change(NamedTuple):
 
     @property
     def diff(self) -> str:
-        """The change as a unified diff, empty where there is none."""
+        """Return the change as a unified diff, empty where there is none."""
         return difference(self.place.path, self.before, self.after)
 
 
 def difference(path: str, before: str | None, after: str | None) -> str:
-    """Two states of a file as a unified diff; None is no file."""
+    """Return two states of a file as a unified diff; None is no file."""
     names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
     parts = difflib.unified_diff(_split_lines(before or ""), _split_lines(after or ""), *names)
     return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
 
 
 def _split_lines(text: str) -> list[str]:
-    """The lines of a text with their line feeds."""
+    """Return the lines of a text with their line feeds."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
@@ -207,7 +207,7 @@ def _name(place: Place) -> str:
 
 
 def _read(place: Place) -> bytes | None:
-    """The settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
+    """Return the settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
     try:
         with _open_folder(place) as folder_fd:
             fd = durable.open_regular(folder_fd, _name(place), os.O_RDONLY, place.path)

@@ -38,7 +38,7 @@ class Node(NamedTuple):
     children: tuple[Child, ...] = ()
 
     def find(self, key: str) -> Node | None:
-        """The value of a member, of a key given twice the last."""
+        """Return the value of a member, of a key given twice the last."""
         return next((child.node for child in reversed(self.children) if child.key == key), None)
 
 
@@ -59,12 +59,12 @@ class Style(NamedTuple):
 
 
 def is_blank(text: str) -> bool:
-    """Whether a text holds nothing but a byte order mark and white space."""
+    """Return whether a text holds nothing but a byte order mark and white space."""
     return not text.removeprefix(BOM).strip(_SPACE)
 
 
 def read(text: str, *, comments: bool) -> Node:
-    """The one value of a text. Raises JsonTextError."""
+    """Return the one value of a text. Raises JsonTextError."""
     reader = _Reader(text, comments)
     node = reader.value(reader.skip(len(BOM) if text.startswith(BOM) else 0), 0)
     end = reader.skip(node.end)
@@ -79,7 +79,7 @@ class _Reader:
         self.comments = comments
 
     def skip(self, at: int) -> int:
-        """The next place behind white space and comments."""
+        """Return the next place behind white space and comments."""
         text = self.text
         while at < len(text):
             if text[at] in _SPACE:
@@ -163,7 +163,7 @@ class _Reader:
 
 
 def style_of(text: str, root: Node) -> Style:
-    """How a text is written; two blanks where it does not show."""
+    """Return how a text is written; two blanks where it does not show."""
     end = text.find("\n")
     newline = "\r\n" if end > 0 and text[end - 1] == "\r" else "\n"
     one_line = bool(root.children) and "\n" not in text[root.start : root.end]
@@ -172,7 +172,7 @@ def style_of(text: str, root: Node) -> Style:
 
 
 def fresh(value: object) -> str:
-    """A new file holding one value."""
+    """Return a new file holding one value."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -228,7 +228,7 @@ def _remove_comments(text: str, *places: tuple[int, int]) -> str:
 
 
 def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
-    """The text without one child of a container; remarks beside it stay."""
+    """Return the text without one child of a container; remarks beside it stay."""
     children = container.children
     child = children[place]
     reader = _Reader(text, comments)
@@ -252,14 +252,14 @@ def remove(text: str, container: Node, place: int, *, comments: bool) -> str:
 
 
 def _find_indent(text: str, at: int) -> str | None:
-    """The white space before something that begins its line; None where it does not."""
+    """Return the white space before something that begins its line; None where it does not."""
     line = text.rfind("\n", 0, at) + 1
     before = text[line:at]
     return before if line > 0 and not before.strip(_SPACE) else None
 
 
 def _find_line_end(text: str, at: int) -> int:
-    """The place behind a line end that follows at once; else the same place."""
+    """Return the place behind a line end that follows at once; else the same place."""
     return at + 2 if text.startswith("\r\n", at) else at + 1 if text.startswith("\n", at) else at
 
 

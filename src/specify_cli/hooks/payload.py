@@ -78,7 +78,7 @@ _MAX_DEPTH = 4
 
 
 def translate(harness: str, payload: object) -> HookInput:
-    """The events a hook call stands for, none where it stands for nothing; never raises."""
+    """Return the events a hook call stands for, none where it stands for nothing; never raises."""
     if not isinstance(payload, dict):
         return _NOTHING
     name = _match_first(payload, "hook_event_name", "hookEventName")
@@ -127,7 +127,7 @@ def translate(harness: str, payload: object) -> HookInput:
 
 
 def sender(harness: str, payload: object) -> str:
-    """The harness a payload comes from: several read `.claude/settings.json` and run what is installed there."""
+    """Return the harness a payload comes from: several read `.claude/settings.json` and run what is installed there."""
     if harness != "claude-code" or not isinstance(payload, dict):
         return harness
     if "cursor_version" in payload:
@@ -174,7 +174,7 @@ def _translate_result(
 
 
 def _translate_whole_call(harness: str, payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
-    """A call and its result of one payload; nothing where it does not say which tool it was."""
+    """Return a call and its result of one payload; nothing where it does not say which tool it was."""
     call = payload.get("toolCall")
     if not isinstance(call, dict):
         return ()
@@ -200,7 +200,7 @@ def _translate_denied(payload: dict[str, object], subagent: str | None) -> HookE
 
 
 def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:
-    """What Cursor says of a file its agent edited: the place and the pieces, not the file."""
+    """Return what Cursor says of a file its agent edited: the place and the pieces, not the file."""
     path = _find_path(payload)
     if path is None:
         return ()
@@ -246,7 +246,7 @@ def _translate_error(payload: dict[str, object]) -> HookEvent:
 def _find_patches(
     tool: str, args: object, output: object, call_id: str, key: str, *, ok: bool, subagent: str | None
 ) -> list[HookEvent]:
-    """The changes a file-editing tool made, as far as its payload says them."""
+    """Return the changes a file-editing tool made, as far as its payload says them."""
     word = tool.lower()
     given = args if isinstance(args, dict) else {}
     told: list[dict[str, object]] = []
@@ -300,7 +300,7 @@ def _read_change(word: str, args: dict[str, object], output: object) -> dict[str
 
 
 def _diff_of(hunks: object, path: str | None) -> str | None:
-    """A unified diff of the hunks Claude Code gives; None unless every one has its form."""
+    """Return a unified diff of the hunks Claude Code gives; None unless every one has its form."""
     if not isinstance(hunks, list) or not hunks or path is None:
         return None
     lines = [f"--- {path}", f"+++ {path}"]
@@ -317,7 +317,7 @@ def _diff_of(hunks: object, path: str | None) -> str | None:
 
 
 def _read_patched_files(text: str) -> list[dict[str, object]]:
-    """The files a patch in the `*** Begin Patch` form names, in its order."""
+    """Return the files a patch in the `*** Begin Patch` form names, in its order."""
     kinds = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
     found: list[dict[str, object]] = []
     for line in text.split("\n"):
@@ -333,7 +333,7 @@ def _read_patched_files(text: str) -> list[dict[str, object]]:
 
 
 def printed_ids(text: str) -> tuple[str, ...]:
-    """The invocations named in what was printed, or in that as JSON strings hold it: each once."""
+    """Return the invocations named in what was printed, or in that as JSON strings hold it: each once."""
     found: list[str] = []
     for spelled in (text, text.replace("\\", "")):
         for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
@@ -352,7 +352,7 @@ def printed_ids(text: str) -> tuple[str, ...]:
 
 
 def _find_command(payload: dict[str, object]) -> str | None:
-    """The command line a call runs, if it runs one."""
+    """Return the command line a call runs, if it runs one."""
     call = payload.get("toolCall")
     _, args = _read_tool(call if isinstance(call, dict) else payload)
     command = _match_whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
@@ -363,7 +363,7 @@ def _find_command(payload: dict[str, object]) -> str | None:
 
 
 def _find_printed(payload: dict[str, object]) -> tuple[str, ...]:
-    """The invocations such a call's output names."""
+    """Return the invocations such a call's output names."""
     _, output = _read_output(payload)
     found: dict[str, None] = {}
     for text in _collect_texts(output):
@@ -385,7 +385,7 @@ def _runs(command: str, verbs: frozenset[str]) -> bool:
 
 
 def _collect_texts(output: object) -> list[str]:
-    """What a tool printed, wherever its result holds it."""
+    """Return what a tool printed, wherever its result holds it."""
     if isinstance(output, str):
         return [output]
     found: list[str] = []
@@ -420,7 +420,7 @@ def _read_tool(payload: dict[str, object]) -> tuple[str, object]:
 
 
 def _read_output(payload: dict[str, object]) -> tuple[bool, object]:
-    """Whether a result is there, and the result, its texts in one piece."""
+    """Return whether a result is there, and the result, its texts in one piece."""
     names = ("tool_response", "tool_output", "tool_result", "toolResult", "output", "error", "error_message")
     for name in names:
         if name in payload:
@@ -429,7 +429,7 @@ def _read_output(payload: dict[str, object]) -> tuple[bool, object]:
 
 
 def _join_pieces(value: object, depth: int = 0) -> object:
-    """A result with every terminal screen in it as one text: a secret that spans lines is found in that only."""
+    """Return a result with every terminal screen in it as one text: a secret that spans lines is found in that only."""
     if depth > _MAX_DEPTH:
         return value
     if isinstance(value, dict):
@@ -444,7 +444,7 @@ def _join_pieces(value: object, depth: int = 0) -> object:
 
 
 def _read_screen_lines(value: list[object]) -> list[str] | None:
-    """The lines of a screen, each a list of cells with a `text`; None for any other list."""
+    """Return the lines of a screen, each a list of cells with a `text`; None for any other list."""
     lines: list[str] = []
     for line in value:
         cells = (
@@ -460,7 +460,7 @@ def _read_screen_lines(value: list[object]) -> list[str] | None:
 
 
 def _join_screen(lines: list[str]) -> str:
-    """The text on a screen: a line that fills the width goes on in the next."""
+    """Return the text on a screen: a line that fills the width goes on in the next."""
     padded = any(line.endswith(" ") for line in lines)
     width = max(map(len, lines))
     parts: list[str] = []
@@ -472,7 +472,7 @@ def _join_screen(lines: list[str]) -> str:
 
 
 def _judge_status(harness: str, payload: dict[str, object], tool: str, output: object) -> str:
-    """How a call ended: ok, error, denied, or unknown for a command of which nothing says it."""
+    """Return how a call ended: ok, error, denied, or unknown for a command of which nothing says it."""
     told = _read_status(output)
     if told is not None:
         return told
@@ -492,7 +492,7 @@ def _judge_status(harness: str, payload: dict[str, object], tool: str, output: o
 
 
 def _read_status(output: object) -> str | None:
-    """What a result says of itself in members made for that; None where it says nothing."""
+    """Return what a result says of itself in members made for that; None where it says nothing."""
     if isinstance(output, str) and output.startswith("{") and '"exitCode"' in output:
         return "error" if _has_failed(_parse_text(output)) else "ok"
     if not isinstance(output, dict):
@@ -523,7 +523,7 @@ def _read_status(output: object) -> str | None:
 
 
 def _read_command_status(output: object) -> str:
-    """How a command ended, as the program says behind its output; the output itself counts for nothing."""
+    """Return how a command ended, as the program says behind its output; the output itself counts for nothing."""
     text = output
     if isinstance(output, dict):
         text = _match_whole(output, "llmContent", "text_result_for_llm", "textResultForLlm")
@@ -551,7 +551,10 @@ def _read_command_status(output: object) -> str:
 
 
 def ending_of(transcript: bytes, call_id: str) -> str | None:
-    """How a call ended by the end of a Codex transcript: the newest `item_completed` with its id; None without one."""
+    """Return how a call ended by the end of a Codex transcript: the newest `item_completed` with its id.
+
+    None without one.
+    """
     needle = call_id.encode("utf-8", "replace")
     at = transcript.rfind(needle)
     while at >= 0:
@@ -571,7 +574,7 @@ def ending_of(transcript: bytes, call_id: str) -> str | None:
 
 
 def _has_failed(told: object) -> bool:
-    """Whether a command's result names an exit code that is not 0: Cursor's `exitCode`, opencode's `exit`."""
+    """Return whether a command's result names an exit code that is not 0: Cursor's `exitCode`, opencode's `exit`."""
     codes = [told.get(name) for name in ("exitCode", "exit")] if isinstance(told, dict) else []
     return any(type(code) is int and code != 0 for code in codes)
 
@@ -639,7 +642,7 @@ def _find_cwd(payload: dict[str, object]) -> str | None:
 
 
 def _match_first(source: dict[str, object], *names: str) -> str | None:
-    """The first of these members that is a text with something in it, cut to what a name may be."""
+    """Return the first of these members that is a text with something in it, cut to what a name may be."""
     for name in names:
         value = source.get(name)
         if isinstance(value, str) and value:

@@ -39,7 +39,7 @@ class SkillFile(NamedTuple):
 
     @property
     def diff(self) -> str:
-        """What is there against what is shipped, empty where they are the same."""
+        """Return what is there against what is shipped, empty where they are the same."""
         return difference(self.path, self.there, self.content)
 
 
@@ -60,7 +60,7 @@ def install_skills(
 
 
 def shipped(source: str) -> str:
-    """The text of a shipped file."""
+    """Return the text of a shipped file."""
     with open(os.path.join(_FOLDER, source), encoding="utf-8") as file:
         return file.read()
 

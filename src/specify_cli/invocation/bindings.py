@@ -54,7 +54,7 @@ def binding_path(harness: str, session: str, subagent: str | None) -> tuple[str,
 
 
 def owned_path(harness: str, session: str, invocation_id: str) -> tuple[str, str]:
-    """Where it is noted that a record of a session is one of its subagents'."""
+    """Return where it is noted that a record of a session is one of its subagents'."""
     return f"{layout.LOCAL}/bindings", short_digest(harness, session, "of a subagent", invocation_id) + ".json"
 
 
@@ -84,7 +84,7 @@ def bind(
 
 
 def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
-    """The binding of a session, if there is one that names a record id."""
+    """Return the binding of a session, if there is one that names a record id."""
     return parse_binding(read_small(root, *binding_path(harness, session, subagent)))
 
 
@@ -98,7 +98,7 @@ def parse_binding(value: object) -> Binding | None:
 
 
 def list_earlier(value: object) -> list[Binding]:
-    """What a session was bound to before, by its environment; the newest first."""
+    """Return what a session was bound to before, by its environment; the newest first."""
     before = value.get("before") if isinstance(value, dict) else None
     found = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
     return [binding for binding in found if binding is not None]
@@ -130,7 +130,7 @@ def write_small(root: str, folder: str, name: str, value: Mapping[str, object]) 
 
 
 def read_small(root: str, folder: str, name: str) -> object:
-    """A small JSON file's value; None where there is none, or it is larger than any of ours."""
+    """Return a small JSON file's value; None where there is none, or it is larger than any of ours."""
     try:
         data = durable.read_below(root, f"{folder}/{name}", _MAX_SMALL)
         return json.loads(data) if len(data) <= _MAX_SMALL else None
@@ -155,7 +155,7 @@ def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]
 
 
 def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
-    """Whose calls that begin an invocation are under way: the session's own, or a subagent's.
+    """Return whose calls that begin an invocation are under way: the session's own, or a subagent's.
 
     A call that was refused or killed never ends, so a mark counts for a while only; it is removed then.
     """
@@ -186,7 +186,10 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
 
 
 def nesting(root: str, harness: str, session: str) -> Nesting:
-    """The subagent whose `do` is under way and the open record its session works on; nothing where that is unsure."""
+    """Return the subagent whose `do` is under way and the open record its session works on.
+
+    Nothing where that is unsure.
+    """
     agents = list_under_way(root, harness, session)
     subagent = agents[0] if len(agents) == 1 else None
     if subagent is None:

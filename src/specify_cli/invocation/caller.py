@@ -30,7 +30,7 @@ class Caller(NamedTuple):
 
     @property
     def writer(self) -> Mapping[str, str]:
-        """Who writes a line, in the form of its `by`: the session, without its subagent, else the actor."""
+        """Return who writes a line, in the form of its `by`: the session, without its subagent, else the actor."""
         session = self.session or {}
         if "session_id" in session:
             return {name: session[name] for name in ("harness", "session_id")}

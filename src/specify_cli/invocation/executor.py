@@ -87,7 +87,7 @@ class InvocationPayload(NamedTuple):
     record_path: str
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/invocation-payload.json`."""
+        """Return the JSON shape `docs/schemas/invocation-payload.json`."""
         value: dict[str, object] = self._asdict()
         value["warnings"] = list(self.warnings)
         value["close_contract"] = {
@@ -114,7 +114,7 @@ class Completion(NamedTuple):
     warnings: tuple[str, ...]
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/completion.json`."""
+        """Return the JSON shape `docs/schemas/completion.json`."""
         return {**self._asdict(), "artifacts": list(self.artifacts), "warnings": list(self.warnings)}
 
 
@@ -217,7 +217,7 @@ class ProfileInvocationExecutor:
         caller: Caller = Caller(),
         terms: Terms = PLAIN_TERMS,
     ) -> InvocationPayload:
-        """One governed request: a sealed, durable record, then its payload.
+        """Return one governed request: a sealed, durable record, then its payload.
 
         Raises InvocationError; nothing is recorded then and no context is given out.
         """
@@ -335,7 +335,7 @@ class ProfileInvocationExecutor:
     def commit(
         self, invocation_id: str, label: str | None = None, *, force: bool = False, caller: Caller | None = None
     ) -> Batch:
-        """An explicit checkpoint of an open record, by `caller` as for `record`. Raises InvocationError."""
+        """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises InvocationError."""
         from specify_cli.invocation.recorder import Recorder
 
         project, cache = load_project(self._start, self._home)
@@ -498,7 +498,7 @@ def _check_names(terms: Terms) -> None:
 
 
 def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
-    """The capture mode of each side: what the run asks, never wider than what the config states."""
+    """Return the capture mode of each side: what the run asks, never wider than what the config states."""
     config = project.config
     modes = dict(config.capture)
     if asked is not None and not isinstance(asked, Mapping):
@@ -520,7 +520,7 @@ def _capture(project: Project, asked: Mapping[str, str] | None) -> dict[str, str
 
 
 def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, object]) -> snapshot.Snapshot:
-    """The snapshot of a routing and the charter inputs beside it, under this config."""
+    """Return the snapshot of a routing and the charter inputs beside it, under this config."""
     return snapshot.take(
         profiles={item.profile_id: item.digest for item in routed.profiles},
         profile_sources=routed.registry.sources,
@@ -547,12 +547,12 @@ def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, obje
 
 
 def context_object(context: CharterContextResult) -> bytes | None:
-    """The object that holds the text an agent is given; None where there was no charter to give any."""
+    """Return the object that holds the text an agent is given; None where there was no charter to give any."""
     return context.text.encode("utf-8") if context.available or context.text else None
 
 
 def build_digest() -> str | None:
-    """The digest of the sources this build was made from; None in a tree that was never built."""
+    """Return the digest of the sources this build was made from; None in a tree that was never built."""
     try:
         with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8") as file:
             return file.read().strip() or None
@@ -571,7 +571,7 @@ def _shorten(text: str) -> str:
 
 
 def _make_tombstone(started: Body) -> Body:
-    """The one line of an invocation whose trail is off: that it was, not what it was about."""
+    """Return the one line of an invocation whose trail is off: that it was, not what it was about."""
     kept = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
     nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
     return {**kept, **dict.fromkeys(nothing), "tombstone": True}
@@ -680,7 +680,7 @@ def opening_of(
 
 
 def _redact_tool_name(name: str, rules: RuleSet) -> str:
-    """A tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
+    """Return a tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
     return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
 
 
@@ -699,7 +699,7 @@ def _describe_planted(objects: FileObjectStore) -> str:
 
 
 def _trace_id(traceparent: str | None, invocation_id: str) -> str:
-    """The trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
+    """Return the trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
     if match is not None:
         return match.group(1)
@@ -788,7 +788,7 @@ def _describe_closed(
     *,
     already: bool,
 ) -> Completion:
-    """What is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
+    """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
     done = _read_completion(place, record, already=already)
     try:
         return done._replace(published=make_projections(project, records, objects, place, record))

@@ -67,7 +67,7 @@ class RuleRegistry:
         return take
 
     def get(self, name: str) -> GateRule:
-        """The rule of a name. Raises CallerError RULE_NOT_FOUND."""
+        """Return the rule of a name. Raises CallerError RULE_NOT_FOUND."""
         if name not in self._rules:
             raise CallerError(
                 "RULE_NOT_FOUND",
@@ -77,11 +77,11 @@ class RuleRegistry:
         return self._rules[name]
 
     def find(self, name: str) -> GateRule | None:
-        """The rule of a name, or None."""
+        """Return the rule of a name, or None."""
         return self._rules.get(name)
 
     def copy(self) -> RuleRegistry:
-        """A registry of its own with the same rules."""
+        """Return a registry of its own with the same rules."""
         registry = RuleRegistry()
         registry._rules = dict(self._rules)
         return registry
@@ -106,7 +106,7 @@ def source_digest(function: Callable[..., object]) -> str:
 
 
 def _read_code(code: Any) -> str:
-    """What a code object does, as text without addresses or line numbers."""
+    """Return what a code object does, as text without addresses or line numbers."""
     if not hasattr(code, "co_code"):
         return repr(code)
     constants = [_read_code(item) for item in code.co_consts]
@@ -118,7 +118,7 @@ RULES = RuleRegistry()
 
 @RULES.rule("all-true")
 def all_true(inputs: Mapping[str, object]) -> Verdict:
-    """Every member of the inputs is true; the reason names the first that is not."""
+    """Return every member of the inputs is true; the reason names the first that is not."""
     wrong = sorted(name for name, value in inputs.items() if value is not True)
     return Verdict("fail", f"not_true:{wrong[0]}") if wrong else Verdict("pass", "all_true")
 
@@ -139,7 +139,7 @@ def at_most(inputs: Mapping[str, int]) -> Verdict:
 
 @RULES.rule("paths-within")
 def paths_within(inputs: Mapping[str, list[str]]) -> Verdict:
-    """Every one of `paths` lies in one of the folders `allowed`, given as relative names."""
+    """Return every one of `paths` lies in one of the folders `allowed`, given as relative names."""
     for path in inputs["paths"]:
         parts = path.split("/")
         if ".." in parts or not any(path == top or path.startswith(top.rstrip("/") + "/") for top in inputs["allowed"]):

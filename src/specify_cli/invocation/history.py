@@ -34,7 +34,7 @@ class RecordedCall(NamedTuple):
 
     @property
     def safe_again(self) -> bool:
-        """Whether running it once more does no harm."""
+        """Return whether running it once more does no harm."""
         return self.call.get("side_effect") in ("none", "idempotent")
 
 
@@ -112,17 +112,17 @@ class History:
 
     @property
     def first_incomplete(self) -> Place | None:
-        """The first step that began and has no end."""
+        """Return the first step that began and has no end."""
         return next((place for place in self.begun if place not in self.completed and place not in self.failed), None)
 
     @property
     def required(self) -> frozenset[Place]:
-        """The steps that ended and that a program which goes on has to come to again."""
+        """Return the steps that ended and that a program which goes on has to come to again."""
         ended = self.completed.keys() | self.failed.keys()
         return frozenset(place for place in ended if not self._around.get(place, frozenset()) & self.completed.keys())
 
     def value(self, fields: Fields, name: str) -> object:
-        """The value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""
+        """Return the value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
             raise _not_kept(where, name, "a secret in it was masked")
@@ -165,7 +165,7 @@ def _not_kept(where: str, name: str, why: str) -> StoredDataError:
 
 
 def divergence(where: str, expected: object, found: object, *, appended: bool) -> StoredDataError:
-    """A program that does not do again what the record says it did."""
+    """Return a program that does not do again what the record says it did."""
     after = "what it had done until then is on the record" if appended else "nothing was appended"
     return StoredDataError(
         "STATE_DIVERGENCE",
@@ -175,7 +175,7 @@ def divergence(where: str, expected: object, found: object, *, appended: bool) -
 
 
 def recorded_error(code: str, message: str) -> Exception:
-    """The error a step or tool ended in, as the built-in exception of its name, else as a RecordedError."""
+    """Return the error a step or tool ended in, as the built-in exception of its name, else as a RecordedError."""
     import builtins
 
     kind = getattr(builtins, code, None)
@@ -192,7 +192,7 @@ class RecordedError(Exception):
 
 
 def in_doubt_error(call: RecordedCall, invocation_id: str) -> CallerError:
-    """The refusal to run again what may have taken effect already."""
+    """Return the refusal to run again what may have taken effect already."""
     return CallerError(
         "IN_DOUBT",
         f"call {call.call_id} of {call.call.get('tool')} began and has no result: it may have taken effect, and "
@@ -202,7 +202,7 @@ def in_doubt_error(call: RecordedCall, invocation_id: str) -> CallerError:
 
 
 def determinism_violation(what: str, body: Fields) -> StoredDataError:
-    """A re-execution that did not do what its original did."""
+    """Return a re-execution that did not do what its original did."""
     step = body.get("step")
     place = "outside any step" if step is None else f"in step {step} ({body.get('ordinal')})"
     return StoredDataError(
@@ -213,7 +213,7 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
 
 
 def side_effects_not_allowed(tool: str) -> CallerError:
-    """The refusal to let a re-execution touch the outside world."""
+    """Return the refusal to let a re-execution touch the outside world."""
     return CallerError(
         "SIDE_EFFECTS_NOT_ALLOWED",
         f"{tool} has side effects outside the project and is not idempotent; a re-execution would cause them again",
@@ -222,7 +222,10 @@ def side_effects_not_allowed(tool: str) -> CallerError:
 
 
 def changed_members(recorded: Mapping[str, object], now: Mapping[str, object]) -> Sequence[str]:
-    """The members of an execution that differ; one that is None on either side was not stated and is not compared."""
+    """Return the members of an execution that differ.
+
+    One that is None on either side was not stated and is not compared.
+    """
     return [
         name
         for name in recorded
@@ -265,7 +268,7 @@ _SIGNATURE = (
 
 
 def signature(fields: Fields) -> tuple[tuple[str, object], ...] | None:
-    """What an event must come to again; None for one that may differ."""
+    """Return what an event must come to again; None for one that may differ."""
     event = EVENTS.get(str(fields.get("event")))
     if event is None or not event.compared or fields.get("request_id") == "context":
         return None
@@ -273,7 +276,7 @@ def signature(fields: Fields) -> tuple[tuple[str, object], ...] | None:
 
 
 def difference(expected: Sequence[tuple[str, object]], found: Sequence[tuple[str, object]]) -> str:
-    """The first member in which two signatures differ, in words."""
+    """Return the first member in which two signatures differ, in words."""
     one, two = dict(expected), dict(found)
     name = next(name for name in _SIGNATURE if one.get(name) != two.get(name))
     return f"{name}: expected {one.get(name)}, found {two.get(name)}"

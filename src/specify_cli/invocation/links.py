@@ -21,13 +21,13 @@ _COMMIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]{0,254}(?:[~^][0-9]{0,6})
 
 
 def inside(root: str, path: str) -> str | None:
-    """The path relative to the root, or None if it lies outside once links are resolved."""
+    """Return the path relative to the root, or None if it lies outside once links are resolved."""
     real, top = os.path.realpath(path), os.path.realpath(root)
     return os.path.relpath(real, top) if real.startswith(top.rstrip("/") + "/") else None
 
 
 def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> tuple[bytes, dict[str, int]]:
-    """The evidence with its secrets masked, text or not, and how often each rule applied. Raises CallerError."""
+    """Return the evidence with its secrets masked, text or not, and how often each rule applied. Raises CallerError."""
     data = _read_named(path, "EVIDENCE_NOT_FOUND", "evidence file")
     if inside(root, path) is None and not allow_outside:
         raise CallerError(
@@ -45,7 +45,10 @@ def read_evidence(root: str, path: str, allow_outside: bool, rules: RuleSet) -> 
 
 
 def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
-    """The body of an `artifact_link`: the path below the root and the digest of its bytes. Raises CallerError."""
+    """Return the body of an `artifact_link`: the path below the root and the digest of its bytes.
+
+    Raises CallerError.
+    """
     data = _read_named(path, "ARTIFACT_NOT_FOUND", "artifact", digest_only=True)
     relative = inside(root, path)
     if relative is None:
@@ -58,13 +61,13 @@ def artifact_link(root: str, path: str, rules: RuleSet) -> dict[str, object]:
 
 
 def masked(key: str, text: str, rules: RuleSet) -> dict[str, object]:
-    """A text under its key, with `redactions` beside it where a rule applied."""
+    """Return a text under its key, with `redactions` beside it where a rule applied."""
     done: Redacted = redact(text, rules)
     return {key: done.text, "redactions": done.counts} if done.counts else {key: done.text}
 
 
 def recordable(name: str) -> str:
-    """A file's name as UTF-8 text, whatever the locale took it for."""
+    """Return a file's name as UTF-8 text, whatever the locale took it for."""
     try:
         return os.fsencode(name).decode("utf-8")
     except UnicodeError as error:

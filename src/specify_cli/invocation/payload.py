@@ -60,7 +60,7 @@ class Composed(NamedTuple):
 
     @property
     def durable(self) -> bool:
-        """Whether the line is on stable storage before the program goes on (docs/format.md §6)."""
+        """Return whether the line is on stable storage before the program goes on (docs/format.md §6)."""
         return is_durable(self.body)
 
 
@@ -76,7 +76,7 @@ _NOT_COMPARED |= {"from", "ordinal", "call_id", "idempotency_key"}
 def compose_event(
     event: str, payload: Mapping[str, object], settings: Settings, *, new_id: Callable[[], str], trace_id: str
 ) -> Composed:
-    """The body of one run event from its raw payload. Raises PayloadError naming the member at fault.
+    """Return the body of one run event from its raw payload. Raises PayloadError naming the member at fault.
 
     `new_id` names a call that came without an id.
     """
@@ -113,12 +113,14 @@ def compose_event(
 
 
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
-    """The body of a capture_gap: what could not be written, and why."""
+    """Return the body of a capture_gap: what could not be written, and why."""
     return {"event": "capture_gap", "reason": reason, "what": what, "count": count, "message": message[:MAX_MESSAGE]}
 
 
 def conflict_gap(data: bytes, key: str, body: Mapping[str, object]) -> dict[str, object] | None:
-    """The gap that stands for an event whose dedupe key a record holds with another body; None for the same body.
+    """Return the gap that stands for an event whose dedupe key a record holds with another body.
+
+    None for the same body.
 
     `data` are the record's bytes. The gap has a key of its own, so one contradiction is one line.
     """
@@ -174,7 +176,9 @@ def find_known(
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:
-    """The gap that stands where less, or otherwise masked, is kept than when the record began; None without a change.
+    """Return the gap that stands where less, or otherwise masked, is kept than when the record began.
+
+    None without a change.
 
     Its dedupe key names what holds now, so one change is one line.
     """
@@ -193,7 +197,7 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
 
 
 def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet) -> dict[str, str] | None:
-    """Who writes, where that is not who opened the record: a session, else an actor; None for the same."""
+    """Return who writes, where that is not who opened the record: a session, else an actor; None for the same."""
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
     asked = actor if isinstance(actor, dict) else {}
@@ -211,7 +215,7 @@ def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:
-    """The event where its objects could not be stored: the digests of what was not kept stay, and a gap."""
+    """Return the event where its objects could not be stored: the digests of what was not kept stay, and a gap."""
     body: dict[str, object] = {}
     lost: list[str] = []
     for name, value in composed.body.items():
@@ -287,7 +291,7 @@ def _read_captured(where: str, name: str, field: Member, value: object, mode: st
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
-    """A decision's inputs: whole as one object, for they are to be decided on again; or none."""
+    """Return a decision's inputs: whole as one object, for they are to be decided on again; or none."""
     if mode in ("off", "hash"):
         kept = keep(name, value, mode, settings.rules, settings.key)
         return {**kept.fields, name: None}, (), kept.counts
@@ -300,7 +304,7 @@ def _read_object(where: str, name: str, value: object, mode: str, settings: Sett
 
 
 def _read_message(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
-    """A text that may repeat what a tool said: kept as far as the tool's output is."""
+    """Return a text that may repeat what a tool said: kept as far as the tool's output is."""
     text = _read_text(where, value)
     if mode in ("off", "hash"):
         kept = keep(name, text, mode, settings.rules, settings.key)
@@ -349,5 +353,5 @@ def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], tr
 
 
 def idempotency_key(trace_id: str, *parts: str) -> str:
-    """What an outside system may know a call by: the same for the same place in the same run, 32 hex."""
+    """Return what an outside system may know a call by: the same for the same place in the same run, 32 hex."""
     return sha256("\0".join((trace_id, *parts)).encode("utf-8")).hexdigest()[:32]

@@ -74,7 +74,7 @@ class Batch(NamedTuple):
     warnings: tuple[str, ...]
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/recorded.json`."""
+        """Return the JSON shape `docs/schemas/recorded.json`."""
         return {
             "invocation_id": self.invocation_id,
             "recorded": sum(line.seq is not None for line in self.lines) + len(self.annexes),
@@ -153,19 +153,19 @@ class Recorder:
 
     @property
     def tombstone(self) -> bool:
-        """Whether this invocation asked that nothing of it be kept."""
+        """Return whether this invocation asked that nothing of it be kept."""
         return self.started.get("tombstone") is True
 
     @property
     def fold(self) -> StateFold:
-        """Where the run stands. Reads the record where it was not followed from its start."""
+        """Return where the run stands. Reads the record where it was not followed from its start."""
         if self._fold is None:
             self._catch_up(lambda offset: self._records.read(self.place)[offset:])
         assert self._fold is not None
         return self._fold
 
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
-        """One event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
+        """Return one event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
         try:
             if event in LINKS:
                 return self._compose_link(event, payload)
@@ -196,7 +196,7 @@ class Recorder:
         return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items))
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
-        """An explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED."""
+        """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED."""
         if label is not None and LABEL.fullmatch(label) is None:
             raise CallerError(
                 "INVALID_VALUE",
@@ -262,7 +262,7 @@ class Recorder:
         return Retrieved(tuple(hits), plain.text, error)
 
     def retrieved(self, request: Mapping[str, object], response: Mapping[str, object]) -> Retrieved:
-        """A search that was made before: its hits as recorded, its texts from the corpus it saw."""
+        """Return a search that was made before: its hits as recorded, its texts from the corpus it saw."""
         from charter.context import assemble_context
         from specify_cli.storage.frozen import inputs_of_corpus
 
@@ -281,7 +281,7 @@ class Recorder:
         return Retrieved(hits, text, None if error is None else str(error))
 
     def _load_profile(self) -> AgentProfile | None:
-        """Who does the work, as the snapshot holds the profile: a replay has no other."""
+        """Return who does the work, as the snapshot holds the profile: a replay has no other."""
         from specify_cli.storage.frozen import frozen_profile
 
         named = self.started.get("snapshot")
@@ -393,7 +393,7 @@ class Recorder:
         dedupe: Sequence[str | None],
         grounds: Grounds | None,
     ) -> Iterator[Body]:
-        """The bodies of a batch one after another; each sees the state the one before it left."""
+        """Yield the bodies of a batch one after another; each sees the state the one before it left."""
         if known.change is not None:
             yield known.change
         yield from self._pending
@@ -417,14 +417,14 @@ class Recorder:
         yield from gaps
 
     def _compose_checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
-        """A checkpoint, and before it a reference to the policy where that has changed since the last one."""
+        """Yield a checkpoint, and before it a reference to the policy where that has changed since the last one."""
         reference = self._compare_policy(grounds)
         if reference is not None:
             yield reference
         yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
 
     def _compare_policy(self, grounds: Grounds) -> Body | None:
-        """The reference to a policy that is another than that of the last reference."""
+        """Return the reference to a policy that is another than that of the last reference."""
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
         same = was == now and (was is not None or before.get("bundle_hash") == grounds.bundle)
@@ -518,7 +518,7 @@ class Recorder:
 
 
 def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The hits a search gives: the best `limit` of them, charter sections counted like any other."""
+    """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
     return list(hits)[: config.get("limit", len(hits))]
 
 
@@ -543,6 +543,6 @@ def _invalid_payload(message: str, event: str) -> CallerError:
 
 
 def lost_events(items: Sequence[Composed], error: EnvironmentFault) -> Body:
-    """The gap that stands for events the file system refused."""
+    """Return the gap that stands for events the file system refused."""
     kinds = ", ".join(sorted({item.event for item in items}))
     return gap("write_failed", kinds, count=len(items), message=error.message)

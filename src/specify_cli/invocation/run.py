@@ -104,7 +104,7 @@ def open_invocation(
     rules: gates.RuleRegistry | None = None,
     home: str | None = None,
 ) -> Run:
-    """A governed run of this request: `with open_invocation(repo, "fix the login test") as run: …`.
+    """Return a governed run of this request: `with open_invocation(repo, "fix the login test") as run: …`.
 
     The record is durable when this returns. Raises InvocationError; nothing is recorded then.
     """
@@ -179,17 +179,17 @@ class Run:
 
     @property
     def history(self) -> History | None:
-        """What this run has already done in an earlier process; None in a fresh one."""
+        """Return what this run has already done in an earlier process; None in a fresh one."""
         return None if self._past is None or self._past.again else self._past.history
 
     @property
     def context(self) -> str:
-        """The governance context the work is to be done under."""
+        """Return the governance context the work is to be done under."""
         return "" if self.payload is None else self.payload.governance_context_text
 
     @property
     def state(self) -> ExecutionState:
-        """Where the run stands, by its record."""
+        """Return where the run stands, by its record."""
         with self._lock:
             return self._recorder.fold.state()
 
@@ -251,7 +251,7 @@ class Run:
         self._emit("stage_transition", {"to": name})
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
-        """An explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
+        """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self._lock:
             self._check()
             past = self.history
@@ -321,7 +321,7 @@ class Run:
     def tool(
         self, name: str, args: object = _NOTHING, *, side_effect: str = "external", idempotency_key: str | None = None
     ) -> ToolCall:
-        """One tool call: `with run.tool("read", {"path": p}, side_effect="none") as call: call.result = …`.
+        """Return one tool call: `with run.tool("read", {"path": p}, side_effect="none") as call: call.result = …`.
 
         Without `args` it decorates a function, and every call of that is one tool call.
         """
@@ -558,7 +558,7 @@ class Run:
         return found[number - 1] if number <= len(found) else None
 
     def _replay_model(self, model: str, recorded: Mapping[str, object] | None, call: Callable[[Any], Any]) -> Any:
-        """Who answers a model call of a re-execution: the function named for it, the record, or the program."""
+        """Return who answers a model call of a re-execution: the function named for it, the record, or the program."""
         assert self._past is not None
         if model in self._past.models:
             return self._past.models[model]
@@ -569,11 +569,11 @@ class Run:
 
     @property
     def rerun(self) -> frozenset[str]:
-        """The calls in doubt that may run again."""
+        """Return the calls in doubt that may run again."""
         return frozenset() if self._past is None else self._past.rerun
 
     def recorded_call(self, key: str) -> RecordedCall | None:
-        """The call an earlier process, or the re-executed run, made at this place."""
+        """Return the call an earlier process, or the re-executed run, made at this place."""
         return None if self._past is None else self._past.history.calls.get(key)
 
     def _write_seam(self) -> None:
@@ -603,7 +603,7 @@ class Run:
 
     @property
     def outstanding(self) -> bool:
-        """Whether the re-executed run had more events than have come."""
+        """Return whether the re-executed run had more events than have come."""
         return bool(self._watched)
 
     def finished(self) -> None:
@@ -654,7 +654,7 @@ class Run:
         return step, str(ordinal)
 
     def _make_key(self, tool: str) -> str:
-        """The key of the next call of a tool here: a re-executed run has those of its original."""
+        """Return the key of the next call of a tool here: a re-executed run has those of its original."""
         trace_id = self.trace_id if self._past is None else self._past.trace_id
         step, ordinal = self._place_text()
         number = self._count_ordinal("tool", step, ordinal, tool)
@@ -662,7 +662,10 @@ class Run:
 
 
 def take_claim(root: str, invocation_id: str) -> int:
-    """The descriptor by which a process holds a run while it lives; -1 where none can be kept. Raises RUN_BUSY."""
+    """Return the descriptor by which a process holds a run while it lives; -1 where none can be kept.
+
+    Raises RUN_BUSY.
+    """
     try:
         with durable.folder(root, f"{layout.LOCAL}/runs", create=True) as folder_fd:
             flags = os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -731,7 +734,7 @@ class ToolCall:
         self._denied = reason
 
     def __call__(self, function: Callable[..., T]) -> Callable[..., T]:
-        """The function, each of its calls one tool call with the arguments it was given."""
+        """Return the function, each of its calls one tool call with the arguments it was given."""
 
         if getattr(getattr(function, "__code__", None), "co_flags", 0) & _ASYNC:
             raise _not_async(self._name)
@@ -746,7 +749,7 @@ class ToolCall:
         return called
 
     def _run_call(self, work: Callable[[], T]) -> T:
-        """The result of this call: made now, or given back where it was made before."""
+        """Return the result of this call: made now, or given back where it was made before."""
         recorded = self._find()
         past = self._run._past
         given_back = recorded is not None and recorded.result is not None and past is not None
@@ -765,7 +768,7 @@ class ToolCall:
         return result
 
     def _replay_call(self, recorded: RecordedCall | None) -> Any:
-        """What the recorded call gave: its result, or its error as one."""
+        """Return what the recorded call gave: its result, or its error as one."""
         assert recorded is not None and recorded.result is not None
         value = self._run._get_history().value(recorded.result, "output")
         if recorded.result.get("status") == "error":
@@ -774,7 +777,7 @@ class ToolCall:
         return value
 
     def _find(self) -> RecordedCall | None:
-        """The call at this place of the program in the record there is. Raises STATE_DIVERGENCE, IN_DOUBT."""
+        """Return the call at this place of the program in the record there is. Raises STATE_DIVERGENCE, IN_DOUBT."""
         run = self._run
         self.idempotency_key = self._given_key or run._make_key(self._name)
         recorded = run.recorded_call(self.idempotency_key)
@@ -822,7 +825,7 @@ def _not_async(name: str) -> CallerError:
 
 
 def _describe_error(error: BaseException) -> str:
-    """An error's text, also of one that cannot say it."""
+    """Return an error's text, also of one that cannot say it."""
     try:
         return str(error)
     except Exception:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
-    """The settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
+    """Return the settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
     from specify_cli.invocation.payload import Settings
 
     recorded = started.get("capture")

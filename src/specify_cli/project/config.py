@@ -75,7 +75,7 @@ class Project(NamedTuple):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the work tree asks for and nobody accepted, as whole sentences."""
+        """Return what the work tree asks for and nobody accepted, as whole sentences."""
         said = [f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker]
         passed = self.location.passed
         if passed is not None and self.git_dir is not None:
@@ -91,12 +91,12 @@ class Project(NamedTuple):
 
     @property
     def parse_cache_path(self) -> str | None:
-        """The cache of parsed project files: in the git directory, where no branch can plant one."""
+        """Return the cache of parsed project files: in the git directory, where no branch can plant one."""
         return None if self.git_dir is None else cache_path(self.git_dir)
 
     @property
     def secrets(self) -> SecretFinder:
-        """What looks secret in this project's own files: the rules requests are redacted by."""
+        """Return what looks secret in this project's own files: the rules requests are redacted by."""
         rules = self.config.redaction
         return SecretFinder(rules.digest, lambda text: _find_secrets(text, rules))
 
@@ -120,7 +120,7 @@ _NOTHING_KEPT = Protections(capture=dict.fromkeys(SIDES, "off"))
 
 
 def load_project(start: str, home: str | None = None, *, lenient: bool = False) -> tuple[Project, ParseCache]:
-    """The project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
+    """Return the project of a folder with its parse cache. Raises StoredDataError CONFIG_INVALID, UNSAFE_PATH.
 
     What only reads does not depend on the config: `lenient` gives the defaults with the `error` beside them.
     """
@@ -180,7 +180,7 @@ def _load_config(root: str, cache: ParseCache) -> Config:
 
 
 def parse_config(document: object, data: bytes | None) -> Config:
-    """The config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
+    """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
     if backend != "files":
@@ -208,7 +208,10 @@ def parse_config(document: object, data: bytes | None) -> Config:
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
-    """The modes the file states. A key without a value is an error: the default could be wider than what was meant."""
+    """Return the modes the file states.
+
+    A key without a value is an error: the default could be wider than what was meant.
+    """
     stated: dict[str, str] = {}
     unknown_keys = sorted(str(key) for key in audit if str(key).startswith("capture") and key not in CAPTURE_SIDES)
     if unknown_keys:
@@ -265,7 +268,7 @@ def _invalid(where: str, expected: str, found: str) -> StoredDataError:
 
 
 def valid_request(text: str, limit: int = 1024 * 1024) -> str:
-    """The request itself. Raises CallerError for NUL, lone surrogates, oversize or no text at all."""
+    """Return the request itself. Raises CallerError for NUL, lone surrogates, oversize or no text at all."""
     try:
         size = len(text.encode("utf-8"))
     except UnicodeEncodeError as error:

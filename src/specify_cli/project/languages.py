@@ -56,7 +56,7 @@ _ENDINGS = {
 
 
 def detect_facts(root: str) -> ProjectFacts:
-    """The languages the names in the project's root speak of, sorted."""
+    """Return the languages the names in the project's root speak of, sorted."""
     found: set[str] = set()
     try:
         with os.scandir(root) as entries:

@@ -111,7 +111,7 @@ class ReplayResult(NamedTuple):
     warnings: tuple[Warned, ...]
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/comparison.json`."""
+        """Return the JSON shape `docs/schemas/comparison.json`."""
         details: dict[str, object] = self.details._asdict()
         details["mismatches"] = [item._asdict() for item in self.details.mismatches]
         return {
@@ -218,7 +218,7 @@ def _compare_about(
 
 
 def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """What a run was about, from its first line and, where it is at hand, its last."""
+    """Return what a run was about, from its first line and, where it is at hand, its last."""
     values = {
         "request": started.get("request_object", started.get("request_text")),
         "profile_id": started.get("profile_id"),
@@ -229,7 +229,7 @@ def about_of(started: Mapping[str, Any], completed: Mapping[str, Any] | None) ->
 
 
 def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> str | None:
-    """Why two digests cannot be held against each other, or None where they can."""
+    """Return why two digests cannot be held against each other, or None where they can."""
     if was.output_hash is None or now.output_hash is None:
         return "one side kept no digest of its output"
     if was.key != now.key:
@@ -240,7 +240,7 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
 
 
 def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
-    """The receipt chain of a record, from the fields of its lines in order."""
+    """Return the receipt chain of a record, from the fields of its lines in order."""
     found: list[Receipt] = []
     tools: dict[str, str] = {}
     for fields in lines:
@@ -281,7 +281,7 @@ def _make_receipt(fields: Mapping[str, Any], step_type: str, decision: str, key:
 
 
 def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> Chain:
-    """A run given as JSON: sealed events, which are checked, or bare receipts, which cannot be.
+    """Return a run given as JSON: sealed events, which are checked, or bare receipts, which cannot be.
 
     Raises StoredDataError CHAIN_BREAK naming the first element that breaks it, CallerError PAYLOAD_INVALID.
     """
@@ -314,7 +314,7 @@ def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
 
 
 def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
-    """The refusal to compare a run that is not intact."""
+    """Return the refusal to compare a run that is not intact."""
     place = "" if index is None else f" at element {index}"
     return StoredDataError(
         "CHAIN_BREAK",

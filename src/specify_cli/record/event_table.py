@@ -37,7 +37,7 @@ class Member(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether a payload has to give it."""
+        """Return whether a payload has to give it."""
         return self.given == "required"
 
 
@@ -63,7 +63,7 @@ _JSON = "application/json"
 
 
 def _required(kind: str, choices: tuple[str, ...] = (), note: str = "") -> Member:
-    """A member that every payload gives."""
+    """Return a member that every payload gives."""
     return Member(kind, "required", True, False, choices, None, "", _JSON, note)
 
 
@@ -76,12 +76,12 @@ def _optional(
     every: bool = False,
     media_type: str = _JSON,
 ) -> Member:
-    """A member that a payload may give; with a default it stands in every line."""
+    """Return a member that a payload may give; with a default it stands in every line."""
     return Member(kind, "optional", every or default is not None, False, choices, default, side, media_type, note)
 
 
 def _computed(kind: str, nullable: bool = False, choices: tuple[str, ...] = (), note: str = "") -> Member:
-    """A member that the recorder writes into every line."""
+    """Return a member that the recorder writes into every line."""
     return Member(kind, "", True, nullable, choices, None, "", _JSON, note)
 
 

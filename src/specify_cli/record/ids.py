@@ -13,7 +13,7 @@ _BASE32 = str.maketrans(_ALPHABET, "0123456789abcdefghijklmnopqrstuv")
 
 
 def new_ulid(millis: int, entropy: bytes) -> str:
-    """The ULID of a time in milliseconds since 1970 and ten random bytes."""
+    """Return the ULID of a time in milliseconds since 1970 and ten random bytes."""
     if not 0 <= millis < 2**48 or len(entropy) != 10:
         raise ValueError("a ULID takes 48 bits of milliseconds and 10 random bytes")
     number = (millis << 80) | int.from_bytes(entropy, "big")
@@ -21,12 +21,12 @@ def new_ulid(millis: int, entropy: bytes) -> str:
 
 
 def millis_of(ulid: str) -> int:
-    """The time a ULID carries, in milliseconds since 1970."""
+    """Return the time a ULID carries, in milliseconds since 1970."""
     return int(ulid[:10].translate(_BASE32), 32)
 
 
 def number_of(ulid: str) -> int:
-    """A ULID as the 128-bit number it is."""
+    """Return a ULID as the 128-bit number it is."""
     return int(ulid.translate(_BASE32), 32)
 
 

@@ -80,12 +80,12 @@ class Record(NamedTuple):
 
 
 def is_invocation_id(text: str) -> bool:
-    """Whether a text is a ULID as records are named by: `ULID_PATTERN`."""
+    """Return whether a text is a ULID as records are named by: `ULID_PATTERN`."""
     return len(text) == 26 and text[0] < "8" and _CROCKFORD.issuperset(text)
 
 
 def is_profile_id(text: str) -> bool:
-    """Whether a text is a profile's id: `PROFILE_ID_PATTERN`."""
+    """Return whether a text is a profile's id: `PROFILE_ID_PATTERN`."""
     return 0 < len(text) <= 64 and text[0] not in "_-" and _WORD.issuperset(text)
 
 
@@ -117,7 +117,7 @@ def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _read_recovery(raw: bytes) -> dict[str, object] | None:
-    """The fields of a whole `recovered` line; None for any other."""
+    """Return the fields of a whole `recovered` line; None for any other."""
     if b'"event":"recovered"' not in raw:
         return None
     line = open_line(raw)
@@ -125,7 +125,7 @@ def _read_recovery(raw: bytes) -> dict[str, object] | None:
 
 
 def fold(data: bytes) -> Record | None:
-    """The record in these bytes, or None when not even its first line can be read.
+    """Return the record in these bytes, or None when not even its first line can be read.
 
     An unterminated tail is not part of the record: it was never answered for; nor is what a `recovered` line passes
     over. Bytes that cannot be read are passed over here and reported by verify.
@@ -150,13 +150,13 @@ def fold_entries(entries: Iterable[Entry]) -> Record | None:
 
 
 def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:
-    """The integer at a key if it is one and not below `least`; a boolean is none."""
+    """Return the integer at a key if it is one and not below `least`; a boolean is none."""
     value = fields.get(key)
     return value if type(value) is int and value >= least else None
 
 
 def tip_of(line: Line) -> Tip | None:
-    """The tip a whole sealed line is, or None if a chain cannot continue from it."""
+    """Return the tip a whole sealed line is, or None if a chain cannot continue from it."""
     if line.problems or line.fields is None or line.seal is None:
         return None
     seq, version = integer_at(line.fields, "seq", 0), integer_at(line.fields, "v", 1)
@@ -166,7 +166,7 @@ def tip_of(line: Line) -> Tip | None:
 
 
 def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
-    """Why a line with this event may not stand behind the tip; None where it may."""
+    """Return why a line with this event may not stand behind the tip; None where it may."""
     if tip.event == "completed":
         return Refusal("ALREADY_COMPLETED", f"{invocation_id} is closed; no {event} can follow its last line")
     if tip.seq < 0 and event != "started":
@@ -179,23 +179,23 @@ def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
 
 
 def is_durable(fields: Mapping[str, object]) -> bool:
-    """Whether a line with these fields is on stable storage before the program goes on."""
+    """Return whether a line with these fields is on stable storage before the program goes on."""
     event = fields.get("event")
     return event in DURABLE or (event == "tool_call" and fields.get("side_effect") == "external")
 
 
 def is_stand_in(fields: Mapping[str, object]) -> bool:
-    """Whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
+    """Return whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
     return fields.keys() == {"seq", "withheld"}
 
 
 def dedupe_bytes(key: str) -> bytes:
-    """How a dedupe key stands in a line: quotes inside a text are escaped, so only a member matches."""
+    """Return how a dedupe key stands in a line: quotes inside a text are escaped, so only a member matches."""
     return b'"dedupe":"%b"' % key.encode("ascii")
 
 
 def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> bytes:
-    """The sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
+    """Return the sealed `recovered` line that lets a reader pass over `skipped` (docs/format.md §7)."""
     return seal_line(
         {
             "v": tip.version,
@@ -211,7 +211,7 @@ def recovered_line(invocation_id: str, tip: Tip, skipped: bytes, at: str) -> byt
 
 
 def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
-    """Whether `line` is a `recovered` line that covers exactly these bytes after `tip`."""
+    """Return whether `line` is a `recovered` line that covers exactly these bytes after `tip`."""
     fields = line.fields
     return (
         not line.problems
@@ -225,7 +225,7 @@ def skips(line: Line, tip: Tip, length: int, sha256: str) -> bool:
 
 
 def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal:
-    """How to continue after `data`, the end of a record's file that starts at a line start.
+    """Return how to continue after `data`, the end of a record's file that starts at a line start.
 
     `data` must reach back far enough to hold the last whole line; a caller that is told DAMAGED on a
     partial window asks again with the whole file.
@@ -252,7 +252,9 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
 
 
 def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
-    """How to continue a whole file in which blocks that were written last never reached the disk; None if all did.
+    """Return how to continue a whole file in which blocks that were written last never reached the disk.
+
+    None if all did.
 
     Such a block reads as zeros, which no line holds. Behind it may stand whole lines, the last of them too, which
     continue a line that is gone. They were written without a sync, or in the very write that the power cut met. Where
@@ -347,7 +349,7 @@ def _is_cut_recovery(segment: bytes, invocation_id: str, tip: Tip, skipped: byte
 
 
 def genesis_tip(version: int = FORMAT_VERSION) -> Tip:
-    """The tip before the first line: its seal is 64 zeros and the next seq is 0."""
+    """Return the tip before the first line: its seal is 64 zeros and the next seq is 0."""
     return Tip(-1, GENESIS, "", version)
 
 

@@ -67,29 +67,29 @@ class Line(NamedTuple):
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text is a SHA-256 in lowercase hex."""
+    """Return whether a text is a SHA-256 in lowercase hex."""
     return len(text) == 64 and _HEX.issuperset(text)
 
 
 @lru_cache(maxsize=1024)
 def _is_key(key: str) -> bool:
-    """Whether a text is `[a-z][a-z0-9_]{0,63}`; the keys of the format are few and come again."""
+    """Return whether a text is `[a-z][a-z0-9_]{0,63}`; the keys of the format are few and come again."""
     return len(key) <= 64 and key.isascii() and key.isidentifier() and key.islower() and key[0] != "_"
 
 
 def canonical(value: object) -> bytes:
-    """The RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
+    """Return the RFC 8785 bytes of a plain value. Raises SealError for floats and large integers."""
     narrow = _check(value, "value")
     return _encode_utf8(_encode(value) if narrow else _encode_in_order(_sort_utf16(value)))
 
 
 def digest_of(value: object) -> str:
-    """SHA-256 of the canonical bytes, lowercase hex: the determinism digest of docs/format.md §5."""
+    """Return the SHA-256 of the canonical bytes, lowercase hex: the determinism digest of docs/format.md §5."""
     return sha256(canonical(value)).hexdigest()
 
 
 def seal_line(fields: Mapping[str, object]) -> bytes:
-    """The whole line of `fields`, sealed and ended by LF. Raises SealError."""
+    """Return the whole line of `fields`, sealed and ended by LF. Raises SealError."""
     for key in fields:
         if not isinstance(key, str) or not _is_key(key):
             raise SealError("top-level key", "[a-z][a-z0-9_]{0,63}", repr(key))
@@ -114,7 +114,7 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
 
 
 def bulk_codec() -> Codec:
-    """The faster JSON library, for paths that read many lines."""
+    """Return the faster JSON library, for paths that read many lines."""
     import orjson
 
     def dumps(value: object) -> bytes:
@@ -124,7 +124,7 @@ def bulk_codec() -> Codec:
 
 
 def _open_whole(raw: bytes, codec: Codec) -> Line | None:
-    """The fast path for the ordinary line; None sends everything else to the diagnosis.
+    """Return the fast path for the ordinary line; None sends everything else to the diagnosis.
 
     Writing the parsed object again and finding the same bytes proves canonical form and unique keys at
     once; what the bytes cannot show (floats, large integers, the order of keys beyond ASCII) is looked at.
@@ -199,7 +199,7 @@ def _parse(raw: bytes, duplicates: list[str]) -> dict[str, object] | None:
 
 
 def _check(value: object, where: str, depth: int = 0) -> bool:
-    """Whether every key is ASCII. Raises SealError for what canonical JSON of ours does not hold."""
+    """Return whether every key is ASCII. Raises SealError for what canonical JSON of ours does not hold."""
     if isinstance(value, str) or value is None or isinstance(value, bool):
         return True
     if isinstance(value, int):
@@ -225,7 +225,7 @@ def _check(value: object, where: str, depth: int = 0) -> bool:
 
 
 def _sort_utf16(value: object) -> object:
-    """The value with its keys in RFC 8785 §3.2.3 order, which differs from code points beyond the BMP."""
+    """Return the value with its keys in RFC 8785 §3.2.3 order, which differs from code points beyond the BMP."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return {key: _sort_utf16(value[key]) for key in keys}

@@ -35,7 +35,7 @@ class PolicyDigests(NamedTuple):
 
 
 def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDigests:
-    """The digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
+    """Return the digests of a policy: its bytes, whether it is none, present or unreadable, and its parse."""
     return PolicyDigests(
         None if data is None else sha256(data).hexdigest(),
         digest_of(document) if state == "present" else None,
@@ -45,7 +45,7 @@ def policy_digests(data: bytes | None, state: str, document: object) -> PolicyDi
 def corpus_object(
     *, shipped: str, corpus: Mapping[str, str], files: Mapping[str, str], unreadable: Mapping[str, Sequence[str]]
 ) -> bytes:
-    """The object that names everything a retrieval could find, by digest."""
+    """Return the object that names everything a retrieval could find, by digest."""
     return canonical(
         {
             "v": MANIFEST_VERSION,
@@ -77,7 +77,7 @@ def take(
     build: str | None,
     runtime: Mapping[str, str],
 ) -> Snapshot:
-    """The snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
+    """Return the snapshot of one decision's inputs. Every digest is SHA-256 in lowercase hex."""
     corpus_bytes = corpus_object(shipped=shipped_digest, corpus=corpus, files=files, unreadable=unreadable)
     corpus_digest = sha256(corpus_bytes).hexdigest()
     manifest = {
@@ -114,7 +114,7 @@ def execution_hash(
     program: str | None,
     limits: Mapping[str, int] | None,
 ) -> str:
-    """What a resumed run must still agree on, member by member (design §5)."""
+    """Return what a resumed run must still agree on, member by member (design §5)."""
     return digest_of(
         {
             "request": request,

@@ -48,7 +48,7 @@ class ExecutionState(NamedTuple):
     stopped: bool
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape inside `docs/schemas/execution-state.json`."""
+        """Return the JSON shape inside `docs/schemas/execution-state.json`."""
         return {
             "seq": self.seq,
             "status": self.status,
@@ -66,7 +66,7 @@ class ExecutionState(NamedTuple):
 
     @property
     def state_hash(self) -> str:
-        """SHA-256 of what a later run must agree on: no seq, no call id, no time."""
+        """Return the SHA-256 of what a later run must agree on: no seq, no call id, no time."""
         value = self.as_value()
         del value["seq"]
         value["open_calls"] = len(self.open_calls)
@@ -105,7 +105,7 @@ class StateFold:
             take(self, fields)
 
     def state(self) -> ExecutionState:
-        """The state now, as a value."""
+        """Return the state now, as a value."""
         return ExecutionState(
             seq=self.seq,
             status=self.status,
@@ -126,7 +126,10 @@ class StateFold:
         return Usage(self.steps, self.tool_calls, self.tokens)
 
     def ordinal_of(self, event: str, step: str) -> int:
-        """The ordinal a step event means that states none: the next for a beginning, else that of the open one."""
+        """Return the ordinal of a step event that states none.
+
+        A beginning has the next one, an end that of the open step.
+        """
         last = self.last_ordinal.get(step, 0)
         if event == "step_started":
             return last + 1
@@ -213,7 +216,7 @@ _TAKE = {
 
 
 def rehydrate(lines: Iterable[Mapping[str, object]]) -> ExecutionState:
-    """The state after these lines, given as their fields in order."""
+    """Return the state after these lines, given as their fields in order."""
     fold = StateFold()
     for fields in lines:
         fold.apply(fields)

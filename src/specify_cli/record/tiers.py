@@ -33,7 +33,7 @@ TRAIL_POLICY = TrailPolicy(record="always", evidence_modes=(TASK_EXECUTION,), pr
 
 
 def evidence_allowed(mode_of_work: str | None) -> bool:
-    """Whether a record of this mode may carry evidence; older records without a mode may."""
+    """Return whether a record of this mode may carry evidence; older records without a mode may."""
     return mode_of_work is None or mode_of_work in TRAIL_POLICY.evidence_modes
 
 

@@ -126,11 +126,11 @@ class Finding(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where in its file it is, for a sentence."""
+        """Return where in its file it is, for a sentence."""
         return f"byte {self.offset}" if self.seq is None else f"seq {self.seq}"
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape inside `docs/schemas/verify-report.json`."""
+        """Return the JSON shape inside `docs/schemas/verify-report.json`."""
         return self._asdict()
 
 
@@ -157,26 +157,26 @@ class RecordReport(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """One of VERDICTS: a record without seals is never called intact, for nothing could be checked."""
+        """Return one of VERDICTS: a record without seals is never called intact, for nothing could be checked."""
         if any(item.severity == ERROR for item in self.findings):
             return "not_intact"
         return "intact" if self.sealed else "unsealed"
 
     @property
     def proven(self) -> str:
-        """What the bytes prove: seals and chain, unless a finding speaks against them, or nothing."""
+        """Return what the bytes prove: seals and chain, unless a finding speaks against them, or nothing."""
         against = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
         return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
-    """A finding of a known code; `detail` says what was expected and found here."""
+    """Return a finding of a known code; `detail` says what was expected and found here."""
     severity, meaning, repair = FINDINGS[code]
     return Finding(code, severity, file, seq, offset, f"{meaning}: {detail}" if detail else meaning, repair)
 
 
 def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:
-    """The objects a line names."""
+    """Yield the objects a line names."""
     for key in OBJECT_MEMBERS.get(str(fields.get("event")), ()):
         digest = fields.get(key)
         if digest == _EMPTY and key == "governance_context_hash" and not fields.get("governance_context_available"):
@@ -191,7 +191,7 @@ def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) ->
 def verify_annex(
     data: bytes, *, file: str, invocation_id: str, tip: str | None
 ) -> tuple[tuple[Finding, ...], tuple[NamedObject, ...]]:
-    """What is wrong with an annex of a record, and the objects it names; `tip` is the closing line's seal."""
+    """Return what is wrong with an annex of a record, and the objects it names; `tip` is the closing line's seal."""
     line = open_line(data[:-1]) if data.endswith(b"\n") and data.count(b"\n") == 1 else None
     if line is None:
         return (finding("ANNEX_MISMATCH", file, None, 0, "expected one whole line"),), ()
@@ -223,7 +223,7 @@ def verify_record(
     anchors: Iterable[str] = (),
     withheld: bool = False,
 ) -> RecordReport:
-    """Every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
+    """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
 
     `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
     a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said.
@@ -384,7 +384,7 @@ class _Walk:
         self.debris += len(raw)
 
     def _is_older(self, line: Line) -> bool:
-        """Whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""
+        """Return whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""
         if line.seal is not None or line.fields is None or line.problems != ("UNSEALED_LINE",):
             return False
         named_as_ours = self.name_ids is not None and self.name_ids[0] is not None
@@ -548,7 +548,7 @@ def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:
 
 
 def bundle_entries(bundle: bytes) -> frozenset[str]:
-    """The digests of the files inside a shipped bundle."""
+    """Return the digests of the files inside a shipped bundle."""
     value = _parse_mapping(bundle)
     files = None if value is None else value.get("files")
     entries = files.values() if isinstance(files, dict) else ()

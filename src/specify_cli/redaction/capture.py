@@ -63,7 +63,7 @@ class Kept(NamedTuple):
 
 
 def narrower(a: str, b: str) -> str:
-    """The mode of the two that keeps less. Raises ValueError for an unknown one."""
+    """Return the mode of the two that keeps less. Raises ValueError for an unknown one."""
     return MODES[min(_rank(a), _rank(b))]
 
 
@@ -76,7 +76,10 @@ def _rank(mode: str) -> int:
 def keep(
     name: str, value: object, mode: str, rules: RuleSet, key: DigestKey | None, *, media_type: str = _JSON
 ) -> Kept:
-    """What mode `mode` keeps of a value. Raises ValueError, RedactionError, and ForeignError for no JSON value."""
+    """Return what mode `mode` keeps of a value.
+
+    Raises ValueError, RedactionError, and ForeignError for no JSON value.
+    """
     rank = _rank(mode)
     if mode == "off":
         return Kept({}, (), {})
@@ -123,7 +126,7 @@ def keep(
 
 
 def _write_string(text: str) -> str:
-    """The string that a JSON text stands for, in a form UTF-8 can hold."""
+    """Return the string that a JSON text stands for, in a form UTF-8 can hold."""
     import json
 
     from specify_cli.redaction.json_values import escaped_surrogates

@@ -56,7 +56,7 @@ _PATTERNS: dict[str, re.Pattern[str]] = {}
 
 
 def vocabulary() -> tuple[object, ...]:
-    """The words this module judges by, for the digest of a rule set."""
+    """Return the words this module judges by, for the digest of a rule set."""
     return (
         sorted(_NEUTRAL),
         sorted(_PLACEHOLDERS),
@@ -70,7 +70,7 @@ def vocabulary() -> tuple[object, ...]:
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, compiled when it is needed for the first time."""
+    """Return the pattern, compiled when it is needed for the first time."""
     found = _PATTERNS.get(pattern)
     if found is None:
         found = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
@@ -78,7 +78,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 
 def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    """Where masks of these rules stand."""
+    """Return where masks of these rules stand."""
     found = []
     at = text.find("⟦")
     while at >= 0:
@@ -100,7 +100,7 @@ def holds_mask(value: str, ids: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=4096)
 def kind_of_name(name: str) -> str:
-    """What a name promises: "password", "token", "key", "session", "connection", or nothing."""
+    """Return what a name promises: "password", "token", "key", "session", "connection", or nothing."""
     parts = compiled(r"(?<=[a-z])(?=[A-Z])|[\x00-/:-@\[-`{-\x7f]+").split(name[-96:])
     words = [word for word in (part.lower().rstrip("0123456789") for part in parts) if word]
     if not words:
@@ -209,7 +209,7 @@ def _has_match(pattern: str, value: str) -> bool:
 
 
 def stands_in(value: str) -> bool:
-    """The value is no secret but says where one would stand, or names where one is kept."""
+    """Return whether the value is no secret but says where one would stand, or names where one is kept."""
     low = value.lower().strip("\"'`")
     if low in _PLACEHOLDERS or not low.strip("*x.-_…•?#0 ") or ("xxxx" in low and 2 * low.count("x") >= len(low)):
         return True
@@ -230,14 +230,17 @@ def stands_in(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """An expression rather than a value: a call, an index, an attribute."""
+    """Return whether an expression rather than a value: a call, an index, an attribute."""
     return _has_match(r"[(\[{.]|->|::", value) and _has_match(
         r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)", value
     )
 
 
 def is_random(value: str) -> bool:
-    """The value looks drawn, not written: some stretch of it mixes letters and digits, or cases, as no word does."""
+    """Return whether a value looks drawn, not written.
+
+    Some stretch of it mixes letters and digits, or cases, as no word does.
+    """
     if len(value) < 8 or " " in value:
         return False
     value = value[:128]
@@ -271,5 +274,5 @@ def _is_strong(value: str) -> bool:
 
 
 def _is_own_id(value: str) -> bool:
-    """A UUID, a ULID, or a digest in hex."""
+    """Return whether a UUID, a ULID, or a digest in hex."""
     return compiled(r"[0-9a-fA-F-]*|[0-9A-Z]{26}").fullmatch(value) is not None

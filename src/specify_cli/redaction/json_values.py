@@ -55,7 +55,10 @@ class ForeignText(NamedTuple):
 
 
 def parse_foreign(text: str | bytes) -> object:
-    """The value a JSON text stands for; of a key given twice the last value. Raises ForeignError naming the offset."""
+    """Return the value a JSON text stands for; of a key given twice the last value.
+
+    Raises ForeignError naming the offset.
+    """
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
@@ -99,7 +102,7 @@ def _read_fraction(digits: str) -> float | Spelled:
 
 
 def _parse_deep(text: str) -> object:
-    """The same value for a text nested deeper than the standard reader goes."""
+    """Return the same value for a text nested deeper than the standard reader goes."""
     skip = re.compile(r"[ \t\n\r]*").match
     number = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
     opened: list[Any] = []
@@ -185,7 +188,7 @@ def _parse_deep(text: str) -> object:
 
 
 def foreign_text(value: object, rules: RuleSet) -> ForeignText:
-    """The redacted value as one canonical JSON text. Raises ForeignError naming the path, RedactionError."""
+    """Return the redacted value as one canonical JSON text. Raises ForeignError naming the path, RedactionError."""
     short = dict.fromkeys(_collect_short(value))
     writer = _Writer(rules, applicable(_BETWEEN.join(short), rules) if short else ())
     text = writer.written(value)
@@ -197,7 +200,10 @@ def foreign_text(value: object, rules: RuleSet) -> ForeignText:
 
 
 def escaped_surrogates(text: str) -> str:
-    """The text with surrogate pairs joined and each lone one written as its escape, so that UTF-8 can hold it."""
+    """Return the text in a form that UTF-8 can hold.
+
+    Surrogate pairs are joined, and each lone one is written as its escape.
+    """
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -211,7 +217,7 @@ def _join_surrogates(text: str) -> str:
 
 
 def _collect_short(value: object) -> list[str]:
-    """The short strings and keys of a value that has a JSON form."""
+    """Return the short strings and keys of a value that has a JSON form."""
     short: list[str] = []
     path: list[str | int] = []
     around: set[int] = set()
@@ -460,7 +466,7 @@ def _encode_utf16(name: str) -> bytes:
 
 
 def _spell_digits(value: float) -> str:
-    """A number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits."""
+    """Return a number as ECMAScript writes it (RFC 8785 §3.2.2.3); an integer keeps its digits."""
     if isinstance(value, int):
         try:
             return int.__repr__(value)

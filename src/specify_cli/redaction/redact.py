@@ -70,7 +70,7 @@ NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _compute_digest())
 
 @lru_cache(maxsize=1)
 def shipped_rule_set() -> RuleSet:
-    """The rules that come with the program."""
+    """Return the rules that come with the program."""
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
     return RuleSet(SHIPPED, (), frozenset(), (), ids, _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()))
 
@@ -253,12 +253,12 @@ def _find_long_words(text: str) -> str:
 
 
 def redact(text: str, rules: RuleSet) -> Redacted:
-    """The text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's engine fails."""
+    """Return the text with every secret masked as `⟦rule-id⟧`. Raises RedactionError if a rule's engine fails."""
     return redact_with(text, None, rules)
 
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
-    """The shipped rules one of whose needles stands in the text, as their places in the table."""
+    """Return the shipped rules one of whose needles stands in the text, as their places in the table."""
     found = []
     for place, rule in enumerate(rules.shipped):
         where = view.words if rule.in_words else view.folded if rule.folded else view.text
@@ -270,7 +270,7 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
 
 
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:
-    """The shipped rules that find something in the text, as their places in the table."""
+    """Return the shipped rules that find something in the text, as their places in the table."""
     view = view_of(text)
     return tuple(p for p in _find_candidates(view, rules) if _find_by_rule(p, view, rules))
 
@@ -297,7 +297,7 @@ def redact_with(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> Re
 
 
 def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> list[Span]:
-    """What to mask, in order and apart from each other; masks already there stay as they are."""
+    """Return what to mask, in order and apart from each other; masks already there stay as they are."""
     view = view_of(text)
     spans = [
         (*view.back(start, end), place, rules.shipped[place].rule_id)
@@ -314,7 +314,7 @@ def _find_spans(text: str, places: tuple[int, ...] | None, rules: RuleSet) -> li
 
 
 def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int]]:
-    """What one shipped rule finds, overlaps and all."""
+    """Return what one shipped rule finds, overlaps and all."""
     rule = rules.shipped[place]
     if not rule.pattern:
         return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
@@ -354,7 +354,7 @@ def _find_by_user_rules(text: str, rules: RuleSet) -> list[Span]:
 
 
 def _make_encodable(text: str) -> str:
-    """The text with lone surrogates replaced one by one, so that places stay where they are."""
+    """Return the text with lone surrogates replaced one by one, so that places stay where they are."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -363,7 +363,7 @@ def _make_encodable(text: str) -> str:
 
 
 def _merge_spans(spans: list[Span], masks: list[tuple[int, int]]) -> list[Span]:
-    """The findings in order, those that overlap as one, without what is masked already."""
+    """Return the findings in order, those that overlap as one, without what is masked already."""
     spans.sort()
     merged: list[Span] = []
     for start, end, order, rule_id in spans:
@@ -396,7 +396,7 @@ def folded_of(text: str) -> str:
 
 
 def is_secret_leaf(kind: str, value: str, rules: RuleSet) -> bool:
-    """A whole string that stands beside a name of this kind is a secret."""
+    """Return whether a whole string that stands beside a name of this kind is a secret."""
     return is_secret(kind, value, rules.ids, "quoted") and not (
         value in rules.allowed or any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
     )

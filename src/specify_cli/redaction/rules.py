@@ -45,7 +45,7 @@ class Rule(NamedTuple):
 
     @property
     def in_words(self) -> bool:
-        """What it finds stands in a run of at least 16 token characters."""
+        """Return whether what it finds stands in a run of at least 16 token characters."""
         return self.run >= 14 or self.back >= 14
 
 
@@ -239,7 +239,10 @@ def _is_run(text: str, length: int) -> bool:
 
 
 def _can_begin(text: str, at: int, start: str) -> bool:
-    """A token may begin here: nothing that belongs to it stands before, or what does is the end of an escape."""
+    """Return whether a token may begin here.
+
+    Nothing that belongs to it stands before, or what does is the end of an escape.
+    """
     before = text[at - 1 : at]
     if start == "token" and before in ("_", "-"):
         # One joins it to a word before it; two part them (mcp__…), and so does one with no word before it (a diff's -).
@@ -472,7 +475,7 @@ _HEADER = rf"\|?[ ]*{_CELL}[ ]*(?:\|[ ]*{_CELL}[ ]*)+\|?\r?|{_CELL}(?:(?:\t{_CEL
 
 
 def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tuple[int, int] | None:
-    """Where the secret stands that belongs to the name around `at`, which ends at `end`."""
+    """Return where the secret stands that belongs to the name around `at`, which ends at `end`."""
     start = at
     least = max(0, at - 48)
     while start > least and (text[start - 1].isalnum() or text[start - 1] in "_-.$"):
@@ -558,7 +561,7 @@ _SETTERS = ("#define ", "set -gx ", "set -x ", "setx ")
 
 
 def _find_closing(text: str, quote: str, begin: int) -> int:
-    """Where the quotation ends, -1 if not within reach."""
+    """Return where the quotation ends, -1 if not within reach."""
     limit = begin + 4096
     at = text.find(quote, begin, limit)
     if quote[0] == "\\":
@@ -574,7 +577,7 @@ def _find_closing(text: str, quote: str, begin: int) -> int:
 
 
 def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish: int) -> str:
-    """How a bare value stands: as in a shell or .env file, alone on a line, or within code and prose."""
+    """Return how a bare value stands: as in a shell or .env file, alone on a line, or within code and prose."""
     least = max(0, start - 80)
     line = max(text.rfind("\n", least, start) + 1, text.rfind("\\n", least, start) + 2, least)
     head = text[line:start].strip(" \t+->|#*$`;\"'")

@@ -65,7 +65,7 @@ class Finding(NamedTuple):
     actual: object
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape inside `docs/schemas/replay-report.json`."""
+        """Return the JSON shape inside `docs/schemas/replay-report.json`."""
         return self._asdict()
 
 
@@ -87,7 +87,7 @@ class Code(NamedTuple):
     current: Mapping[str, object]
 
     def drift(self, part: str) -> tuple[str, ...]:
-        """Where the code behind a part is not the one that decided, each as `name then -> now`."""
+        """Return where the code behind a part is not the one that decided, each as `name then -> now`."""
         names = (*_VERSIONS[part], "build")
         pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
         return tuple(f"{name} {_shorten(then)} -> {_shorten(now)}" for name, then, now in pairs if then != now)
@@ -141,7 +141,7 @@ class Past(NamedTuple):
         return str(self.started.get("invocation_id"))
 
     def point(self, text: str, corpus: str) -> Point | None:
-        """The checkpoint a text names: a label (its newest), a seq, `<id>:<seq>`, or `start` with its corpus."""
+        """Return the checkpoint a text names: a label (its newest), a seq, `<id>:<seq>`, or `start` with its corpus."""
         head, colon, tail = text.partition(":")
         name = text
         if colon:
@@ -157,7 +157,7 @@ class Past(NamedTuple):
 
 
 def read_past(lines: Iterable[Fields]) -> Past:
-    """A record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
+    """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
     by_event: dict[str, list[Fields]] = {}
     unknown: list[Fields] = []
     withheld: list[Fields] = []
@@ -229,7 +229,7 @@ def _read_point(fields: Fields) -> Point:
 
 
 def parse_epsilon(text: str) -> Decimal:
-    """How far two scores may be apart. Raises ValueError for what is no decimal from 0 to 1."""
+    """Return how far two scores may be apart. Raises ValueError for what is no decimal from 0 to 1."""
     try:
         value = Decimal(text)
     except InvalidOperation as error:
@@ -240,7 +240,7 @@ def parse_epsilon(text: str) -> Decimal:
 
 
 def plain(number: Decimal) -> str:
-    """A decimal as text without an exponent, nine digits at least behind the point."""
+    """Return a decimal as text without an exponent, nine digits at least behind the point."""
     text = f"{number:f}"
     whole, point, fraction = text.partition(".")
     return f"{whole}.{fraction.ljust(9, '0')}" if point else f"{whole}.{'0' * 9}"
@@ -255,7 +255,7 @@ def _parse_number(value: object) -> Decimal | None:
 
 
 def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
-    """Whether two scores are more than epsilon apart, and by how much where both are numbers."""
+    """Return whether two scores are more than epsilon apart, and by how much where both are numbers."""
     first, second = _parse_number(one), _parse_number(two)
     if first is None or second is None:
         return one != two, None
@@ -266,7 +266,7 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 
 
 def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
-    """The recorded routing against the one that came out again; both give the same four fields."""
+    """Return the recorded routing against the one that came out again; both give the same four fields."""
     differing = [name for name in again if started.get(name) != again[name]]
     found = [
         _make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
@@ -279,7 +279,7 @@ def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> li
 
 
 def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
-    """What the record says a retrieval came to."""
+    """Return what the record says a retrieval came to."""
     response = retrieval.response
     if response is None:
         return None
@@ -299,7 +299,10 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
 def judge_retrieval(
     retrieval: Retrieval, expected: Outcome, actual: Outcome, epsilon: Decimal, code: Code | None
 ) -> list[Finding]:
-    """Two outcomes of one request. `code` is given where both saw the same inputs, so that only it can explain."""
+    """Return two outcomes of one request.
+
+    `code` is given where both saw the same inputs, so that only it can explain.
+    """
     seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
     found: list[Finding] = []
     unexplained: list[tuple[str, object, object]] = []
@@ -331,7 +334,7 @@ def judge_retrieval(
 
 
 def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
-    """Whether the same result has another digest than the recorded one."""
+    """Return whether the same result has another digest than the recorded one."""
     response = retrieval.response
     same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
     return response is not None and same and response.get("result_hash") != _compute_result_hash(actual)
@@ -386,7 +389,7 @@ def _compare_explanations(seq: int, where: str, one: object, two: object, epsilo
 def _order(
     seq: int, where: str, then: Mapping[str, Fields], now: Mapping[str, Fields], apart: set[str], epsilon: Decimal
 ) -> list[Finding]:
-    """A change of order among the hits of both: a warning where epsilon explains it, for ties go by uri."""
+    """Return a change of order among the hits of both: a warning where epsilon explains it, for ties go by uri."""
     before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
     if before == after:
         return []
@@ -423,7 +426,7 @@ def _filter_maps(value: object) -> tuple[Fields, ...]:
 
 
 def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
-    """The finding that the code behind a differing part is another one."""
+    """Return the finding that the code behind a differing part is another one."""
     drift = code.drift(part)
     if not differing or not drift:
         return []
@@ -447,7 +450,7 @@ class Asked(NamedTuple):
 
 
 def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
-    """A recorded gate decision put to its rule again, if that is the same rule and its inputs are held."""
+    """Return a recorded gate decision put to its rule again, if that is the same rule and its inputs are held."""
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
     if recorded is None:
         return Asked(fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None)
@@ -476,7 +479,7 @@ def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
 
 
 def judge_gate(asked: Asked) -> list[Finding]:
-    """Where a gate decides otherwise."""
+    """Return where a gate decides otherwise."""
     if asked.status != "differs":
         return []
     fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
@@ -501,7 +504,7 @@ class Applied(NamedTuple):
 
 
 def apply_patch(fields: Fields, get: Get) -> Applied:
-    """A recorded change made again in memory, where its diff and the bytes before it are held."""
+    """Return a recorded change made again in memory, where its diff and the bytes before it are held."""
 
     def not_again(why: str) -> Applied:
         return Applied(fields, "not_reapplied", why, None)
@@ -536,7 +539,7 @@ def apply_patch(fields: Fields, get: Get) -> Applied:
 
 
 def judge_patch(applied: Applied) -> list[Finding]:
-    """Where a change made again gives another file."""
+    """Return where a change made again gives another file."""
     if applied.status != "differs":
         return []
     fields = applied.fields
@@ -550,7 +553,7 @@ def judge_patch(applied: Applied) -> list[Finding]:
 
 
 def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
-    """The whole text a line holds under a captured name, or None and why it is not whole."""
+    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
     kept, recorded = fields.get(name), fields.get(f"{name}_hash")
     if isinstance(kept, str):
         return kept, ""
@@ -575,7 +578,7 @@ def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
 
 
 def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
-    """Why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
+    """Return why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
     gaps: list[dict[str, object]] = []
     for side in MODEL_SIDES:
         text, why = held_text(fields, side, get)
@@ -593,7 +596,7 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
 
 
 def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
-    """The mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
+    """Return the mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
     kept = fields.get(name)
     if isinstance(kept, str) or (isinstance(kept, Mapping) and ("object" in kept or "truncated" in kept)):
         return "full"
@@ -606,7 +609,7 @@ def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> st
 
 
 def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
-    """How many recorded states were folded again, and where one is another."""
+    """Return how many recorded states were folded again, and where one is another."""
     folded, count = StateFold(), 0
     found: list[Finding] = []
     for fields in lines:
@@ -666,7 +669,7 @@ class Replayed(NamedTuple):
 
     @property
     def match(self) -> bool:
-        """Whether everything that could be asked again came out as it was."""
+        """Return whether everything that could be asked again came out as it was."""
         return not any(item.severity == ERROR for item in self.findings)
 
 

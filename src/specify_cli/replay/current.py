@@ -95,7 +95,7 @@ def replay_against(
     key: str | None = None,
     from_root: bool = False,
 ) -> dict[str, Any]:
-    """The envelope of design §8, and the child record it speaks of.
+    """Return the envelope of design §8, and the child record it speaks of.
 
     A child that cannot be written leaves the answer as it is, with `recorded` false and the reason. Raises CallerError
     INVOCATION_NOT_FOUND and the router's refusals, StoredDataError unreplayable.*.
@@ -149,7 +149,7 @@ def _explain_error(error: Exception) -> str:
 
 
 def _find_root(project: Project, place: Place) -> Place:
-    """The record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
+    """Return the record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
     seen: set[str] = set()
     while True:
         data = FileRecordStore(project.root).read(place)
@@ -167,7 +167,7 @@ def _find_root(project: Project, place: Place) -> Place:
 
 
 def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
-    """The retrieval of the governance context, and what the record says of it."""
+    """Return the retrieval of the governance context, and what the record says of it."""
     for retrieval in opened.past.retrievals:
         if retrieval.is_context:
             outcome = recorded_outcome(retrieval, opened.past.started)
@@ -177,7 +177,7 @@ def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
 
 
 def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
-    """R1: frozen inputs, today's code."""
+    """Run R1: frozen inputs, today's code."""
     started = opened.past.started
     decision = routed_again(opened)
     profile, action = opened.profile, str(started.get("action"))
@@ -196,7 +196,7 @@ def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
 
 
 def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
-    """R2: today's doctrine, profiles and charter under the recorded policy and config, today's code."""
+    """Run R2: today's doctrine, profiles and charter under the recorded policy and config, today's code."""
     started = opened.past.started
     registry = ProfileRegistry(project.root, cache)
     profiles, table, facts = registry.all(), shipped_table(), detect_facts(project.root)
@@ -231,7 +231,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
 def under_policy(
     live: ContextInputs, then: ContextInputs, settings: Mapping[str, object], cache: ParseCache
 ) -> ContextInputs:
-    """These inputs with the policy, and the retrieval settings, of others."""
+    """Return these inputs with the policy, and the retrieval settings, of others."""
     files = {path: live.blobs[name] for path, name in live.files.items() if path != POLICY_PATH}
     unreadable = {path: why for path, why in live.unreadable.items() if path != POLICY_PATH}
     if then.policy_bytes is not None:
@@ -257,7 +257,7 @@ def _read_settings_then(opened: Opened) -> Mapping[str, object]:
 
 
 def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
-    """What changed between two contexts: entries by uri, filters by (rule_id, uri, action), all sorted."""
+    """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action), all sorted."""
     then, now = ({str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay))
     filters_then, filters_now = (
         {tuple(str(item.get(key)) for key in ("rule_id", "uri", "action")) for item in side.filters_applied}
@@ -293,7 +293,7 @@ def _filter(item: tuple[str, ...]) -> dict[str, str]:
 def _find_causes(
     project: Project, opened: Opened, outcomes: tuple[Outcome, Outcome, Today], then: RouterDecision | str
 ) -> list[dict[str, object]]:
-    """Why the answer differs, and what was held fixed though it differs today."""
+    """Return why the answer differs, and what was held fixed though it differs today."""
     recorded, first, today = outcomes
     started = opened.past.started
     routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
@@ -370,7 +370,7 @@ def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
 
 
 def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
-    """How the policy differs today; one that was only laid out anew is the same."""
+    """Return how the policy differs today; one that was only laid out anew is the same."""
     first = opened.past.references[0]
     then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
     bundle, policy_hash = snapshot.policy_digests(live.policy_bytes, live.policy_state, live.policy_document)
@@ -384,7 +384,7 @@ def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, objec
 
 
 def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
-    """Where the config of today would have recorded or retrieved otherwise."""
+    """Return where the config of today would have recorded or retrieved otherwise."""
     then = _read_config_then(opened)
     settings = _flatten(_read_settings_then(opened))
     found = list(_list_changes("settings", settings, _flatten(live.settings)))
@@ -465,7 +465,7 @@ def _get_text(value: object) -> str | None:
 def _write_child(
     project: Project, records: FileRecordStore, objects: FileObjectStore, child: Child, answer: dict[str, Any]
 ) -> dict[str, Any]:
-    """The answer once the child is on disk: made now, or by whoever came first with the same bytes."""
+    """Return the answer once the child is on disk: made now, or by whoever came first with the same bytes."""
     place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)
     try:
         try:
@@ -516,7 +516,7 @@ def _claim(project: Project, original: str, key: str, child: Child, envelope: di
 
 
 def _claimed(project: Project, original: str, key: str) -> _Claim | None:
-    """The claim of a key, read as what anyone may have put there. Raises StoredDataError RECORD_DAMAGED."""
+    """Return the claim of a key, read as what anyone may have put there. Raises StoredDataError RECORD_DAMAGED."""
     path = f"{CLAIMS}/{_claim_name(original, key)}"
     try:
         data = durable.read_below(project.root, path)

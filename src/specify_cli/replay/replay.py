@@ -107,18 +107,18 @@ class Opened(NamedTuple):
 
     @property
     def code(self) -> Code:
-        """The code that decided and the code that decides now."""
+        """Return the code that decided and the code that decides now."""
         recorded = self.manifest.get("code")
         return Code(recorded if isinstance(recorded, dict) else {}, current_code())
 
     @property
     def corpus(self) -> str:
-        """The corpus of the snapshot."""
+        """Return the corpus of the snapshot."""
         return str(self.manifest["corpus"])
 
 
 def current_code() -> dict[str, object]:
-    """The versions of the code that runs now, as a snapshot holds them."""
+    """Return the versions of the code that runs now, as a snapshot holds them."""
     return {**snapshot.CODE_VERSIONS, "build": build_digest()}
 
 
@@ -132,7 +132,7 @@ def replay(
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
 ) -> Replayed:
-    """Would this record's decisions come out the same from what it kept? Writes nothing.
+    """Decide again from what a record kept, and compare. Writes nothing.
 
     Raises CallerError INVOCATION_NOT_FOUND, CHECKPOINT_NOT_FOUND, INVALID_VALUE, RULES_NOT_FOUND and StoredDataError
     unreplayable.*.
@@ -218,7 +218,7 @@ def replay_bytes(
 
 
 def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = False) -> Opened:
-    """A record that verifies and whose snapshot is whole, with what it names.
+    """Return a record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
     invalid_snapshot, missing_input: in this order.
@@ -293,7 +293,7 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
 
 
 def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:
-    """A record whose lines are as they were written. Raises StoredDataError unreplayable.tampered, missing_input.
+    """Read a record whose lines are as they were written. Raises StoredDataError unreplayable.tampered, missing_input.
 
     Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of an open record is
     a crash and no line: nothing was answered for it. Behind a closing line no writer of ours leaves one.
@@ -316,7 +316,7 @@ def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:
 
 
 def lines_of(data: bytes) -> Iterator[bytes]:
-    """The lines of a record's bytes with their LF; a tail without one is the last."""
+    """Yield the lines of a record's bytes with their LF; a tail without one is the last."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start) + 1 or len(data)
@@ -388,12 +388,12 @@ def refusal(
     *,
     candidates: list[dict[str, object]] | None = None,
 ) -> StoredDataError:
-    """The error that says why a record cannot be replayed; its code is unreplayable.<kind>."""
+    """Return the error that says why a record cannot be replayed; its code is unreplayable.<kind>."""
     return StoredDataError(f"unreplayable.{kind}", message, suggestion, candidates=candidates)
 
 
 def _find_point(opened: Opened, text: str) -> Point:
-    """The checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
+    """Return the checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
     past = opened.past
     found = past.point(text, opened.corpus)
     if found is None:
@@ -435,7 +435,7 @@ def load_rules(name: str) -> None:
 
 
 def _route(opened: Opened) -> tuple[Fields, Fields]:
-    """The recorded routing and the one the frozen inputs give, as the same four fields."""
+    """Return the recorded routing and the one the frozen inputs give, as the same four fields."""
     started = opened.past.started
     recorded = {key: started.get(key) for key in ROUTED}
     decision = routed_again(opened)
@@ -448,7 +448,7 @@ ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
 
 
 def routed_again(opened: Opened) -> RouterDecision | str:
-    """The decision the frozen inputs give now, or why there is none."""
+    """Return the decision the frozen inputs give now, or why there is none."""
     hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
     asked = None if hint is None else str(hint)
     try:
@@ -461,7 +461,7 @@ def routed_again(opened: Opened) -> RouterDecision | str:
 
 
 def routing_of(decision: RouterDecision) -> dict[str, object]:
-    """A decision as the four fields a record holds of it."""
+    """Return a decision as the four fields a record holds of it."""
     return dict(
         zip(ROUTED, (decision.profile_id, decision.action, decision.confidence, decision.match_reason), strict=True)
     )
@@ -476,7 +476,10 @@ def _rerun(
     code: Code,
     corpora: dict[str, ContextInputs],
 ) -> Rerun:
-    """One retrieval made again, on its own corpus or as of a checkpoint, held against its record or another one."""
+    """Make one retrieval again, on its own corpus or as of a checkpoint.
+
+    Its result is compared with its record or with another checkpoint.
+    """
     own = str(retrieval.request.get("corpus"))
 
     def outcome(corpus: str) -> Outcome:
@@ -521,7 +524,7 @@ def assembled(
     request: str,
     first_load: bool,
 ) -> CharterContextResult | str:
-    """What a recorded request finds in these inputs with its recorded config, or why that failed."""
+    """Return what a recorded request finds in these inputs with its recorded config, or why that failed."""
     config = retrieval.request.get("config")
     try:
         if not isinstance(config, dict):
@@ -540,7 +543,7 @@ def assembled(
 
 
 def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outcome:
-    """An assembled context as the outcome of a retrieval."""
+    """Return an assembled context as the outcome of a retrieval."""
     if isinstance(found, str):
         return Outcome((), (), failure=found)
     text_hash = digest(found.text.encode("utf-8")) if retrieval.is_context else None
@@ -548,7 +551,7 @@ def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outco
 
 
 def _read_output(result: Fields | None, objects: Kept) -> str:
-    """Why the result of a tool cannot be given back exactly; empty where it can."""
+    """Return why the result of a tool cannot be given back exactly; empty where it can."""
     if result is None:
         return "no result was recorded: it is in doubt whether the call took effect"
     if result.get("redactions"):
@@ -610,7 +613,7 @@ def _deny(event: str, _: object) -> None:
 
 
 def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
-    """Both renderings of the report as files of a folder, made where it is not there; their paths."""
+    """Return both renderings of the report as files of a folder, made where it is not there; their paths."""
     value = report_value(replayed)
     paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
     try:
@@ -627,7 +630,7 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
 
 
 def closed_place(project: Project, invocation_id: str) -> Place:
-    """The place of a record that is closed. Raises CallerError RECORD_OPEN."""
+    """Return the place of a record that is closed. Raises CallerError RECORD_OPEN."""
     place = Index(project.root).resolve(invocation_id)
     record = fold(FileRecordStore(project.root).read(place))
     if record is not None and record.completed is None:

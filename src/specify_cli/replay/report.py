@@ -36,7 +36,7 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\
 
 
 def report_value(replayed: Replayed) -> dict[str, Any]:
-    """The report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
+    """Return the report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
     past, started = replayed.past, replayed.past.started
     models = [_describe_model(fields, gaps) for fields, gaps in replayed.models]
     not_again = _list_not_again(replayed)
@@ -101,7 +101,7 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
 
 
 def report_bytes(value: Mapping[str, Any]) -> bytes:
-    """The bytes of replay_report.json: the same value gives the same bytes everywhere."""
+    """Return the bytes of replay_report.json: the same value gives the same bytes everywhere."""
     return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
 
 
@@ -219,7 +219,7 @@ def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dic
 
 
 def _list_not_again(replayed: Replayed) -> list[dict[str, object]]:
-    """Everything that was not asked again, with the reason."""
+    """Return everything that was not asked again, with the reason."""
     found: list[dict[str, object]] = []
     for rerun in replayed.reruns:
         if rerun.expected is None:
@@ -250,7 +250,7 @@ def _list_not_again(replayed: Replayed) -> list[dict[str, object]]:
 
 
 def _list_references(replayed: Replayed) -> list[dict[str, str]]:
-    """Where to look: lines of the record and objects that are held, each once."""
+    """Return where to look: lines of the record and objects that are held, each once."""
     past = replayed.past
     lines: dict[str, str] = {}
     objects: dict[str, str] = {}
@@ -294,7 +294,7 @@ def _list_references(replayed: Replayed) -> list[dict[str, str]]:
 
 
 def page_of(value: Mapping[str, Any]) -> str:
-    """The report as Markdown for a reader who was not there."""
+    """Return the report as Markdown for a reader who was not there."""
     about = value["invocation"]
     lines = [f"# Replay of {_mark_code(about['invocation_id'])}", "", f"**{_render_text(value['verdict'])}**", ""]
     lines += _render_findings(value["findings"])
@@ -339,7 +339,10 @@ def page_of(value: Mapping[str, Any]) -> str:
 
 
 def first_screen(value: Mapping[str, Any]) -> list[str]:
-    """What a terminal shows of a report: verdict, differences, and what cannot be reconstructed or asked again."""
+    """Render a report for a terminal.
+
+    It shows the verdict, the differences, and what cannot be reconstructed or asked again.
+    """
     lines = [str(value["verdict"])]
     for item in value["findings"]:
         seq = "" if item["seq"] is None else f" seq {item['seq']}"
@@ -516,7 +519,7 @@ def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 
 def _render_value(value: object) -> str:
-    """A value of a finding in a few words."""
+    """Return a value of a finding in a few words."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -545,5 +548,5 @@ def _render_text(value: object, limit: int = _SHOWN) -> str:
 
 
 def _mark_code(text: str) -> str:
-    """An id, digest or reference as a code span; anything else as text."""
+    """Return an id, digest or reference as a code span; anything else as text."""
     return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9:/._-]+", text) else _render_text(text)

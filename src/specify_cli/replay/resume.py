@@ -47,7 +47,7 @@ class ResumePlan(NamedTuple):
     unchecked: tuple[str, ...]
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/resume-plan.json`."""
+        """Return the JSON shape `docs/schemas/resume-plan.json`."""
         step = self.first_incomplete
         return {
             "invocation_id": self.invocation_id,
@@ -77,7 +77,7 @@ class Reexecution(NamedTuple):
     comparison: ReplayResult
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/reexecution.json`."""
+        """Return the JSON shape `docs/schemas/reexecution.json`."""
         return {
             "original_invocation_id": self.original_invocation_id,
             "reexecution_invocation_id": self.invocation_id,
@@ -96,7 +96,7 @@ class _Opened(NamedTuple):
 
 
 def program_digest(program: Program) -> str:
-    """The digest of a program: the source of its whole module, and its name in it."""
+    """Return the digest of a program: the source of its whole module, and its name in it."""
     module = sys.modules.get(getattr(program, "__module__", ""))
     path = getattr(module, "__file__", None)
     source: object = None
@@ -110,7 +110,7 @@ def program_digest(program: Program) -> str:
 
 
 def load_program(name: str) -> Program:
-    """The function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
+    """Return the function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
     import importlib
 
     module_name, _, function = name.partition(":")
@@ -143,7 +143,7 @@ def run_program(
 
 
 def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
-    """The state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
+    """Return the state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
     place = Index(project.root).resolve(invocation_id)
     codec = bulk_codec()
     folded = StateFold()
@@ -184,7 +184,7 @@ def plan_resume(
     limits: Mapping[str, int] | None = None,
     tools: Mapping[str, str] | None = None,
 ) -> ResumePlan:
-    """What a resume would do; writes nothing. Raises as `resume` does, but for what it would find changed."""
+    """Return what a resume would do; writes nothing. Raises as `resume` does, but for what it would find changed."""
     opened = _open(repo, invocation_id, home, program, request, limits, tools)
     opened.recorder.close()
     return opened.plan
@@ -321,7 +321,10 @@ def _open(
 
 
 def _read_intact(project: Project, place: Place) -> Record:
-    """A record that verifies. Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend."""
+    """Return a record that verifies.
+
+    Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend.
+    """
     _require_sound(place, verify_place(project, place))
     record = fold(FileRecordStore(project.root).read(place))
     if record is None:
@@ -346,7 +349,7 @@ def _require_sound(place: Place, report: RecordReport) -> None:
 
 
 def _fold_again(record: Record) -> ExecutionState:
-    """The state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
+    """Return the state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
     folded = StateFold()
     for entry in record.entries:
         if entry.problems:
@@ -400,7 +403,7 @@ def _read_profile_then(project: Project, record: Record) -> object:
 
 
 def spent_seconds(record: Record) -> float:
-    """How long a run was at work: from its start, and from each resume, to the last line before the next."""
+    """Return how long a run was at work: from its start, and from each resume, to the last line before the next."""
     total, begun, last = 0.0, None, None
     for entry in record.entries:
         text = entry.fields.get("started_at") or entry.fields.get("at") or entry.fields.get("completed_at")

@@ -18,7 +18,7 @@ class PatchError(ValueError):
 
 
 def apply_diff(before: str, diff: str) -> str:
-    """The text a unified diff of one file makes of `before`. Raises PatchError."""
+    """Return the text a unified diff of one file makes of `before`. Raises PatchError."""
     lines = diff.split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -79,7 +79,7 @@ def apply_diff(before: str, diff: str) -> str:
 
 
 def _split_lines(text: str) -> tuple[list[str], bool]:
-    """The lines of a text without their line feeds, and whether the last one has its own."""
+    """Return the lines of a text without their line feeds, and whether the last one has its own."""
     if not text:
         return [], True
     lines = text.split("\n")

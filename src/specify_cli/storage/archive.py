@@ -87,7 +87,7 @@ class Exported(NamedTuple):
     withheld_objects: tuple[dict[str, object], ...]
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/exported.json`."""
+        """Return the JSON shape `docs/schemas/exported.json`."""
         return {
             **self._asdict(),
             "records": list(self.records),
@@ -103,7 +103,7 @@ class Imported(NamedTuple):
     objects: int
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/imported.json`."""
+        """Return the JSON shape `docs/schemas/imported.json`."""
         return {"records": list(self.records), "present": list(self.present), "objects": self.objects}
 
 
@@ -171,7 +171,7 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
 
 
 def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
-    """A record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
+    """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
     wrong = next(
         (i for i in checked.findings if i.severity == ERROR and i.code in OF_THE_LINES | {"ANNEX_MISMATCH"}), None
@@ -238,7 +238,7 @@ def _report(path: str, data: bytes) -> RecordReport:
 def _describe_withheld(
     seq: object, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
 ) -> dict[str, object]:
-    """What the manifest says of a line, or with `file` of an annex, that is withheld."""
+    """Return what the manifest says of a line, or with `file` of an annex, that is withheld."""
     known = event if event in EVENTS or event == "withheld" else "unknown"
     return {"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file}
 
@@ -264,7 +264,7 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
 
 
 def _withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
-    """The lines of a record that verifies with those replaced that must not leave, and what was replaced.
+    """Return the lines of a record that verifies with those replaced that must not leave, and what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
     as well, for it describes bytes that are not there any more.
@@ -300,7 +300,7 @@ def _withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, 
 
 
 def _find_reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
-    """Why a line must not leave, with the rules that say so; None where it may."""
+    """Return why a line must not leave, with the rules that say so; None where it may."""
     fields = line.fields or {}
     counts = _count_in_value(fields, rules)
     if counts:
@@ -309,7 +309,7 @@ def _find_reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]
 
 
 def _find_object_reason(data: bytes, rules: RuleSet) -> str | None:
-    """Why an object must not leave; None where it may."""
+    """Return why an object must not leave; None where it may."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -319,7 +319,7 @@ def _find_object_reason(data: bytes, rules: RuleSet) -> str | None:
 
 
 def _count_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dict[str, int]:
-    """How often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
+    """Return how often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
     counts: dict[str, int] = {}
     pending = [value]
     while pending:
@@ -340,7 +340,7 @@ def _count_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dic
 
 
 def _count_in_text(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str, int]:
-    """How often each rule applies to a text: as it stands and as what it stands for, and the most of it.
+    """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it.
 
     A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
     read; a head or tail of such a text is no JSON any more, so its escapes are undone one layer after another.
@@ -405,7 +405,7 @@ def _make_header(path: str, size: int) -> bytes:
 
 
 def _make_archive(files: Mapping[str, bytes]) -> bytes:
-    """A tar archive that depends on nothing but its contents."""
+    """Return a tar archive that depends on nothing but its contents."""
     out = io.BytesIO()
     for path in sorted(files, key=_order):
         data = files[path]
@@ -449,7 +449,7 @@ class Contents(NamedTuple):
 
 
 def is_export(path: str) -> bool:
-    """Whether a file is a tar archive that begins with an export's manifest."""
+    """Return whether a file is a tar archive that begins with an export's manifest."""
     try:
         with _open_archive(path) as file:
             head = file.read(_BLOCK)
@@ -460,7 +460,7 @@ def is_export(path: str) -> bool:
 
 @contextmanager
 def _open_archive(path: str) -> Iterator[BinaryIO]:
-    """A regular file to read; who waits at the other end of a FIFO is never waited for."""
+    """Open a regular file to read; a FIFO is refused and never waited for."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
@@ -497,7 +497,7 @@ def _require_order() -> Iterator[None]:
 
 @contextmanager
 def unpacked(path: str) -> Iterator[Contents]:
-    """An export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
+    """Unpack an export as a project in a temporary folder. Raises StoredDataError EXPORT_INVALID.
 
     Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
     """
@@ -521,7 +521,7 @@ def unpacked(path: str) -> Iterator[Contents]:
 
 
 def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
-    """The files of an export in their order; whatever `_make_archive` would not have written is refused."""
+    """Yield the files of an export in their order; whatever `_make_archive` would not have written is refused."""
     with _open_archive(path) as file:
         left = size = os.fstat(file.fileno()).st_size
         if size > MAX_EXPORT:
@@ -641,7 +641,7 @@ def _has_form(value: Any, form: Any) -> bool:
 
 
 def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator[RecordReport]:
-    """A report for every record of an export, its findings against the manifest among them.
+    """Yield a report for every record of an export, its findings against the manifest among them.
 
     Raises StoredDataError EXPORT_INVALID at the end where an object is there that no record leads to.
     """

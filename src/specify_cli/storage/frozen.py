@@ -41,7 +41,7 @@ class Frozen(NamedTuple):
 def inputs_of_corpus(
     objects: ObjectStore, corpus: str, settings: Mapping[str, object] | None = None, cache: ParseCache | None = None
 ) -> ContextInputs:
-    """The charter and doctrine a corpus object names. `settings` are those of the snapshot's config.
+    """Return the charter and doctrine a corpus object names. `settings` are those of the snapshot's config.
 
     Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT, SNAPSHOT_INVALID.
     """
@@ -66,7 +66,9 @@ def inputs_of_corpus(
 def withheld_by_policy(
     objects: ObjectStore, corpus: str, policies: Sequence[Policy] = (), cache: ParseCache | None = None
 ) -> dict[str, str]:
-    """The files of a corpus whose content a policy keeps back, by digest, and why: that corpus's own, or one of these.
+    """Return the files of a corpus whose content a policy keeps back, by digest, and why.
+
+    That corpus's own, or one of these.
 
     A charter is one file, so one section of it that is kept back keeps the file back. Where the policy, or the file,
     cannot be read there is no asking, and the file is kept back too. A policy that denies and redacts nothing keeps
@@ -102,7 +104,7 @@ def withheld_by_policy(
 
 
 def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
-    """The inputs of the router that a manifest names. Raises as `inputs_of_corpus` does."""
+    """Return the inputs of the router that a manifest names. Raises as `inputs_of_corpus` does."""
     facts, profiles = manifest.get("facts"), manifest.get("profiles")
     if not isinstance(facts, dict) or not isinstance(profiles, dict):
         raise invalid("the snapshot", "facts and profiles")
@@ -118,7 +120,7 @@ def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Fro
 
 
 def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> AgentProfile:
-    """One profile as a snapshot holds it. Raises as `inputs_of_corpus` does."""
+    """Return one profile as a snapshot holds it. Raises as `inputs_of_corpus` does."""
     manifest = mapping_of(objects.get(snapshot), f"snapshot {snapshot}")
     profiles = manifest.get("profiles")
     if not isinstance(profiles, dict) or profile_id not in profiles:
@@ -131,7 +133,7 @@ def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> Agen
 
 
 def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, digest: str) -> AgentProfile:
-    """A profile by its digest: an entry of the bundle, else an object."""
+    """Return a profile by its digest: an entry of the bundle, else an object."""
     shipped = (file for name, file in bundle.files.items() if name.startswith(SHIPPED_PREFIX) and file.sha256 == digest)
     entry = next(shipped, None)
     try:
@@ -148,7 +150,7 @@ def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, 
 
 
 def mapping_of(data: bytes, what: str) -> dict[str, object]:
-    """The JSON object these bytes are. Raises StoredDataError SNAPSHOT_INVALID."""
+    """Return the JSON object these bytes are. Raises StoredDataError SNAPSHOT_INVALID."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -159,7 +161,7 @@ def mapping_of(data: bytes, what: str) -> dict[str, object]:
 
 
 def policy_hash_of(data: bytes) -> str | None:
-    """The hash of a policy file's parse, or None where it does not load."""
+    """Return the hash of a policy file's parse, or None where it does not load."""
     from charter.model import CharterError
     from charter.parse import parse_policy
     from specify_cli.record.seal import SealError, digest_of
@@ -173,5 +175,5 @@ def policy_hash_of(data: bytes) -> str | None:
 
 
 def invalid(what: str, expected: str) -> StoredDataError:
-    """The error for a stored object that is not what it is named as."""
+    """Return the error for a stored object that is not what it is named as."""
     return StoredDataError("SNAPSHOT_INVALID", f"{what}: expected {expected}", "spec-kitty invocations verify --all")

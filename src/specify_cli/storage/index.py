@@ -61,7 +61,7 @@ class Key(NamedTuple):
         return f'{{"invocation_id":"{self.invocation_id}","profile_id":{profile},"started_at":"{started_at}"}}\n'
 
     def names(self) -> tuple[str, ...]:
-        """The file names a record of this row may have, its own form first."""
+        """Return the file names a record of this row may have, its own form first."""
         older = f"{self.invocation_id}.jsonl"
         return (layout.record_name(self.profile_id, self.invocation_id), older) if self.profile_id else (older,)
 
@@ -98,7 +98,7 @@ class Index:
             self.problems.append(f"{layout.INDEX}: {error}")
 
     def _lock_folder(self, wait: float) -> durable.folder:
-        """The folder of the index under the lock that every writer of index and stamp holds."""
+        """Return the folder of the index under the lock that every writer of index and stamp holds."""
         return durable.folder(self.root, layout.EVENTS, wait=wait)
 
     def newest(self) -> Iterator[Key]:
@@ -113,7 +113,9 @@ class Index:
         yield from ahead
 
     def rows_since(self, mark: str) -> tuple[Iterable[Key], str]:
-        """The rows that came after `mark`, which an earlier call gave, and the mark for now; every row for another.
+        """Return the rows that came after `mark`, which an earlier call gave, and the mark for now.
+
+        Every row for another.
 
         Rows may come again and in any order. The index is made right before it is read.
         """
@@ -137,7 +139,7 @@ class Index:
             return listed, ""
 
     def lookup(self, prefix: str) -> list[Key]:
-        """The rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
+        """Return the rows whose id begins with `prefix`; names are listed only where the index cannot tell."""
         if self._is_current():
             return list(self._from(prefix))
         if len(prefix) == 26:
@@ -147,7 +149,7 @@ class Index:
         return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
 
     def resolve(self, text: str) -> Place:
-        """The one record an id or an unambiguous prefix names.
+        """Return the one record an id or an unambiguous prefix names.
 
         Where several files hold the id, the one among the records, named by its profile, is meant; verify
         names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
@@ -193,7 +195,7 @@ class Index:
         return [place for key in keys if (place := self.place(key)) is not None]
 
     def place(self, key: Key) -> Place | None:
-        """Where a row's record lies now, or None if it is gone."""
+        """Return where a row's record lies now, or None if it is gone."""
         names = key.names()
         expected = [
             layout.RECORDS,
@@ -230,7 +232,7 @@ class Index:
         return keys
 
     def _confirm(self) -> bool:
-        """Whether the index, though something changed, still says what the folders hold; restamps it if so.
+        """Return whether the index, though something changed, still says what the folders hold; restamps it if so.
 
         True when the names are those of the last stamp plus the rows writers appended since, in order: one
         listing and three digests instead of a row-by-row comparison.
@@ -266,7 +268,7 @@ class Index:
         return True
 
     def _list(self) -> _Listed:
-        """The names of every folder of records, once, with the folders' state before."""
+        """Return the names of every folder of records, once, with the folders' state before."""
         self.scans += 1
         now = time.time_ns()
         folders = self._list_folders()
@@ -324,7 +326,7 @@ class Index:
         )
 
     def _read_stamp(self) -> dict[str, object]:
-        """The stamp, or nothing where there is none that can be used."""
+        """Return the stamp, or nothing where there is none that can be used."""
         try:
             stamp = json.loads(durable.read_below(self.root, layout.INDEX_STAMP, _MAX_STAMP))
         except (OSError, ValueError, RecursionError, InvocationError):
@@ -347,7 +349,7 @@ class Index:
         durable.replace(folder_fd, "invocation-index.stamp", text, durable.PRIVATE, sync=False)
 
     def _read(self, limit: int) -> bytes:
-        """The bytes of the index; of a longer one only one more than the limit."""
+        """Return the bytes of the index; of a longer one only one more than the limit."""
         return durable.read_below(self.root, layout.INDEX, limit)
 
     def _rewrite(self, folder_fd: int, data: bytes) -> None:
@@ -369,7 +371,7 @@ class Index:
                     continue
 
     def rows_recorded(self) -> int:
-        """How many rows the index holds, whether or not they are right."""
+        """Return how many rows the index holds, whether or not they are right."""
         try:
             with self._open() as file:
                 return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
@@ -377,12 +379,12 @@ class Index:
             return 0
 
     def _open(self) -> BinaryIO:
-        """The index as a file; a link, FIFO or folder in its place is an error, as for a record."""
+        """Return the index as a file; a link, FIFO or folder in its place is an error, as for a record."""
         with durable.folder(self.root, layout.EVENTS) as folder_fd:
             return os.fdopen(durable.open_regular(folder_fd, "invocation-index.jsonl", os.O_RDONLY, layout.INDEX), "rb")
 
     def _read_backwards(self) -> Iterator[Key]:
-        """The rows of an index the stamp vouches for, newest first."""
+        """Yield the rows of an index the stamp vouches for, newest first."""
         try:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
@@ -398,7 +400,7 @@ class Index:
             return
 
     def _read_tail_block(self) -> list[Key]:
-        """The newest rows as writers left them, in whatever state the index is."""
+        """Return the newest rows as writers left them, in whatever state the index is."""
         try:
             with self._open() as file:
                 end = file.seek(0, os.SEEK_END)
@@ -408,7 +410,7 @@ class Index:
             return []
 
     def _from(self, prefix: str) -> Iterator[Key]:
-        """The rows that begin with `prefix`, found by bisection in the sorted index."""
+        """Yield the rows that begin with `prefix`, found by bisection in the sorted index."""
         try:
             with self._open() as file:
                 low, high = 0, file.seek(0, os.SEEK_END)
@@ -439,7 +441,7 @@ def _make_key(row: re.Match[bytes]) -> Key:
 
 
 def _read_ending(file: BinaryIO, offset: int) -> str:
-    """What tells one index from another that was put in its place: the bytes before an offset, as a digest."""
+    """Return what tells one index from another that was put in its place: the bytes before an offset, as a digest."""
     start = max(0, offset - _BLOCK)
     file.seek(start)
     return _compute_sha256(file.read(offset - start))

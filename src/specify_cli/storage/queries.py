@@ -69,7 +69,7 @@ class Row(NamedTuple):
     path: str
 
     def as_value(self) -> dict[str, object]:
-        """The JSON shape `docs/schemas/invocation-row.json`."""
+        """Return the JSON shape `docs/schemas/invocation-row.json`."""
         return self._asdict()
 
 
@@ -99,7 +99,7 @@ class Listing(NamedTuple):
 
 
 def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
-    """At most `limit` rows that the filters accept, newest first."""
+    """Return at most `limit` rows that the filters accept, newest first."""
     index = Index(project.root)
     rows: list[Row] = []
     problems: list[str] = []
@@ -125,7 +125,7 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
 
 
 def parse_moment(text: str) -> int:
-    """A moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
+    """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
 
     Raises CallerError INVALID_VALUE.
     """
@@ -144,7 +144,7 @@ def parse_moment(text: str) -> int:
 
 
 def read_row(root: str, place: Place) -> Row | None:
-    """A row from the first and last lines of a record; a long middle is not read."""
+    """Return a row from the first and last lines of a record; a long middle is not read."""
     if place.folder == layout.OLDER_RECORDS:
         return _make_row(fold(read_whole(root, place)), place)
     with durable.folder(root, place.folder) as folder_fd:
@@ -178,7 +178,7 @@ def read_whole(root: str, place: Place) -> bytes:
 
 
 def _read_ends(fd: int) -> Iterator[Entry]:
-    """The starting and closing lines of a record, one line in memory at a time."""
+    """Yield the starting and closing lines of a record, one line in memory at a time."""
     for raw in read_lines(fd):
         if raw.endswith(b"\n") and (b'"started"' in raw or b'"completed"' in raw):
             line = open_line(raw[:-1])
@@ -187,7 +187,7 @@ def _read_ends(fd: int) -> Iterator[Entry]:
 
 
 def _fold_ends(head: bytes, tail: bytes) -> Record | None:
-    """The record as its first and last whole lines tell it; None where only the whole file can tell."""
+    """Return the record as its first and last whole lines tell it; None where only the whole file can tell."""
     first, end = head.find(b"\n"), tail.rfind(b"\n")
     start = tail.rfind(b"\n", 0, max(end, 0)) + 1
     if first < 0 or end < 0 or (start == 0 and tail is not head):
@@ -229,7 +229,7 @@ def _make_row(record: Record | None, place: Place) -> Row | None:
 
 
 def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
-    """One invocation whole: row, timeline, where its context came from, evidence, findings.
+    """Return one invocation whole: row, timeline, where its context came from, evidence, findings.
 
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
     """
@@ -285,13 +285,13 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
 
 def newest_id(project: Project) -> str | None:
-    """The id of the newest record, or None in an empty project."""
+    """Return the id of the newest record, or None in an empty project."""
     key = next(Index(project.root).newest(), None)
     return None if key is None else key.invocation_id
 
 
 def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[str, object]], int]:
-    """The whole lines after a byte offset, parsed, and the offset behind them."""
+    """Return the whole lines after a byte offset, parsed, and the offset behind them."""
     data = FileRecordStore(project.root).read(place)
     end = data.rfind(b"\n") + 1
     events: list[dict[str, object]] = []
@@ -306,14 +306,14 @@ def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[
 
 
 def read_lines(fd: int) -> Iterator[bytes]:
-    """The lines of a file with their LF, one at a time; an overlong one comes in pieces."""
+    """Yield the lines of a file with their LF, one at a time; an overlong one comes in pieces."""
     with os.fdopen(os.dup(fd), "rb") as file:
         while raw := file.readline(MAX_LINE + 1):
             yield raw
 
 
 def read_record_lines(root: str, place: Place) -> Iterator[bytes]:
-    """The lines of a record with their LF, one at a time. Raises StoredDataError."""
+    """Yield the lines of a record with their LF, one at a time. Raises StoredDataError."""
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
     try:
@@ -358,7 +358,7 @@ def verify_place(
 
 
 def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | InvocationError]]:
-    """Every annex of a record in the order they were made: its path and bytes, or why it is not read."""
+    """Yield every annex of a record in the order they were made: its path and bytes, or why it is not read."""
     folder = layout.annex_folder(invocation_id)
     try:
         names = sorted(name for name in os.listdir(f"{root}/{folder}") if not name.startswith("."))
@@ -373,7 +373,7 @@ def annex_files(root: str, invocation_id: str) -> Iterator[tuple[str, bytes | In
 
 
 def annex_events(root: str, invocation_id: str) -> list[dict[str, object]]:
-    """The lines of a record's annexes that can be read, each with its seal."""
+    """Return the lines of a record's annexes that can be read, each with its seal."""
     events: list[dict[str, object]] = []
     for _, data in annex_files(root, invocation_id):
         line = None if isinstance(data, InvocationError) else open_line(data.rstrip(b"\n"))
@@ -392,7 +392,7 @@ def _find_twins(project: Project, place: Place, others: Iterable[Place]) -> Iter
 
 
 def differing_copies(root: str, place: Place) -> Iterator[str]:
-    """The paths of other files under the record's name whose bytes are not its own."""
+    """Yield the paths of other files under the record's name whose bytes are not its own."""
     store = FileRecordStore(root)
     for folder in (layout.RECORDS, layout.trail_folder(place.invocation_id), layout.IMPORTED, layout.OLDER_RECORDS):
         twin = place._replace(folder=folder)
@@ -406,7 +406,7 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
 
 
 def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
-    """The findings of a record's own lines."""
+    """Return the findings of a record's own lines."""
     try:
         with durable.folder(root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
@@ -437,7 +437,7 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
 
 
 def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:
-    """A report for every record the project's folders hold, in the order of their ids, each read once and let go.
+    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and let go.
 
     More than one worker means processes of their own, where there is enough to share out.
     """
@@ -462,7 +462,7 @@ def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:
 
 
 def _verify_groups(root: str, groups: list[list[Place]]) -> list[RecordReport]:
-    """The reports of a part of the records, without the objects they name."""
+    """Return the reports of a part of the records, without the objects they name."""
     project = Project(root, None, parse_config({}, None))
     reach = Reach(FileObjectStore(root))
     reports = [verify_place(project, place, group, reach) for group in groups for place in group]
@@ -493,7 +493,7 @@ def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:
 
 
 def run_chain(project: Project, target: str, side: str) -> Chain:
-    """The receipt chain of a record, given by id or file, once it is known to be intact.
+    """Return the receipt chain of a record, given by id or file, once it is known to be intact.
 
     Raises StoredDataError CHAIN_BREAK.
     """
@@ -548,7 +548,7 @@ _FIRST_STEP = 3
 
 
 def _find_home(path: str) -> tuple[str, Place] | None:
-    """The project a file is a record of, as its root and the record's place there."""
+    """Return the project a file is a record of, as its root and the record's place there."""
     head, name = os.path.split(os.path.realpath(path))
     ids = layout.parse_record_name(name)
     if ids is None or os.path.islink(path):
@@ -559,7 +559,10 @@ def _find_home(path: str) -> tuple[str, Place] | None:
 
 
 def _read_redaction(root: str, snapshot: object) -> str | None:
-    """The redaction set a snapshot names; None without it, for then it is not known which rules masked the run."""
+    """Return the redaction set a snapshot names.
+
+    Without one it is not known which rules masked the run: None.
+    """
     import json
 
     try:
@@ -569,7 +572,10 @@ def _read_redaction(root: str, snapshot: object) -> str | None:
 
 
 def strays(project: Project) -> Iterator[Finding]:
-    """What lies among the records and belongs to none: a record under a name of no record, an annex without one."""
+    """Yield what lies among the records and belongs to none.
+
+    That is a record under a name of no record, or an annex without its record.
+    """
     for folder in (layout.RECORDS, layout.IMPORTED):
         for name in _list_folder(project.root, folder):
             if name.endswith(".jsonl") and layout.parse_record_name(name) is None:
@@ -600,7 +606,7 @@ def _list_folder(root: str, folder: str) -> list[str]:
 
 
 def unexpected_names(project: Project) -> Iterable[str]:
-    """Files in the records' folder that no reader takes for a record."""
+    """Return the files in the records' folder that no reader takes for a record."""
     for folder in (layout.RECORDS, layout.OLDER_RECORDS):
         known = {place.name for place in places(project.root, [folder])}
         try:

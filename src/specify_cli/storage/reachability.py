@@ -55,7 +55,7 @@ class Reach:
         self._known: dict[tuple[str, str], _Looked] = {}
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
-        """Every object the lines name, and those the snapshot and corpus name in turn, each once."""
+        """Yield every object the lines name, and those the snapshot and corpus name in turn, each once."""
         pending = deque((item.digest, item.field, item.seq, item.offset) for item in named)
         seen: set[str] = set()
         inside: frozenset[str] | None = frozenset()
@@ -100,7 +100,7 @@ class Reach:
 def policy_withholds(
     objects: ObjectStore, reached: Sequence[Reached], policies: Sequence[Policy] = (), cache: ParseCache | None = None
 ) -> dict[str, str]:
-    """Which of the objects that records lead to hold what their policies deny or redact, by digest, and why.
+    """Return which of the objects that records lead to hold what their policies deny or redact, by digest, and why.
 
     `policies` are asked as well. Where one of them keeps back more than a record's own policy did, the contexts that
     were assembled under the record's own may quote it and are kept back too.

@@ -57,12 +57,12 @@ class Place(NamedTuple):
 
 
 def place_of(profile_id: str, invocation_id: str) -> Place:
-    """Where a record of this clone lies. Raises layout.PathError."""
+    """Return where a record of this clone lies. Raises layout.PathError."""
     return Place(layout.RECORDS, layout.record_name(profile_id, invocation_id), invocation_id, profile_id)
 
 
 def _is_young(state: os.stat_result) -> bool:
-    """Whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
+    """Return whether the writer of a folder's entry may not have come to its fsync, nor the file system to its own."""
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
 
@@ -78,10 +78,10 @@ class RecordStore(Protocol):
     """Where records live."""
 
     def create(self, name: str, data: bytes) -> None:
-        """A new record with all its bytes. Raises FileExistsError, InvocationError."""
+        """Create a record with all its bytes. Raises FileExistsError, InvocationError."""
 
     def read(self, place: Place) -> bytes:
-        """The bytes of a record. Raises FileNotFoundError, StoredDataError."""
+        """Return the bytes of a record. Raises FileNotFoundError, StoredDataError."""
 
     def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
         """Seal the bodies `compose` gives for the held record behind its last line.
@@ -98,14 +98,17 @@ class ObjectStore(Protocol):
         """Keep these; whoever sees a root later may rely on every member. A mapping gives them under their digests."""
 
     def get(self, digest: str) -> bytes:
-        """The bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
+        """Return the bytes, hashed again. Raises StoredDataError OBJECT_MISSING, OBJECT_CORRUPT."""
 
     def why_withheld(self, digest: str, field: str) -> str | None:
-        """Why an object that is not here, and that a line names in this field, was left out on purpose, if it was."""
+        """Return why an object was left out on purpose, if it was.
+
+        The object is not here, and a line names it in this field.
+        """
 
 
 def digest(data: bytes) -> str:
-    """The name of an object: SHA-256, lowercase hex."""
+    """Return the name of an object: SHA-256, lowercase hex."""
     return sha256(data).hexdigest()
 
 
@@ -132,7 +135,7 @@ def _compose(
     read: Callable[[int], bytes],
     holds: Callable[[bytes], bool],
 ) -> tuple[bytes, Tip]:
-    """The bytes to append and the new tip: the one decision both stores share."""
+    """Return the bytes to append and the new tip: the one decision both stores share."""
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
@@ -226,7 +229,7 @@ class FileRecordStore:
         return durable.read_below(self.root, place.path)
 
     def read_durably(self, place: Place) -> bytes:
-        """The bytes of a record once they and its name are on stable storage, whoever wrote them.
+        """Return the bytes of a record once they and its name are on stable storage, whoever wrote them.
 
         For an answer that rests on a line of another writer, who may not have come to its own fdatasync, or may yet
         take the line back. Raises as `read` does, EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED.
@@ -247,7 +250,7 @@ class FileRecordStore:
             raise durable.write_failed(place.path, error) from error
 
     def head(self, place: Place) -> bytes:
-        """The first line of a record without its LF. Raises as `read` does."""
+        """Return the first line of a record without its LF. Raises as `read` does."""
         with durable.folder(self.root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
@@ -263,7 +266,7 @@ class FileRecordStore:
             writer.close()
 
     def writer(self, place: Place) -> RecordWriter:
-        """One record opened for appends that follow one another. Raises as `append` does."""
+        """Return one record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
             raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
         if place.folder == layout.IMPORTED:
@@ -271,7 +274,7 @@ class FileRecordStore:
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:
-        """A new annex file with its one line, durable; its path. Raises FileExistsError."""
+        """Return a new annex file with its one line, durable; its path. Raises FileExistsError."""
         folder = layout.annex_folder(invocation_id)
         mode = durable.SHARED if self.trail == "committed" else durable.PRIVATE
         try:
@@ -454,7 +457,7 @@ class RecordWriter:
 
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
-    """The first bytes of a plain file; None for anything else, which a replace then takes the place of."""
+    """Return the first bytes of a plain file; None for anything else, which a replace then takes the place of."""
     try:
         fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
     except (FileNotFoundError, InvocationError):
@@ -552,7 +555,10 @@ class FileObjectStore:
                 os.close(fd)
 
     def _find_held(self, name: str, data: bytes) -> os.stat_result | None:
-        """The state of the file under an object's name if it holds the object; nobody's word is taken for its bytes."""
+        """Return the state of the file under an object's name if it holds the object.
+
+        Its bytes are hashed: no cached answer is trusted.
+        """
         shard, rest = layout.object_parts(name)
         try:
             fd = os.open(f"{self.root}/{self.folder}/{shard}/{rest}", os.O_RDONLY | durable.REGULAR)
@@ -645,7 +651,7 @@ def _read_first_line(fd: int) -> bytes:
 
 
 def places(root: str, folders: Sequence[str]) -> Iterator[Place]:
-    """Every record by its name in these folders; nothing is opened."""
+    """Yield every record by its name in these folders; nothing is opened."""
     for folder in folders:
         try:
             with os.scandir(f"{root}/{folder}") as entries:

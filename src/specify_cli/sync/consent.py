@@ -47,7 +47,7 @@ class Consent(NamedTuple):
 
 
 def folder_of(project: Project) -> str:
-    """Where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside git."""
+    """Return where the project's sync files lie. Raises EnvironmentFault SYNC_UNAVAILABLE outside git."""
     folder = sync_folder(project.root)
     if folder is None:
         raise EnvironmentFault(
@@ -60,7 +60,7 @@ def folder_of(project: Project) -> str:
 
 
 def project_uuid(project: Project) -> str:
-    """The id the project's envelopes carry. Raises CallerError PROJECT_UNNAMED."""
+    """Return the id the project's envelopes carry. Raises CallerError PROJECT_UNNAMED."""
     found = project.config.project_uuid
     try:
         return str(uuid.UUID(found or ""))
@@ -72,7 +72,7 @@ def project_uuid(project: Project) -> str:
 
 
 def checked_endpoint(text: str) -> str:
-    """An endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats no password."""
+    """Return an endpoint that may be agreed to. Raises CallerError ENDPOINT_INVALID, which repeats no password."""
     if any(mark in text for mark in "@?#\\"):
         raise _bad_endpoint("the endpoint", "it may hold no user, password, query or fragment; secrets go elsewhere")
     if not text.isascii() or any(character <= " " or character == "\x7f" for character in text):
@@ -90,7 +90,7 @@ def checked_endpoint(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine itself."""
+    """Return whether a host is this machine itself."""
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
@@ -111,7 +111,7 @@ def _bad_endpoint(text: str, why: str) -> CallerError:
 
 
 def proposal(project: Project) -> Mapping[str, str]:
-    """What the committed config proposes: endpoint and level, as text, unchecked."""
+    """Return what the committed config proposes: endpoint and level, as text, unchecked."""
     section = project.config.document.get("sync")
     if not isinstance(section, dict):
         return {}
@@ -119,7 +119,7 @@ def proposal(project: Project) -> Mapping[str, str]:
 
 
 def read_consent(folder: str) -> Consent | None:
-    """What was agreed to, or None. Raises StoredDataError CONSENT_INVALID."""
+    """Return what was agreed to, or None. Raises StoredDataError CONSENT_INVALID."""
     data = _read(folder, CONSENT)
     if data is None:
         return None
@@ -144,7 +144,7 @@ def write_consent(folder: str, consent: Consent) -> None:
 
 
 def keep(folder: str, name: str, data: bytes) -> None:
-    """A small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
+    """Write a small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         with durable.folder(folder) as folder_fd:
@@ -154,7 +154,7 @@ def keep(folder: str, name: str, data: bytes) -> None:
 
 
 def unavailable(path: str, error: Exception) -> EnvironmentFault:
-    """The error for a file of sync's that the git directory does not take or give."""
+    """Return the error for a file of sync's that the git directory does not take or give."""
     why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
     return EnvironmentFault(
         "SYNC_UNAVAILABLE",
@@ -182,7 +182,7 @@ def withdraw(folder: str) -> bool:
 
 
 def read_token(folder: str, environment: Mapping[str, str]) -> str:
-    """The bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID; neither quotes it."""
+    """Return the bearer token. Raises CallerError TOKEN_MISSING, StoredDataError TOKEN_INVALID; neither quotes it."""
     token = _read_secret_text(folder, TOKEN, TOKEN_VARIABLE, environment)
     if token is None:
         raise CallerError(
@@ -276,7 +276,7 @@ def check_listener(consent: Consent) -> None:
 
 
 def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
-    """The Standard Webhooks secret, if there is one. Raises StoredDataError TOKEN_INVALID."""
+    """Return the Standard Webhooks secret, if there is one. Raises StoredDataError TOKEN_INVALID."""
     secret = _read_secret_text(folder, SECRET, SECRET_VARIABLE, environment)
     if secret is not None and not is_signing_secret(secret):
         raise StoredDataError(
@@ -296,7 +296,7 @@ def _read_secret_text(folder: str, name: str, variable: str, environment: Mappin
 
 
 def checked_token(text: str, where: str) -> str:
-    """A token a header can carry. Raises StoredDataError TOKEN_INVALID without quoting it."""
+    """Return a token a header can carry. Raises StoredDataError TOKEN_INVALID without quoting it."""
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise StoredDataError(
             "TOKEN_INVALID",

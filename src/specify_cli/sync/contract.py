@@ -130,7 +130,7 @@ def compose(
     *,
     origin: str | None = None,
 ) -> dict[str, object]:
-    """One phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
+    """Return one phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
 
     `origin` is `merged` where the sender did not write the record but received it with git.
 
@@ -219,7 +219,7 @@ def key_of(event: Mapping[str, object]) -> tuple[str, str]:
 
 
 def same_content(held: Mapping[str, object], sent: Mapping[str, object]) -> bool:
-    """Whether two events of one key say the same (docs/sync-contract.md §4).
+    """Return whether two events of one key say the same (docs/sync-contract.md §4).
 
     Everything counts between equals in level and extension version; else the members both carry, but for the
     level itself, its number, the version, and an actor id that is a pseudonym on one side. How a sender came by the
@@ -233,7 +233,10 @@ def same_content(held: Mapping[str, object], sent: Mapping[str, object]) -> bool
 
 
 def flat(event: Mapping[str, object]) -> dict[str, object]:
-    """Every member of a CloudEvent by its path as FIELDS writes it; the extension is read as the JSON it holds."""
+    """Return every member of a CloudEvent by its path as FIELDS writes it.
+
+    The extension is read as the JSON it holds.
+    """
     found: dict[str, object] = {}
 
     def walk(path: str, value: object) -> None:
@@ -248,7 +251,7 @@ def flat(event: Mapping[str, object]) -> dict[str, object]:
 
 
 def is_signing_secret(text: str) -> bool:
-    """Whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one byte."""
+    """Return whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one byte."""
     given = text.removeprefix("whsec_")
     try:
         return text != given and len(base64.b64decode(given + "=" * (-len(given) % 4), validate=True)) > 0
@@ -257,7 +260,7 @@ def is_signing_secret(text: str) -> bool:
 
 
 def level_table() -> str:
-    """The rows of docs/sync-contract.md §5 as Markdown."""
+    """Return the rows of docs/sync-contract.md §5 as Markdown."""
     rows = ["| member | holds | phase | ids | metadata | full |", "|---|---|---|---|---|---|"]
     for field in FIELDS:
         phase = "both" if len(field.phases) == 2 else field.phases[0]

@@ -91,7 +91,10 @@ class Counts(NamedTuple):
 
 
 def look_at(root: str, place: Place) -> Seen:
-    """What one record is to sync. Damage is every error of its own lines but a torn tail, which a crash leaves."""
+    """Return what one record is to sync.
+
+    Damage is every error of its own lines but a torn tail, which a crash leaves.
+    """
     if place.folder == layout.IMPORTED:
         return Seen(None, None, "imported")
     try:
@@ -130,7 +133,7 @@ def look_at(root: str, place: Place) -> Seen:
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
-    """The CloudEvent of one phase; at level full its texts go through today's redaction once more."""
+    """Return the CloudEvent of one phase; at level full its texts go through today's redaction once more."""
     assert seen.started is not None
     started = seen.started
     if level == "full":
@@ -154,7 +157,7 @@ def _mask_text(text: str | None, rules: RuleSet) -> str | None:
 
 
 def _request_text(project: Project, started: Mapping[str, object]) -> str | None:
-    """The request a record holds, from its object where it was too long for the line."""
+    """Return the request a record holds, from its object where it was too long for the line."""
     named = started.get("request_object")
     if named is not None:
         if not is_digest(str(named)):
@@ -219,7 +222,7 @@ class Outbox:
         return Seen(None, None, "missing") if place is None else look_at(self._project.root, place)
 
     def due(self, limit: int) -> list[Due]:
-        """The next phases to deliver, oldest first, at most one for each invocation: Completed after Started."""
+        """Return the next phases to deliver, oldest first, at most one for each invocation: Completed after Started."""
         rows = self._run(
             f"SELECT invocation_id, profile_id, started FROM record WHERE {_DUE} ORDER BY invocation_id LIMIT ?",
             (limit,),
@@ -227,7 +230,7 @@ class Outbox:
         return [Due(key, profile, STARTED if state == _PENDING else COMPLETED) for key, profile, state in rows]
 
     def event(self, due: Due, uuid: str, level: str) -> dict[str, object] | None:
-        """The CloudEvent of a phase, read from its record now; None if the record may not be sent any more.
+        """Return the CloudEvent of a phase, read from its record now; None if the record may not be sent any more.
 
         Raises InvocationError and RedactionError where a text that would leave cannot be had or masked.
         """
@@ -262,7 +265,7 @@ class Outbox:
             return count
 
     def counts(self) -> Counts:
-        """How many phases are in which state, as of the last scan."""
+        """Return how many phases are in which state, as of the last scan."""
         live = "excluded IS NULL"
         pending, delivered, refused, held, oldest = self._run(
             f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
@@ -274,7 +277,7 @@ class Outbox:
         return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since)
 
     def facts(self) -> dict[str, str]:
-        """What the last pushes left behind: last_success, last_failure, failing_since, failures, why."""
+        """Return what the last pushes left behind: last_success, last_failure, failing_since, failures, why."""
         return dict(self._run("SELECT name, value FROM fact WHERE name != 'mark'"))
 
     def note(self, facts: Mapping[str, str | None]) -> None:
@@ -293,7 +296,7 @@ class Outbox:
             raise self._translate_fault(error) from error
 
     def _translate_fault(self, error: sqlite3.Error) -> EnvironmentFault:
-        """The error to raise; a cursor that turns out to be damaged is set aside for the next command."""
+        """Return the error to raise; a cursor that turns out to be damaged is set aside for the next command."""
         if isinstance(error, sqlite3.OperationalError) or not isinstance(error, sqlite3.DatabaseError):
             return unavailable(self.path, error)
         self._db.close()
@@ -323,7 +326,10 @@ class Outbox:
 
 
 def _open(path: str) -> sqlite3.Connection:
-    """The cursor; one that cannot be used is set aside and begun anew, which delivers again and loses nothing."""
+    """Return the cursor.
+
+    One that cannot be used is set aside and begun anew, which delivers again and loses nothing.
+    """
     for attempt in range(2):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

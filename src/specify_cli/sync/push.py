@@ -69,7 +69,7 @@ class _Halt(Exception):
 
 
 def agreed(project: Project) -> tuple[str, Consent]:
-    """The project's sync folder and the consent that holds for it now.
+    """Return the project's sync folder and the consent that holds for it now.
 
     Raises CallerError SYNC_DISABLED, PROJECT_UNNAMED, StoredDataError CONSENT_INVALID, EnvironmentFault
     SYNC_UNAVAILABLE.
@@ -127,7 +127,7 @@ def push(
 
 @contextmanager
 def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
-    """The one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
+    """Hold the one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
     if held is not None:
         try:
             yield
@@ -197,7 +197,7 @@ class _Push:
             self._progress(self._delivered + self._refused, total)
 
     def _compose_events(self, outbox: Outbox, due: Sequence[Due]) -> list[dict[str, object]]:
-        """The events of the next request: what the contract allows, at most a request's size."""
+        """Return the events of the next request: what the contract allows, at most a request's size."""
         events: list[dict[str, object]] = []
         size = 0
         for item in due:
@@ -238,7 +238,7 @@ class _Push:
                 self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
 
     def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
-        """The last verdict after as many tries as the terms allow; consent is asked for before each of them."""
+        """Return the last verdict after as many tries as the terms allow; consent is asked for before each of them."""
         rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
             raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
@@ -324,13 +324,13 @@ def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:
 
 
 def pause_after(failures: int, asked: float | None) -> float:
-    """Seconds until a command may start a push again: what the endpoint asks, else growing and jittered."""
+    """Return the seconds until a command may start a push again: what the endpoint asks, else growing and jittered."""
     grown: float = min(_GROWN_PAUSE, _SHORTEST_PAUSE * 2.0 ** min(failures - 1, 16))
     return min(LONGEST_PAUSE, max(asked or 0.0, random.uniform(grown / 2, grown)))
 
 
 def append_line(path: str, value: object) -> None:
-    """One JSON line at the end of a private file, which is begun anew when it is long. Raises SYNC_UNAVAILABLE."""
+    """Append one JSON line to a private file, which is begun anew when it is long. Raises SYNC_UNAVAILABLE."""
     try:
         if os.path.exists(path) and os.path.getsize(path) > _MAX_LOG:
             os.replace(path, f"{path}.1")
@@ -344,7 +344,7 @@ def append_line(path: str, value: object) -> None:
 
 
 def background(root: str, folder: str, environment: Mapping[str, str], held: int) -> None:
-    """The push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
+    """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
     try:
         project, _ = load_project(root)
         push(project, environment, Terms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)

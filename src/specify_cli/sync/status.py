@@ -50,7 +50,7 @@ _EXAMPLE_CLOSED: dict[str, object] = {
 
 
 def status(project: Project, environment: Mapping[str, str]) -> dict[str, object]:
-    """The JSON shape `docs/schemas/sync-status.json`. Raises InvocationError."""
+    """Return the JSON shape `docs/schemas/sync-status.json`. Raises InvocationError."""
     value: dict[str, object] = {
         "enabled": False,
         "endpoint": None,
@@ -103,7 +103,7 @@ def status(project: Project, environment: Mapping[str, str]) -> dict[str, object
 
 
 def token_state(folder: str, environment: Mapping[str, str]) -> str:
-    """Where a usable token is found: environment or file; else missing or unusable."""
+    """Return where a usable token is found: environment or file; else missing or unusable."""
     try:
         consents.read_token(folder, environment)
     except InvocationError as error:
@@ -123,7 +123,7 @@ def _pause(folder: str) -> tuple[str | None, str | None]:
 
 
 def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
-    """The events that would leave for one record, and whether it is a real one of this project.
+    """Return the events that would leave for one record, and whether it is a real one of this project.
 
     The newest that would be sent is taken, a closed one if one is near.
     """
@@ -152,7 +152,7 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
 def waiting(
     project: Project, folder: str, consent: consents.Consent, limit: int
 ) -> tuple[list[dict[str, object]], int]:
-    """The events that are due now, in the order they would leave, and how many phases are pending in all.
+    """Return the events that are due now, in the order they would leave, and how many phases are pending in all.
 
     A Completed follows once its Started is held.
     """
@@ -170,7 +170,7 @@ def waiting(
 
 
 def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailment]:
-    """What is wrong with the delivery that was agreed to."""
+    """Yield what is wrong with the delivery that was agreed to."""
     folder = consents.folder_of(project)
     try:
         now = status(project, environment)

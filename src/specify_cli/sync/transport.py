@@ -60,7 +60,7 @@ class Verdict(NamedTuple):
 def judge(
     status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float, token: str = ""
 ) -> Verdict:
-    """The verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
+    """Return the verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
 
     No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
     """
@@ -83,7 +83,7 @@ def judge(
 
 
 def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
-    """The events an answer names, each once and with a known status; nothing where it has another form.
+    """Return the events an answer names, each once and with a known status; nothing where it has another form.
 
     One that is refused for a reason that passes is not among them: it stays due.
     """
@@ -120,7 +120,7 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
 
 
 def shown(text: str, token: str) -> str:
-    """What somebody else said, as one line of what can be shown: the token masked before anything is cut."""
+    """Return what somebody else said, as one line of what can be shown: the token masked before anything is cut."""
     masked = text.replace(token, "⟦token⟧") if token else text
     line = " ".join(masked.split())
     return "".join(character if character.isprintable() else "\ufffd" for character in line)[:_MAX_TEXT]
@@ -221,7 +221,10 @@ class Endpoint:
 
 @contextmanager
 def _stop_after(seconds: float) -> Iterator[None]:
-    """Whatever blocks in here is ended by a TimeoutError after a while; in the main thread, which has the signals."""
+    """End whatever blocks inside by a TimeoutError after some seconds.
+
+    It works in the main thread, which has the signals.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -239,5 +242,5 @@ def _stop_after(seconds: float) -> Iterator[None]:
 
 
 def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
-    """The bytes of a batch: the same events give the same bytes."""
+    """Return the bytes of a batch: the same events give the same bytes."""
     return json.dumps(events, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode("utf-8")

@@ -27,7 +27,9 @@ _NULL = [
 
 
 def sync_folder(root: str) -> str | None:
-    """Where consent, token and cursors of a project lie: in its git directory, shared by the worktrees; None outside.
+    """Return where consent, token and cursors of a project lie: in its git directory, shared by the worktrees.
+
+    None outside.
 
     One repository may hold several projects, so the folder is named by the project's place in the worktree.
     """
@@ -41,17 +43,17 @@ def sync_folder(root: str) -> str | None:
 
 
 def name_of(root: str) -> str:
-    """The part of a file's name that tells the worktrees of one repository apart."""
+    """Return the part of a file's name that tells the worktrees of one repository apart."""
     return sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
 
 
 def lock_path(folder: str, root: str) -> str:
-    """The file whose lock says that a push of this worktree is under way."""
+    """Return the file whose lock says that a push of this worktree is under way."""
     return f"{folder}/push-{name_of(root)}.lock"
 
 
 def wanted_path(folder: str, root: str) -> str:
-    """The file that asks a push that is under way to look once more before it ends."""
+    """Return the file that asks a push that is under way to look once more before it ends."""
     return f"{folder}/{WANTED}-{name_of(root)}"
 
 
@@ -116,7 +118,10 @@ def unpause(folder: str) -> None:
 
 
 def _try_lock(path: str) -> int | None:
-    """A descriptor that holds the lock of a push, above every number a new process gives away; None if it is held."""
+    """Return a descriptor that holds the lock of a push, above every number a new process gives away.
+
+    None if it is held.
+    """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,7 +133,7 @@ def _try_lock(path: str) -> int | None:
 
 
 def is_running(folder: str, root: str) -> bool:
-    """Whether a push of this worktree holds its lock. Raises OSError where that cannot be told."""
+    """Return whether a push of this worktree holds its lock. Raises OSError where that cannot be told."""
     lock = _try_lock(lock_path(folder, root))
     if lock is not None:
         os.close(lock)

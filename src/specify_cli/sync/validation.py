@@ -101,7 +101,10 @@ class _Faults:
 
 
 def faults(event: object) -> list[Fault]:
-    """Everything wrong with one CloudEvent; empty if it is as the contract says. Never raises on a JSON value."""
+    """Return everything wrong with one CloudEvent; empty if it is as the contract says.
+
+    Never raises on a JSON value.
+    """
     unfit = _find_unfit(event)
     if unfit is not None:
         return [unfit]
@@ -261,7 +264,7 @@ def _check_extension(event: Mapping[str, object], phase: str | None, seen: _Faul
 
 
 def _list_allowed(prefix: str, phase: str | None, level: str | None) -> set[str]:
-    """The paths below a prefix that may leave in a phase at a level; of what is unknown, all."""
+    """Return the paths below a prefix that may leave in a phase at a level; of what is unknown, all."""
     return {
         field.path.removeprefix(f"{prefix}.")
         for field in FIELDS
@@ -280,12 +283,12 @@ def _iter_leaves(value: Mapping[str, object], path: tuple[str, ...]) -> Iterable
 
 
 def pointer(path: Iterable[str | int]) -> str:
-    """An RFC 6901 pointer."""
+    """Return an RFC 6901 pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def _find_unfit(value: object) -> Fault | None:
-    """What keeps a value from being looked at: too large, too deep, no Unicode, a number that is not ours."""
+    """Return what keeps a value from being looked at: too large, too deep, no Unicode, a number that is not ours."""
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     counted = 1
     while waiting:

@@ -119,7 +119,7 @@ def context(values: Values) -> int:
 
 
 def _show_artifact(values: Values) -> int:
-    """One charter section or artifact whole, under the policy."""
+    """Show one charter section or artifact whole, under the policy."""
     beside = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
     if beside or values["explain"]:
         other = [*beside, "--explain"][0]
@@ -165,7 +165,7 @@ def _not_shown(inputs: ContextInputs, found: Fetched) -> CallerError:
 
 
 def _unknown_action(result: CharterContextResult) -> list[str]:
-    """A warning where neither the router nor a graph knows the action, so no doctrine is tied to it."""
+    """Return a warning where neither the router nor a graph knows the action, so no doctrine is tied to it."""
     tied = {edge.source.removeprefix("action:") for edge in result.inputs.edges if edge.source.startswith("action:")}
     known = sorted({*ACTIONS, *tied})
     if result.action in known:
@@ -243,7 +243,7 @@ class _Person:
         self._gone = False
 
     def line(self) -> str | None:
-        """One line typed, None at the end of the input; a terminal would ask again after it."""
+        """Return one line typed, None at the end of the input; a terminal would ask again after it."""
         data = b"" if self._gone else sys.stdin.buffer.readline(_ANSWER_BYTES)
         self._gone = not data
         if self._gone:
@@ -252,7 +252,7 @@ class _Person:
         return data.decode("utf-8", "replace")
 
     def agrees(self, question: str, *, default: bool) -> bool:
-        """A yes or a no."""
+        """Return whether a yes or a no."""
         _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
         line = self.line()
         if line is None:
@@ -353,7 +353,7 @@ def _save_answers(root: str, given: Mapping[str, str]) -> None:
 def _drop_unroutable(
     root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts
 ) -> tuple[tuple[PlannedFile, ...], list[str]]:
-    """The files without a profile that would take the place of one there, or leave a request with two answers."""
+    """Leave out a profile that would take the place of another, or give a request two answers."""
     from charter.synthesize import PROFILE, PROFILE_ID
     from doctrine.agent_profiles.profile import parse_profile
     from doctrine.yaml_reader import read_yaml
@@ -379,7 +379,7 @@ def _drop_unroutable(
 
 
 def _compare_with_file(root: str, file: PlannedFile) -> _Draft:
-    """A planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
+    """Return a planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
     if file.path in _CHARTERS:
         charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
         if charter is not None:
@@ -425,7 +425,7 @@ def _diff(draft: _Draft) -> str:
 
 
 def _ask_which(drafts: Sequence[_Draft], person: _Person | None, *, force: bool) -> set[str]:
-    """What is to be written: new files with one yes for all, each file that is there with a yes of its own."""
+    """Return what is to be written: new files with one yes for all, each file that is there with a yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
     if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
         new = set()
@@ -504,7 +504,7 @@ def _describe_outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool,
 
 
 def _find_config_line(root: str, message: str) -> int:
-    """The line of the key a message about config.yaml names, as far as it is there."""
+    """Return the line of the key a message about config.yaml names, as far as it is there."""
     try:
         source = read_source(root, layout.CONFIG)
         lines = {} if source is None else locate_yaml(source.data, name=layout.CONFIG)
@@ -515,7 +515,7 @@ def _find_config_line(root: str, message: str) -> int:
 
 
 def lint(values: Values) -> int:
-    """Every finding with file, line, problem and repair; 1 where one is an error."""
+    """Show every finding with file, line, problem and repair; 1 where one is an error."""
     from charter.lint import ADVICE, ERROR, Finding, lint_project
 
     project, _ = load_project(shell.here(), shell.home(), lenient=True)

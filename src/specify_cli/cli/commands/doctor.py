@@ -17,7 +17,7 @@ _LISTED = 20
 
 
 def _sync(project: Project) -> Iterator[Ailment]:
-    """What is wrong with delivery, where somebody agreed to one."""
+    """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
     if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
         from specify_cli.sync.status import ailments

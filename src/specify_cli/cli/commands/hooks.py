@@ -49,7 +49,7 @@ class Program(NamedTuple):
 
     @property
     def warning(self) -> str | None:
-        """What a user has to know of it, if anything."""
+        """Return what a user has to know of it, if anything."""
         if self.path is None:
             return "spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing"
         if self.below_project:
@@ -90,7 +90,7 @@ def uninstall(values: Values) -> int:
 
 
 def status(values: Values) -> int:
-    """How things stand for every harness, in the project and for the user."""
+    """Show how things stand for every harness, in the project and for the user."""
     root, home = _find_folders()
     program = _find_program(root)
     rows: list[dict[str, object]] = []
@@ -139,7 +139,7 @@ def status(values: Values) -> int:
 
 
 def test(values: Values) -> int:
-    """What a payload would record, masked and cut as it would be; nothing is written."""
+    """Show what a payload would record, masked and cut as it would be; nothing is written."""
     source = str(values["payload"])
     data = shell.stdin_bytes() if source == "-" else _read_payload(source)
     try:
@@ -253,7 +253,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
 
 
 def _list_in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
-    """The harnesses in use here; for an uninstall, those whose settings hold something of ours."""
+    """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
     if not installing:
         places = [_place(harness, scope, root, home) for harness in HARNESSES.values()]
         return [place.harness for place in places if place is not None and standing(place).state != "absent"]
@@ -347,7 +347,7 @@ def _find_folders() -> tuple[str, str | None]:
 
 
 def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place | None:
-    """Where a harness's settings are; None where there is no home folder."""
+    """Return where a harness's settings are; None where there is no home folder."""
     if scope == "project":
         return Place(harness, scope, root, harness.project)
     if home is None:
@@ -360,7 +360,7 @@ def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place |
 
 
 def _is_detected(harness: Harness, root: str, home: str | None) -> bool:
-    """Whether a harness is in use here: its program, or a folder only it makes."""
+    """Return whether a harness is in use here: its program, or a folder only it makes."""
     if any(shutil.which(program) for program in harness.programs):
         return True
     folders = [f"{root}/{folder}" for folder in harness.traces]

@@ -29,7 +29,7 @@ _FOLLOW_PAUSE = 0.2
 
 
 def list_rows(values: Values) -> int:
-    """Rows, newest first; records that cannot be read are named on stderr."""
+    """List rows, newest first; records that cannot be read are named on stderr."""
     filters = invocations.Filters(
         profile=_get_text(values, "profile"),
         action=_get_text(values, "action"),
@@ -76,13 +76,13 @@ def list_rows(values: Values) -> int:
 
 
 def _describe_actor(row: invocations.Row) -> str:
-    """Who asked, and of the session as much as tells it from others of the day."""
+    """Return who asked, and of the session as much as tells it from others of the day."""
     session = (row.session or {}).get("session_id", "")
     return one_line(f"{row.actor_id or ''} {session[:8]}", 30)
 
 
 def show(values: Values) -> int:
-    """One invocation whole."""
+    """Show one invocation whole."""
     value = invocations.show_invocation(_project(), str(values["invocation_id"]))
     if values["json"]:
         write_json(value)
@@ -94,7 +94,7 @@ def show(values: Values) -> int:
 
 
 def tail(values: Values) -> int:
-    """The newest events, and with --follow those to come until the record is closed."""
+    """Show the newest events, and with --follow those to come until the record is closed."""
     project = _project()
     wanted = _get_text(values, "invocation_id") or invocations.newest_id(project)
     if wanted is None:
@@ -176,7 +176,10 @@ def verify(values: Values) -> int:
 
 
 def _judge_set(errors: int, verdicts: Mapping[str, int]) -> str:
-    """The verdict on a set of records: an error anywhere, one of a file that is no record too, and it is not intact."""
+    """Judge a set of records.
+
+    With an error anywhere, also one of a file that is no record, it is not intact.
+    """
     if errors:
         return "not_intact"
     if not verdicts["unsealed"]:
@@ -274,7 +277,7 @@ def _describe_proven(records: int, sound: int) -> str:
 
 
 def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
-    """Every record of an export, with its objects and against its manifest, looked at outside the project."""
+    """Yield every record of an export, with its objects and against its manifest, looked at outside the project."""
     from specify_cli.storage.archive import unpacked, verify_contents
 
     with unpacked(path) as contents:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def list_profiles(values: Values) -> int:
-    """Every profile; project files that cannot be used are named on stderr."""
+    """Show every profile; project files that cannot be used are named on stderr."""
     registry = _load_registry()
     rows = [_describe_profile(profile) for profile in registry.all()]
     if values["json"]:
@@ -37,7 +37,7 @@ def list_profiles(values: Values) -> int:
 
 
 def show_profile(values: Values) -> int:
-    """One profile whole, as its file has it."""
+    """Show one profile whole, as its file has it."""
     profile = _load_registry(quiet=bool(values["json"])).get(str(values["profile"]))
     value = {**_describe_profile(profile), "digest": profile.digest, "document": dict(profile.document)}
     if values["json"]:
@@ -50,7 +50,10 @@ def show_profile(values: Values) -> int:
 
 
 def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
-    """The project's profiles; files that cannot be used are named on stderr unless an error may follow as JSON."""
+    """Return the project's profiles.
+
+    Files that cannot be used are named on stderr unless an error may follow as JSON.
+    """
     project, cache = shell.reading_project()
     registry = ProfileRegistry(project.root, cache)
     for problem in () if quiet else registry.problems:

@@ -11,7 +11,7 @@ from specify_cli.replay import resume as resuming
 
 
 def state(values: Values) -> int:
-    """Where a run stands, now or after a line."""
+    """Show where a run stands, now or after a line."""
     at = values["at"]
     project, _ = shell.reading_project()
     found = resuming.state_of(project, str(values["invocation_id"]), at if isinstance(at, int) else None)

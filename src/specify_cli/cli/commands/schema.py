@@ -8,7 +8,7 @@ from specify_cli.errors import CallerError
 
 
 def schema(values: Values) -> int:
-    """One schema by name, or the names; a single event goes by its wire name or class."""
+    """Show one schema by name, or the names; a single event goes by its wire name or class."""
     from specify_cli.cli.shapes import schemas
     from specify_cli.record.events import schema_of_event
 

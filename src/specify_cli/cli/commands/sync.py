@@ -121,7 +121,7 @@ def disable(values: Values) -> int:
 
 
 def status(values: Values) -> int:
-    """How delivery stands."""
+    """Show how delivery stands."""
     project, _ = shell.reading_project()
     found = standing(project, os.environ)
     if values["json"]:
@@ -244,7 +244,7 @@ def _find_listener(endpoint: str) -> str:
 
 
 def _describe_credential(folder: str, token: str | None, where: str, foreign: str | None, listener: str) -> str:
-    """The end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
+    """Return the end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
     if token is None:
         lines = ["credential: none is set yet"]
     elif where or consents.TOKEN_VARIABLE not in os.environ:
@@ -259,7 +259,7 @@ def _describe_credential(folder: str, token: str | None, where: str, foreign: st
 
 
 def _describe_offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
-    """The page a person decides by: where to, what leaves, what stays."""
+    """Return the page a person decides by: where to, what leaves, what stays."""
     withheld = [field.path for field in FIELDS if level not in field.levels]
     kept = sorted(set(withheld) - {field.path for field in FIELDS if level in field.levels})
     lines = [
@@ -277,7 +277,7 @@ def _describe_offer(endpoint: str, level: str, events: list[dict[str, object]], 
 
 
 def _render_event(event: dict[str, object]) -> Iterator[str]:
-    """One event as the members it is made of, a line each."""
+    """Yield one event as the members it is made of, a line each."""
     yield f"{event['type']}"
     for path, value in flat(event).items():
         if path != "type":
@@ -315,7 +315,7 @@ def _render_status(found: dict[str, object]) -> str:
 
 @contextmanager
 def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar at a terminal; nothing elsewhere."""
+    """Show a progress bar at a terminal; nothing elsewhere."""
     if quiet or not sys.stderr.isatty():
         yield None
         return
