@@ -168,16 +168,16 @@ def _check_worktrees(project: Project) -> Iterator[Ailment]:
 def _check_records(project: Project, now: int) -> Iterator[Ailment]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     partial = False
     try:
         for report in verify_all(project):
             for found in report.findings:
                 # One harmed object is one ailment, however many records lead to it.
-                if found.severity == INFO or found.code in _NO_AILMENT or found.message in told:
+                if found.severity == INFO or found.code in _NO_AILMENT or found.message in reported:
                     continue
                 if found.code.startswith("OBJECT_"):
-                    told.add(found.message)
+                    reported.add(found.message)
                 yield Ailment(
                     found.code, found.severity, found.file, found.message, _suggest_next(project, report, found)
                 )
@@ -279,8 +279,8 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
 def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
-    told = [line for line in lines if line.get("full") is not True]
-    return told, "" if len(told) == len(lines) else "; the log is full and later ones are not kept"
+    reported = [line for line in lines if line.get("full") is not True]
+    return reported, "" if len(reported) == len(lines) else "; the log is full and later ones are not kept"
 
 
 def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:

@@ -36,7 +36,7 @@ from specify_cli.collector.reception import (
     read_wanted,
     results,
 )
-from specify_cli.collector.storage import Conflict, Held, Row, Storage, StorageError
+from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent
 
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
@@ -244,16 +244,16 @@ async def _read_body(setting: _Setting, request: Request) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
         raise too_large
-    held = bytearray()
+    stored = bytearray()
     try:
         with anyio.fail_after(setting.body_seconds):
             async for chunk in request.stream():
-                held += chunk
-                if len(held) > setting.max_body:
+                stored += chunk
+                if len(stored) > setting.max_body:
                     raise too_large
     except TimeoutError as error:
         raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
-    return bytes(held)
+    return bytes(stored)
 
 
 def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
@@ -272,16 +272,16 @@ async def _list_invocations(setting: _Setting, request: Request) -> Response:
 
 async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
     """Return the rows of the page that is wanted, and the cursor of the next if there is one."""
-    wanted = read_wanted(request.query_params.multi_items())
-    rows = await run_in_threadpool(setting.storage.rows, wanted.filter, wanted.limit + 1, wanted.after)
-    more = len(rows) > wanted.limit
-    rows = rows[: wanted.limit]
+    filters = read_wanted(request.query_params.multi_items())
+    rows = await run_in_threadpool(setting.storage.rows, filters.filter, filters.limit + 1, filters.after)
+    more = len(rows) > filters.limit
+    rows = rows[: filters.limit]
     return rows, cursor_of(rows[-1].place) if more else None
 
 
 async def _show_invocation(setting: _Setting, request: Request) -> Response:
     """GET /v1/invocations/{invocation_id}: both events as received."""
-    project, held = await _find_one(setting, request)
+    project, stored = await _find_one(setting, request)
     return _answer_json(
         {
             "project_uuid": project,
@@ -294,13 +294,13 @@ async def _show_invocation(setting: _Setting, request: Request) -> Response:
                     "level": pages.level_of(one),
                     "event": one.event,
                 }
-                for one in held
+                for one in stored
             },
         }
     )
 
 
-async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Held]]:
+async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[StoredEvent]]:
     """Return the invocation a path names. Raises Refused for none, and for several without `?project=`."""
     project: str | None = None
     for name, value in request.query_params.multi_items():
@@ -350,9 +350,9 @@ async def _show_timeline(setting: _Setting, request: Request) -> Response:
 
 async def _show_detail(setting: _Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
-    project, held = await _find_one(setting, request)
+    project, stored = await _find_one(setting, request)
     conflicts = await _find_conflicts(setting, project, request)
-    return Response(pages.detail(project, held, conflicts), media_type="text/html")
+    return Response(pages.detail(project, stored, conflicts), media_type="text/html")
 
 
 async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:

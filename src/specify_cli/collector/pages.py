@@ -13,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from specify_cli.collector.reception import PARAMETERS, Problem
-from specify_cli.collector.storage import Conflict, Held, Row, Totals
+from specify_cli.collector.storage import Conflict, Row, StoredEvent, Totals
 from specify_cli.sync.contract import EXTENSION, flat
 
 _HERE = Path(__file__).parent / "templates"
@@ -63,9 +63,9 @@ def link_of(row: Row) -> str:
     return f"/invocations/{quote(row.invocation_id)}?{urlencode({'project': row.project_uuid})}"
 
 
-def level_of(held: Held) -> str:
+def level_of(stored: StoredEvent) -> str:
     """Return the level a phase was sent at."""
-    return str(flat(held.event)[f"{EXTENSION}.level"])
+    return str(flat(stored.event)[f"{EXTENSION}.level"])
 
 
 def timeline(
@@ -91,10 +91,10 @@ def timeline(
     )
 
 
-def detail(project: str, held: Sequence[Held], conflicts: Sequence[Conflict] = ()) -> str:
+def detail(project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = ()) -> str:
     """Return one invocation: what both phases say, each as it was received, and what was refused for it."""
-    phases = {one.phase: one for one in held}
-    said = {one.phase: flat(one.event) for one in held}
+    phases = {one.phase: one for one in stored}
+    said = {one.phase: flat(one.event) for one in stored}
     begun, ended = said.get("started", {}), said.get("completed", {})
     payload, extension = "data.payload.", f"{EXTENSION}."
     facts = [
@@ -111,11 +111,11 @@ def detail(project: str, held: Sequence[Held], conflicts: Sequence[Conflict] = (
         ("Closed by", ended.get(f"{extension}closed_by")),
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
-        ("Sent by", ", ".join(dict.fromkeys(one.client for one in held if one.client)) or None),
+        ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
         ("Origin", "merged: the sender received the record with git" if _is_merged(said) else None),
     ]
     return _PAGES.get_template("detail.html").render(
-        invocation_id=str(held[0].event["subject"]),
+        invocation_id=str(stored[0].event["subject"]),
         outcome=ended.get(f"{extension}outcome"),
         started_at=begun.get("time"),
         completed_at=ended.get("time"),
@@ -125,7 +125,7 @@ def detail(project: str, held: Sequence[Held], conflicts: Sequence[Conflict] = (
         conflicts=conflicts,
         phases=[
             (one, level_of(one), sorted(said[one.phase].items()), json.dumps(one.event, ensure_ascii=False, indent=2))
-            for one in held
+            for one in stored
         ],
     )
 

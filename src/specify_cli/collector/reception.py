@@ -116,10 +116,10 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
 
 
 def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    held = dict(pairs)
-    if len(held) != len(pairs):
+    stored = dict(pairs)
+    if len(stored) != len(pairs):
         raise Refused(Problem("bad-request", "an object in the body names a member twice"))
-    return held
+    return stored
 
 
 def _refuse_constant(name: str) -> object:

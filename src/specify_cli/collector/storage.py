@@ -80,7 +80,7 @@ class Row(NamedTuple):
         return Place(self.invocation_id, self.project_uuid)
 
 
-class Held(NamedTuple):
+class StoredEvent(NamedTuple):
     """One phase as it was received."""
 
     phase: str
@@ -125,10 +125,10 @@ class Storage(Protocol):
         The client that first sent a phase of an invocation owns it: what another one adds is OWNED, and not stored.
         """
 
-    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
         """At most `limit` invocations, newest first, those after a place if one is given."""
 
-    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
         """Return what is held of an invocation, Started first, by the project's uuid."""
 
     def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
@@ -146,7 +146,7 @@ def project_of(event: Mapping[str, object]) -> str:
     return str(_get_member(event, "data")["project_uuid"])
 
 
-def row_of(started: Held | None, completed: Held | None) -> Row:
+def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     """Return the row of an invocation from the phases that are held."""
     first = started or completed
     assert first is not None
@@ -166,7 +166,7 @@ def row_of(started: Held | None, completed: Held | None) -> Row:
         None if started is None else str(started.event["time"]),
         None if completed is None else str(completed.event["time"]),
         _get_text(said.get("outcome")),
-        min(held.received_at for held in (started, completed) if held is not None),
+        min(stored.received_at for stored in (started, completed) if stored is not None),
     )
 
 
@@ -178,8 +178,8 @@ def _get_member(value: Mapping[str, object], *path: str) -> Mapping[str, object]
 
 
 def _get_extension(event: Mapping[str, object]) -> Mapping[str, object]:
-    held: dict[str, object] = json.loads(str(event[EXTENSION]))
-    return held
+    stored: dict[str, object] = json.loads(str(event[EXTENSION]))
+    return stored
 
 
 def _get_text(value: object) -> str | None:
@@ -194,16 +194,16 @@ def _compute_digest(body: str) -> str:
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
-def judge(phases: Mapping[str, Held], phase: str, event: Mapping[str, object], client: str) -> str:
+def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str) -> str:
     """Return the verdict on an event beside what is held of its invocation."""
     if phase in phases:
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
-    owner = min(phases.values(), key=lambda held: held.received_at).client if phases else client
+    owner = min(phases.values(), key=lambda stored: stored.received_at).client if phases else client
     return STORED if client == owner else OWNED
 
 
-def _get_digest(held: Held | None) -> str:
-    return "" if held is None else _compute_digest(canonical(held.event))
+def _get_digest(stored: StoredEvent | None) -> str:
+    return "" if stored is None else _compute_digest(canonical(stored.event))
 
 
 class MemoryStorage:
@@ -211,7 +211,7 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._held: dict[Place, dict[str, Held]] = {}
+        self._held: dict[Place, dict[str, StoredEvent]] = {}
         self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
@@ -224,31 +224,31 @@ class MemoryStorage:
         phases = self._held.get(place, {})
         verdict = judge(phases, phase, event, client)
         if verdict == STORED:
-            self._held.setdefault(place, {})[phase] = Held(phase, now, json.loads(canonical(event)), client)
+            self._held.setdefault(place, {})[phase] = StoredEvent(phase, now, json.loads(canonical(event)), client)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        held, sent = _get_digest(phases.get(phase)), _compute_digest(canonical(event))
+        stored, sent = _get_digest(phases.get(phase)), _compute_digest(canonical(event))
         seen = self._conflicts.pop((place, phase, sent), None)
         first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
         self._conflicts[place, phase, sent] = Conflict(
-            place.project_uuid, invocation_id, phase, held, sent, first_at, now, times + 1, client
+            place.project_uuid, invocation_id, phase, stored, sent, first_at, now, times + 1, client
         )
         return verdict
 
-    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
         with self._lock:
-            held = sorted(self._held.items(), reverse=True)
+            stored = sorted(self._held.items(), reverse=True)
         found: list[Row] = []
-        for place, phases in held:
+        for place, phases in stored:
             row = row_of(phases.get(STARTED), phases.get(COMPLETED))
-            if (after is None or place < after) and _match_row(row, wanted):
+            if (after is None or place < after) and _match_row(row, filters):
                 found.append(row)
         return found[:limit]
 
-    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
         with self._lock:
             return {
-                place.project_uuid: sorted(phases.values(), key=lambda held: held.phase == COMPLETED)
+                place.project_uuid: sorted(phases.values(), key=lambda stored: stored.phase == COMPLETED)
                 for place, phases in sorted(self._held.items())
                 if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
             }
@@ -260,28 +260,31 @@ class MemoryStorage:
 
     def totals(self) -> Totals:
         with self._lock:
-            held = list(self._held.values())
+            stored = list(self._held.values())
             return Totals(
-                len(held), sum(COMPLETED not in phases for phases in held), sum(map(len, held)), len(self._conflicts)
+                len(stored),
+                sum(COMPLETED not in phases for phases in stored),
+                sum(map(len, stored)),
+                len(self._conflicts),
             )
 
     def close(self) -> None:
         pass
 
 
-def _match_row(row: Row, wanted: Filter) -> bool:
+def _match_row(row: Row, filters: Filter) -> bool:
     exact = (
-        (wanted.project, row.project_uuid),
-        (wanted.profile, row.profile_id),
-        (wanted.action, row.action),
-        (wanted.outcome, row.outcome),
-        (wanted.status, row.status),
+        (filters.project, row.project_uuid),
+        (filters.profile, row.profile_id),
+        (filters.action, row.action),
+        (filters.outcome, row.outcome),
+        (filters.status, row.status),
     )
     return (
-        all(want is None or want == held for want, held in exact)
-        and (wanted.actor is None or wanted.actor.casefold() in (row.actor_id or "").casefold())
-        and (wanted.since is None or row.invocation_id >= wanted.since)
-        and (wanted.until is None or row.invocation_id < wanted.until)
+        all(want is None or want == stored for want, stored in exact)
+        and (filters.actor is None or filters.actor.casefold() in (row.actor_id or "").casefold())
+        and (filters.since is None or row.invocation_id >= filters.since)
+        and (filters.until is None or row.invocation_id < filters.until)
     )
 
 
@@ -379,19 +382,19 @@ class SqliteStorage:
         key = (invocation_id, project_of(event))
         body = canonical(event)
         run = self._writer.execute
-        held = {one.phase: one for one in self._read_phases(self._writer, *key).get(key[1], ())}
-        verdict = judge(held, phase, event, client)
+        stored = {one.phase: one for one in self._read_phases(self._writer, *key).get(key[1], ())}
+        verdict = judge(stored, phase, event, client)
         if verdict == STORED:
             run(
                 "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*key, phase, now, body, client, _compute_digest(body)),
             )
-            before = row_of(held.get(STARTED), held.get(COMPLETED)) if held else None
-            held[phase] = Held(phase, now, dict(event), client)
-            self._show(row_of(held.get(STARTED), held.get(COMPLETED)), before)
+            before = row_of(stored.get(STARTED), stored.get(COMPLETED)) if stored else None
+            stored[phase] = StoredEvent(phase, now, dict(event), client)
+            self._show(row_of(stored.get(STARTED), stored.get(COMPLETED)), before)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        kept, sent = _get_digest(held.get(phase)), _compute_digest(body)
+        kept, sent = _get_digest(stored.get(phase)), _compute_digest(body)
         seen = run(
             "DELETE FROM conflict WHERE invocation_id = ? AND project_uuid = ? AND phase = ? AND sent_sha256 = ?"
             " RETURNING first_at, times",
@@ -420,16 +423,16 @@ class SqliteStorage:
             (int(before is None), (row.status == OPEN) - (before is not None and before.status == OPEN)),
         )
 
-    def rows(self, wanted: Filter, limit: int, after: Place | None = None) -> list[Row]:
-        where, values = _build_conditions(wanted)
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        where, values = _build_conditions(filters)
         if after is not None:
             where.append("(invocation_id, project_uuid) < (?, ?)")
             values += after
         with self._read_lock, _translate_faults():
             actors: list[str] | None = None
-            if wanted.actor is not None:
+            if filters.actor is not None:
                 found = self._reader.execute(
-                    "SELECT actor_id FROM actor WHERE instr(folded, ?)", (wanted.actor.casefold(),)
+                    "SELECT actor_id FROM actor WHERE instr(folded, ?)", (filters.actor.casefold(),)
                 )
                 actors = [str(name) for (name,) in found]
             if actors is not None and len(actors) <= _ACTORS:
@@ -439,7 +442,7 @@ class SqliteStorage:
                 return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
             if actors is not None:
                 where.append("+actor_id IN (SELECT actor_id FROM actor WHERE instr(folded, ?))")
-                values.append(str(wanted.actor).casefold())
+                values.append(str(filters.actor).casefold())
             return self._read_page(where, values, limit)
 
     def _read_page(self, where: Sequence[str], values: Sequence[str], limit: int) -> list[Row]:
@@ -454,23 +457,23 @@ class SqliteStorage:
             _check(digest, repr(row), row.invocation_id)
         return [row for row, _ in rows]
 
-    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[Held]]:
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
         with self._read_lock, _translate_faults():
             return self._read_phases(self._reader, invocation_id, project_uuid)
 
     @staticmethod
     def _read_phases(
         connection: sqlite3.Connection, invocation_id: str, project_uuid: str | None
-    ) -> dict[str, list[Held]]:
+    ) -> dict[str, list[StoredEvent]]:
         one, values = ("", ()) if project_uuid is None else (" AND project_uuid = ?", (project_uuid,))
-        found: dict[str, list[Held]] = {}
+        found: dict[str, list[StoredEvent]] = {}
         for project, phase, received_at, body, client, digest in connection.execute(
             f"SELECT project_uuid, phase, received_at, body, client, digest FROM event WHERE invocation_id = ?{one}"
             " ORDER BY project_uuid, phase DESC",
             (invocation_id, *values),
         ):
             _check(digest, body, invocation_id)
-            found.setdefault(project, []).append(Held(phase, received_at, json.loads(body), client))
+            found.setdefault(project, []).append(StoredEvent(phase, received_at, json.loads(body), client))
         return found
 
     def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
@@ -497,15 +500,15 @@ def _check(digest: str, text: str, invocation_id: str) -> None:
         raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
 
 
-def _build_conditions(wanted: Filter) -> tuple[list[str], list[str]]:
+def _build_conditions(filters: Filter) -> tuple[list[str], list[str]]:
     columns = (
-        ("project_uuid = ?", wanted.project),
-        ("profile_id = ?", wanted.profile),
-        ("action = ?", wanted.action),
-        ("outcome = ?", wanted.outcome),
-        ("status = ?", wanted.status),
-        ("invocation_id >= ?", wanted.since),
-        ("invocation_id < ?", wanted.until),
+        ("project_uuid = ?", filters.project),
+        ("profile_id = ?", filters.profile),
+        ("action = ?", filters.action),
+        ("outcome = ?", filters.outcome),
+        ("status = ?", filters.status),
+        ("invocation_id >= ?", filters.since),
+        ("invocation_id < ?", filters.until),
     )
     given = [(condition, value) for condition, value in columns if value is not None]
     return [condition for condition, _ in given], [value for _, value in given]

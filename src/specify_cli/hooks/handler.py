@@ -103,38 +103,38 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         # What stands in a command line may be anything; it is written down only if it has the form of a name.
         named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
         harness = sender(harness if named else "unknown", payload)
-        told = translate(harness, payload)
-        folder = told.cwd or cwd
-        root, git_dir = _find_root(harness, told, (folder, cwd, project), home)
-        if root is not None and not told.hook_event:
+        call = translate(harness, payload)
+        folder = call.cwd or cwd
+        root, git_dir = _find_root(harness, call, (folder, cwd, project), home)
+        if root is not None and not call.hook_event:
             what = "is no JSON object that names its event"
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-        if root is None or not told.events:
+        if root is None or not call.events:
             return
         _keep_from_git(root)
-        told = _key_stand_ins(with_ending(told), git_dir)
+        call = _key_stand_ins(with_ending(call), git_dir)
         elsewhere = _is_elsewhere(root, folder, home)
-        told = told._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in told.events))
+        call = call._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in call.events))
         mark: str | None = None
         if len(data) > LARGE:
-            told = told._replace(deadline=time.monotonic() + REDACTION_SECONDS)
-            mark = _mark_begin(root, harness, told)
+            call = call._replace(deadline=time.monotonic() + REDACTION_SECONDS)
+            mark = _mark_begin(root, harness, call)
         try:
-            _record(root, git_dir, harness, told, home)
+            _record(root, git_dir, harness, call, home)
         except Recorded:
             pass
         except Orphan as why:
             # The begin of a `do` is told again with its result, when there is a record to take it.
-            if not (told.begins is not None and told.events[-1].event == "tool_call"):
-                _keep_orphan(root, harness, told, str(why), home, closed=why.closed)
+            if not (call.begins is not None and call.events[-1].event == "tool_call"):
+                _keep_orphan(root, harness, call, str(why), home, closed=why.closed)
         except Exception as error:
             busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
             if not busy:
                 note_failure(root, git_dir, harness, error)
             what = error.code if isinstance(error, InvocationError) else type(error).__name__
-            _keep_orphan(root, harness, told, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
+            _keep_orphan(root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
         if mark is not None:
             unlink_below(root, layout.BEGUN, mark)
     except BaseException as error:
@@ -155,24 +155,24 @@ def _keep_from_git(root: str) -> None:
     FileRecordStore(root).shield()
 
 
-def _record(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> None:
+def _record(root: str, git_dir: str | None, harness: str, call: HookInput, home: str | None) -> None:
     """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
-    if told.begins is not None:
-        since = _mark_call(root, harness, told)
-        if told.transcript is not None:
-            told = told._replace(started_invocation=_find_in_transcript(root, told))
-        elif told.printed:
-            told = told._replace(started_invocation=_find_begun(root, harness, told, since))
-    elif told.subagent is not None and told.session_id is not None and told.events[0].event == "stage_transition":
-        unmark(root, harness, told.session_id, told.subagent)
+    if call.begins is not None:
+        since = _mark_call(root, harness, call)
+        if call.transcript is not None:
+            call = call._replace(started_invocation=_find_in_transcript(root, call))
+        elif call.printed:
+            call = call._replace(started_invocation=_find_begun(root, harness, call, since))
+    elif call.subagent is not None and call.session_id is not None and call.events[0].event == "stage_transition":
+        unmark(root, harness, call.session_id, call.subagent)
     # 2. The ordinary case: the session is bound, and nothing but its record has to be read.
-    if _append_directly(root, git_dir, harness, told, home):
+    if _append_directly(root, git_dir, harness, call, home):
         return
     # 3. Else: which record it belongs to; what the agent was just told outranks what was known before.
-    recorder = _find_recorder(root, harness, told, home)
+    recorder = _find_recorder(root, harness, call, home)
     # 4. Append: each physical event once.
     try:
-        _append(recorder, harness, told)
+        _append(recorder, harness, call)
     finally:
         recorder.close()
 
@@ -205,31 +205,31 @@ def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> H
     return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
 
 
-def _key_stand_ins(told: HookInput, git_dir: str | None) -> HookInput:
+def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
     """Put what stands in for an id that a payload lacks under this clone's key.
 
     A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
     key is kept, the session's id takes its place.
     """
-    first = told.events[0]
+    first = call.events[0]
     tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")
-    named = tool == str(first.payload.get("tool", ""))[:64] and not (told.subagent == bare and not tool)
+    named = tool == str(first.payload.get("tool", ""))[:64] and not (call.subagent == bare and not tool)
     if len(bare) != 16 or not _HEX.issuperset(bare) or not named:
-        return told
+        return call
     import hmac
 
     from specify_cli.invocation.settings import digest_key
 
     key = digest_key(git_dir)
-    secret = key.secret if key is not None else (told.session_id or "").encode("utf-8", "replace")
+    secret = key.secret if key is not None else (call.session_id or "").encode("utf-8", "replace")
     keyed = hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
     events = []
-    for event in told.events:
+    for event in call.events:
         payload = event.payload
         if "call_id" in payload:
             payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
         events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
-    return told._replace(events=tuple(events))
+    return call._replace(events=tuple(events))
 
 
 def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
@@ -246,7 +246,7 @@ def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
 
 
 def _find_root(
-    harness: str, told: HookInput, folders: Sequence[str | None], home: str | None
+    harness: str, call: HookInput, folders: Sequence[str | None], home: str | None
 ) -> tuple[str | None, str | None]:
     """Return the project a payload belongs to, and its git directory.
 
@@ -262,11 +262,11 @@ def _find_root(
         for place, folder in enumerate(folders)
     ]
     found = list(dict.fromkeys(project for group in around for project in group))
-    if len(found) > 1 and told.session_id is not None:
+    if len(found) > 1 and call.session_id is not None:
         for group in (around[-1], *around[:-1]):
             for root, git_dir in reversed(group):
-                for agent in dict.fromkeys((told.subagent, None)):
-                    binding = binding_of(root, harness, told.session_id, agent)
+                for agent in dict.fromkeys((call.subagent, None)):
+                    binding = binding_of(root, harness, call.session_id, agent)
                     if binding is not None and is_record_open(root, binding):
                         return root, git_dir
     return found[0] if found else (None, None)
@@ -292,21 +292,21 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
     return found
 
 
-def _append(recorder: Recorder, harness: str, told: HookInput) -> None:
-    keys = [dedupe_key(harness, told.session_id, event) for event in told.events]
+def _append(recorder: Recorder, harness: str, call: HookInput) -> None:
+    keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
     if keys:
-        recorder.append(_compose_events(recorder, told), dedupe=keys, checkpoints=False)
+        recorder.append(_compose_events(recorder, call), dedupe=keys, checkpoints=False)
 
 
-def _compose_events(recorder: Recorder, told: HookInput) -> list[Composed]:
+def _compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
     """Return the bodies of a payload's events.
 
     Where masking their texts took too long they come without these and say so.
     """
     try:
-        return _run_in_time(told, lambda: [recorder.compose(event.event, event.payload) for event in told.events])
+        return _run_in_time(call, lambda: [recorder.compose(event.event, event.payload) for event in call.events])
     except _TooSlow:
-        return [_compose_without_texts(recorder, event) for event in told.events]
+        return [_compose_without_texts(recorder, event) for event in call.events]
 
 
 def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
@@ -324,9 +324,9 @@ def _split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:
     return {name: value for name, value in event.payload.items() if name not in lost}, lost
 
 
-def _run_in_time(told: HookInput, make: Callable[[], T]) -> T:
+def _run_in_time(call: HookInput, make: Callable[[], T]) -> T:
     """Return what `make` gives, if it does so before the payload's deadline. Raises _TooSlow."""
-    if told.deadline is None:
+    if call.deadline is None:
         return make()
     import signal
 
@@ -338,37 +338,37 @@ def _run_in_time(told: HookInput, make: Callable[[], T]) -> T:
     except ValueError:
         return make()  # a thread of a program that embeds this has no alarm
     try:
-        signal.setitimer(signal.ITIMER_REAL, max(0.05, told.deadline - time.monotonic()))
+        signal.setitimer(signal.ITIMER_REAL, max(0.05, call.deadline - time.monotonic()))
         return make()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
 
-def _mark_begin(root: str, harness: str, told: HookInput) -> str | None:
+def _mark_begin(root: str, harness: str, call: HookInput) -> str | None:
     """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor finds by it."""
     name = f"{os.getpid()}-{time.time_ns()}.json"
     at = rfc3339(time.time_ns() // 1_000_000)
     try:
-        write_small(root, layout.BEGUN, name, {"at": at, "harness": harness[:64], "event": told.events[-1].event})
+        write_small(root, layout.BEGUN, name, {"at": at, "harness": harness[:64], "event": call.events[-1].event})
     except (OSError, InvocationError):
         return None
     return name
 
 
-def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInput, home: str | None) -> bool:
+def _append_directly(root: str, git_dir: str | None, harness: str, call: HookInput, home: str | None) -> bool:
     """Append to the bound record with nothing loaded but what an append takes; False where more is to be known.
 
     Mostly no more is: the session is bound, nothing is so large that it becomes an object, and nothing depends on
     where the run stands.
     """
-    session = told.session_id
-    if session is None or told.started_invocation is not None or told.deadline is not None:
+    session = call.session_id
+    if session is None or call.started_invocation is not None or call.deadline is not None:
         return False
-    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in told.events):
+    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
         return False
-    binding = binding_of(root, harness, session, told.subagent)
-    if binding is None and told.subagent is not None:
+    binding = binding_of(root, harness, session, call.subagent)
+    if binding is None and call.subagent is not None:
         binding = binding_of(root, harness, session, None)
     if binding is None or binding.profile_id is None:
         return False
@@ -376,7 +376,7 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     from specify_cli.invocation.settings import settings_of
     from specify_cli.record.ids import new_ulid
     from specify_cli.record.seal import open_line
-    from specify_cli.storage.store import FileRecordStore, Held, place_of
+    from specify_cli.storage.store import FileRecordStore, LockedRecord, place_of
 
     place = place_of(binding.profile_id, binding.invocation_id)
     store = FileRecordStore(root)
@@ -391,27 +391,27 @@ def _append_directly(root: str, git_dir: str | None, harness: str, told: HookInp
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = []
-    for event in told.events:
+    for event in call.events:
         item = compose_event(
             event.event, event.payload, settings, new_id=lambda: new_ulid(millis, os.urandom(10)), trace_id=trace_id
         )
         if item.objects or item.gaps:
             return False
         items.append(item)
-    keys = [dedupe_key(harness, session, event) for event in told.events]
+    keys = [dedupe_key(harness, session, event) for event in call.events]
     other = other_writer(fields, _name_writer(harness, session), settings.rules)
     by = {} if other is None else {"by": other}
     at = rfc3339(millis)
     change = change_gap(fields, settings)
     closed = False
 
-    def compose(held: Held) -> list[dict[str, object]]:
+    def compose(locked: LockedRecord) -> list[dict[str, object]]:
         nonlocal closed
-        known = find_known(held.holds, held.read, items, keys, change)
+        known = find_known(locked.holds, locked.read, items, keys, change)
         new = zip(items, keys, known.events, strict=True)
         bodies = [item.body if key is None else {**item.body, "dedupe": key} for item, key, there in new if not there]
         bodies += known.conflicts
-        closed = bool(bodies) and held.tip.event == "completed"
+        closed = bool(bodies) and locked.tip.event == "completed"
         first = () if known.change is None or not bodies else (known.change,)
         return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
@@ -477,7 +477,7 @@ def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | Non
 # --- which record
 
 
-def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -> Recorder:
+def _find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
     from specify_cli.invocation.recorder import Recorder
     from specify_cli.project.config import load_project
@@ -486,7 +486,7 @@ def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -
     from specify_cli.storage.queries import read_row
     from specify_cli.storage.store import FileRecordStore
 
-    session, subagent = told.session_id, told.subagent
+    session, subagent = call.session_id, call.subagent
     if session is None:
         raise Orphan("the payload names no session")
     writer = _name_writer(harness, session)
@@ -509,21 +509,21 @@ def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -
             why = f"the invocation {invocation_id} was begun with the trail off and takes over no session"
             return None
         why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
-        if told.events and _has_all(root, place, _list_keys_in_closed(harness, told)):
-            if not told.closes and _is_contradicted(Recorder(project, place, cache=cache), harness, told):
+        if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
+            if not call.closes and _is_contradicted(Recorder(project, place, cache=cache), harness, call):
                 why = f"it contradicts what the closed invocation {invocation_id} holds"
                 return None
             raise Recorded
         return None
 
     # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of this one's.
-    began = told.started_invocation
+    began = call.started_invocation
     place = None if began is None else open_place(began)
     if place is not None:
         above = _find_above(root, harness, session, subagent, place)
         _take_over(root, harness, session, subagent, place)
         if above is not None:
-            _finish(Recorder(project, above, cache=cache, writer=writer), harness, told)
+            _finish(Recorder(project, above, cache=cache, writer=writer), harness, call)
         return Recorder(project, place, cache=cache, writer=writer)
     # 2. What is bound: to the subagent, else to the session it works in.
     # 3. Else the one open record that this agent, or the session, began.
@@ -540,26 +540,26 @@ def _find_recorder(root: str, harness: str, told: HookInput, home: str | None) -
     raise Orphan(why, closed)
 
 
-def _list_keys_in_closed(harness: str, told: HookInput) -> list[str | None]:
+def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
     """Return the keys a closed record holds if nothing of a payload is missing.
 
     Of the call that closed it that is the begin alone.
     """
-    events = told.events
-    if told.closes:
+    events = call.events
+    if call.closes:
         begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
         events = (begin,)
-    return [dedupe_key(harness, told.session_id, event) for event in events]
+    return [dedupe_key(harness, call.session_id, event) for event in events]
 
 
-def _is_contradicted(recorder: Recorder, harness: str, told: HookInput) -> bool:
+def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
     """Return whether a record holds one of these events with another body."""
     from specify_cli.invocation.payload import conflict_gap
     from specify_cli.storage.store import FileRecordStore
 
     data = FileRecordStore(recorder.project.root).read(recorder.place)
-    for event, item in zip(told.events, _compose_events(recorder, told), strict=True):
-        key = dedupe_key(harness, told.session_id, event)
+    for event, item in zip(call.events, _compose_events(recorder, call), strict=True):
+        key = dedupe_key(harness, call.session_id, event)
         if key is not None and conflict_gap(data, key, item.body) is not None:
             return True
     return False
@@ -595,10 +595,10 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
         if place is None or place.folder != layout.RECORDS:
             continue
         started = open_line(store.head(place)).fields or {}
-        told = started.get("session")
-        if not isinstance(told, dict) or started.get("tombstone"):
+        call = started.get("session")
+        if not isinstance(call, dict) or started.get("tombstone"):
             continue
-        if (told.get("harness"), told.get("session_id"), told.get("agent_id")) != (harness, session, agent):
+        if (call.get("harness"), call.get("session_id"), call.get("agent_id")) != (harness, session, agent):
             continue
         if agent is None and read_small(project.root, *owned_path(harness, session, place.invocation_id)) is not None:
             continue  # a subagent's `do` began it, which its first line did not know
@@ -620,13 +620,13 @@ def _find_above(root: str, harness: str, session: str, subagent: str | None, new
     return None
 
 
-def _finish(recorder: Recorder, harness: str, told: HookInput) -> None:
+def _finish(recorder: Recorder, harness: str, call: HookInput) -> None:
     """Give a record the result of a call whose begin it holds."""
-    begin, *rest = told.events
-    key = dedupe_key(harness, told.session_id, begin)
+    begin, *rest = call.events
+    key = dedupe_key(harness, call.session_id, begin)
     try:
         if key is not None and _has_all(recorder.project.root, recorder.place, [key]):
-            _append(recorder, harness, told._replace(events=tuple(rest)))
+            _append(recorder, harness, call._replace(events=tuple(rest)))
     except InvocationError:
         return  # it is closed meanwhile
     finally:
@@ -658,28 +658,28 @@ def _remember(root: str, harness: str, session: str, subagent: str | None, place
 # --- whose `do` it is: a call that begins an invocation is marked from its pre-tool event to its end
 
 
-def _mark_call(root: str, harness: str, told: HookInput) -> int | None:
+def _mark_call(root: str, harness: str, call: HookInput) -> int | None:
     """Note that a call which begins an invocation is under way, or that it is over; since when (ms) it was."""
-    if told.session_id is None or not told.events:
+    if call.session_id is None or not call.events:
         return None
-    folder = calls_folder(harness, told.session_id)
-    name = short_digest(str(told.events[0].payload.get("call_id"))) + ".json"
+    folder = calls_folder(harness, call.session_id)
+    name = short_digest(str(call.events[0].payload.get("call_id"))) + ".json"
     now = time.time_ns() // 1_000_000
     mark = read_small(root, folder, name)
     since = mark.get("at") if isinstance(mark, dict) else None
     if type(since) is not int or not now - 1000 * MARK_SECONDS < since <= now:
         since = None
     try:
-        if told.events[-1].event != "tool_call":
+        if call.events[-1].event != "tool_call":
             unlink_below(root, folder, name)
         elif since is None:  # told twice, it began the first time
-            write_small(root, folder, name, {"agent_id": told.subagent, "at": now})
+            write_small(root, folder, name, {"agent_id": call.subagent, "at": now})
     except (OSError, InvocationError):
         pass
     return since
 
 
-def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> str | None:
+def _find_begun(root: str, harness: str, call: HookInput, since: int | None) -> str | None:
     """Return which of the records that a call's output names that call began; None where that is not sure.
 
     Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
@@ -689,12 +689,12 @@ def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> 
     from specify_cli.storage.index import Index
     from specify_cli.storage.store import FileRecordStore
 
-    session = told.session_id
+    session = call.session_id
     if session is None:
         return None
     index, store = Index(root), FileRecordStore(root)
     found: list[str] = []
-    for printed in told.printed:
+    for printed in call.printed:
         try:
             started = open_line(store.head(index.resolve(printed))).fields or {}
         except (OSError, InvocationError):
@@ -713,7 +713,7 @@ def _find_begun(root: str, harness: str, told: HookInput, since: int | None) -> 
     return bound.invocation_id if bound is not None and bound.invocation_id in found else None
 
 
-def _find_in_transcript(root: str, told: HookInput) -> str | None:
+def _find_in_transcript(root: str, call: HookInput) -> str | None:
     """Return the newest record at the end of the session's transcript whose request stands in the command line.
 
     A transcript may not have come to this call yet; then the last record it names is another.
@@ -723,27 +723,27 @@ def _find_in_transcript(root: str, told: HookInput) -> str | None:
     from specify_cli.storage.index import Index
     from specify_cli.storage.store import FileRecordStore
 
-    data = _read_end(str(told.transcript))
+    data = _read_end(str(call.transcript))
     index, store = Index(root), FileRecordStore(root)
     for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):
         try:
             request = (open_line(store.head(index.resolve(printed))).fields or {}).get("request_text")
         except (OSError, InvocationError):
             continue
-        if isinstance(request, str) and request and request in str(told.begins):
+        if isinstance(request, str) and request and request in str(call.begins):
             return printed
     return None
 
 
-def with_ending(told: HookInput) -> HookInput:
+def with_ending(call: HookInput) -> HookInput:
     """Fill in how a command ended where only the session's transcript says it."""
-    if told.ending is None:
-        return told
-    status = ending_of(_read_end(told.ending), str(told.events[-1].payload["call_id"]))
+    if call.ending is None:
+        return call
+    status = ending_of(_read_end(call.ending), str(call.events[-1].payload["call_id"]))
     if status is None:
-        return told
-    *before, result = told.events
-    return told._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
+        return call
+    *before, result = call.events
+    return call._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
 
 
 def _read_end(path: str) -> bytes:
@@ -766,7 +766,7 @@ def _read_end(path: str) -> bytes:
 
 
 def _keep_orphan(
-    root: str, harness: str, told: HookInput, why: str, home: str | None, *, closed: str | None = None
+    root: str, harness: str, call: HookInput, why: str, home: str | None, *, closed: str | None = None
 ) -> None:
     """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
     from specify_cli.project.config import load_project
@@ -776,27 +776,27 @@ def _keep_orphan(
     # A config that cannot be used names no rules: then the shipped ones.
     config = load_project(root, home, lenient=True)[0].config
     rules = config.redaction
-    shown = told.events[:_MAX_TOLD]
+    shown = call.events[:_MAX_TOLD]
     if {"off", "hash"} & set(config.capture.values()):
         shown = tuple(event._replace(payload=_split_texts(event)[0]) for event in shown)
     try:
-        texts = _run_in_time(told, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
+        texts = _run_in_time(call, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
     except _TooSlow:
         texts = [(event.event, foreign_text(_split_texts(event)[0], rules).text) for event in shown]
         why = f"{why[:120]}; its texts took too long to mask"
     line: dict[str, object] = {
         "at": rfc3339(time.time_ns() // 1_000_000),
         "harness": harness[:64],
-        "session": redact(told.session_id or "", rules).text[:200],
-        "hook_event": redact(told.hook_event, rules).text[:200],
+        "session": redact(call.session_id or "", rules).text[:200],
+        "hook_event": redact(call.hook_event, rules).text[:200],
         "why": why[:200],
     }
     if closed is not None:
         line["closed"] = closed
-    if len(told.events) > len(texts):
-        line["more"] = len(told.events) - len(texts)
-    keys = [key for event in told.events if (key := dedupe_key(harness, told.session_id, event)) is not None]
-    if len(keys) == len(told.events):
+    if len(call.events) > len(texts):
+        line["more"] = len(call.events) - len(texts)
+    keys = [key for event in call.events if (key := dedupe_key(harness, call.session_id, event)) is not None]
+    if len(keys) == len(call.events):
         line["keys"] = keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
     limit = 2000
     while True:

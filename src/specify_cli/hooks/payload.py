@@ -179,15 +179,15 @@ def _translate_whole_call(harness: str, payload: dict[str, object], subagent: st
     if not isinstance(call, dict):
         return ()
     step = payload.get("stepIdx")
-    told = {
+    reported = {
         "tool_name": call.get("name"),
         "tool_input": call.get("args"),
         "tool_use_id": _match_first(call, "id") or (f"step-{step}" if type(step) is int and step < 10**9 else None),
     }
     failed = payload.get("error") not in (None, "", {})
     if "error" in payload:
-        told["error"] = payload["error"]
-    return (_call(told, subagent), *_translate_result(harness, told, subagent, failed=failed))
+        reported["error"] = payload["error"]
+    return (_call(reported, subagent), *_translate_result(harness, reported, subagent, failed=failed))
 
 
 def _translate_denied(payload: dict[str, object], subagent: str | None) -> HookEvent:
@@ -214,8 +214,8 @@ def _translate_stage(payload: dict[str, object], subagent: str | None, *, begins
     kind = _match_first(payload, "agent_type", "agentType", "subagent_type", "agent_name", "agentName") or "unknown"
     stage = f"subagent:{kind}"[:MAX_NAME]
     body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
-    told = ("task", "generation_id", "timestamp", "duration_ms")
-    key = subagent or _compute_fingerprint((kind, *(payload.get(name) for name in told)))
+    reported = ("task", "generation_id", "timestamp", "duration_ms")
+    key = subagent or _compute_fingerprint((kind, *(payload.get(name) for name in reported)))
     return HookEvent("stage_transition", _name_agent(body, subagent), "pre" if begins else "post", key)
 
 
@@ -249,15 +249,15 @@ def _find_patches(
     """Return the changes a file-editing tool made, as far as its payload says them."""
     word = tool.lower()
     given = args if isinstance(args, dict) else {}
-    told: list[dict[str, object]] = []
+    reported: list[dict[str, object]] = []
     if word in _PATCHING:
         text = args if isinstance(args, str) else _match_whole(given, "command", "input", "patch", "patchText")
-        told = _read_patched_files(text or "")
+        reported = _read_patched_files(text or "")
     elif word in _WRITING or word in _EDITING:
         path = _find_path(given)
         if path is not None:
-            told = [{"path": path, **_read_change(word, given, output)}]
-    number = len(told)
+            reported = [{"path": path, **_read_change(word, given, output)}]
+    number = len(reported)
     return [
         HookEvent(
             "patch_apply",
@@ -265,34 +265,34 @@ def _find_patches(
             "other",
             key if number == 1 else f"{key}#{place}",
         )
-        for place, patch in enumerate(told)
+        for place, patch in enumerate(reported)
     ]
 
 
 def _read_change(word: str, args: dict[str, object], output: object) -> dict[str, object]:
     """Kind, texts and diff of one file, where the payload holds them whole."""
-    told = output if isinstance(output, dict) else {}
-    shown = told.get("returnDisplay")
-    metadata = told.get("metadata")
-    shown = shown if isinstance(shown, dict) else {}
+    reported = output if isinstance(output, dict) else {}
+    display = reported.get("returnDisplay")
+    metadata = reported.get("metadata")
+    display = display if isinstance(display, dict) else {}
     metadata = metadata if isinstance(metadata, dict) else {}
-    was = told.get("originalFile", shown.get("originalContent", ""))
-    created = told.get("type") == "create" or (was is None and word in _WRITING)
-    before = was if isinstance(was, str) and ("originalFile" in told or "originalContent" in shown) else None
+    was = reported.get("originalFile", display.get("originalContent", ""))
+    created = reported.get("type") == "create" or (was is None and word in _WRITING)
+    before = was if isinstance(was, str) and ("originalFile" in reported or "originalContent" in display) else None
     patch: dict[str, object] = {"kind": "create" if created else "modify"}
     if before is not None and not created:
         patch["before"] = before
     after = (
         _match_whole(args, "content", "file_text", "CodeContent")
         if word in _WRITING
-        else _match_whole(shown, "newContent")
+        else _match_whole(display, "newContent")
     )
     if after is not None:
         patch["after"] = after
     diff = (
         _match_whole(metadata, "diff")
-        or _match_whole(shown, "fileDiff")
-        or _diff_of(told.get("structuredPatch"), _find_path(args))
+        or _match_whole(display, "fileDiff")
+        or _diff_of(reported.get("structuredPatch"), _find_path(args))
     )
     if diff:
         patch["diff"] = diff
@@ -473,9 +473,9 @@ def _join_screen(lines: list[str]) -> str:
 
 def _judge_status(harness: str, payload: dict[str, object], tool: str, output: object) -> str:
     """Return how a call ended: ok, error, denied, or unknown for a command of which nothing says it."""
-    told = _read_status(output)
-    if told is not None:
-        return told
+    reported = _read_status(output)
+    if reported is not None:
+        return reported
     if harness in _TELLS_FAILURES:
         return "ok"
     if harness == "opencode" and tool == "invalid":
@@ -497,7 +497,7 @@ def _read_status(output: object) -> str | None:
         return "error" if _has_failed(_parse_text(output)) else "ok"
     if not isinstance(output, dict):
         return None
-    metadata, shown = output.get("metadata"), output.get("returnDisplay")
+    metadata, display = output.get("metadata"), output.get("returnDisplay")
     if _has_failed(output) or _has_failed(metadata):
         return "error"
     kind = output.get("result_type", output.get("resultType"))
@@ -509,7 +509,7 @@ def _read_status(output: object) -> str | None:
         return "error"
     if output.get("interrupted") is True or output.get("error") not in (None, "", False):
         return "error"
-    reason = shown.get("terminateReason") if isinstance(shown, dict) else None
+    reason = display.get("terminateReason") if isinstance(display, dict) else None
     if isinstance(reason, str) and reason != "GOAL":
         return "error"  # a subagent of Gemini CLI that did not come to an end
     if output.get("backgroundTaskId"):
@@ -539,13 +539,13 @@ def _read_command_status(output: object) -> str:
         return "ok" if code == "0>" else "error"
     ended = False
     for line in reversed(lines):
-        name, _, told = line.partition(": ")
+        name, _, reported = line.partition(": ")
         if name not in _TRAILERS:
             break
         ended = True
         if name == "Exit Code":
-            return "ok" if told == "0" else "error"
-        if name == "Signal" and told != "(none)":
+            return "ok" if reported == "0" else "error"
+        if name == "Signal" and reported != "(none)":
             return "error"
     return "ok" if ended else "unknown"  # Gemini CLI names an exit code only where it is not 0
 
@@ -561,8 +561,8 @@ def ending_of(transcript: bytes, call_id: str) -> str | None:
         begin = transcript.rfind(b"\n", 0, at) + 1
         end = transcript.find(b"\n", at)
         line = transcript[begin : len(transcript) if end < 0 else end]
-        told = _parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
-        event = told.get("payload") if isinstance(told, dict) else None
+        reported = _parse_text(line.decode("utf-8", "replace")) if b"item_completed" in line else None
+        event = reported.get("payload") if isinstance(reported, dict) else None
         item = event.get("item") if isinstance(event, dict) and event.get("type") == "item_completed" else None
         if isinstance(item, dict) and item.get("id") == call_id:
             code, status = item.get("exit_code"), item.get("status")
@@ -573,9 +573,9 @@ def ending_of(transcript: bytes, call_id: str) -> str | None:
     return None
 
 
-def _has_failed(told: object) -> bool:
+def _has_failed(reported: object) -> bool:
     """Return whether a command's result names an exit code that is not 0: Cursor's `exitCode`, opencode's `exit`."""
-    codes = [told.get(name) for name in ("exitCode", "exit")] if isinstance(told, dict) else []
+    codes = [reported.get(name) for name in ("exitCode", "exit")] if isinstance(reported, dict) else []
     return any(type(code) is int and code != 0 for code in codes)
 
 

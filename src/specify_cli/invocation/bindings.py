@@ -77,8 +77,8 @@ def bind(
     if source == "environment":
         if subagent is None and any(agent is not None for agent in list_under_way(root, harness, session)):
             return
-        held = read_small(root, folder, name)
-        chain = [found for found in (parse_binding(held), *list_earlier(held)) if found is not None]
+        bound = read_small(root, folder, name)
+        chain = [found for found in (parse_binding(bound), *list_earlier(bound)) if found is not None]
         value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
     write_small(root, folder, name, value)
 
@@ -109,12 +109,12 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
     top, before = parse_binding(value), list_earlier(value)
-    held = before if top is None else [top, *before]
-    if all(found.invocation_id != invocation_id for found in held):
+    bound = before if top is None else [top, *before]
+    if all(found.invocation_id != invocation_id for found in bound):
         return
     if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
         return
-    left = [found for found in held if found.invocation_id != invocation_id]
+    left = [found for found in bound if found.invocation_id != invocation_id]
     try:
         if left:
             write_small(root, folder, name, {**left[0]._asdict(), "before": [item._asdict() for item in left[1:]]})

@@ -38,7 +38,7 @@ from specify_cli.storage.store import (
     Body,
     FileObjectStore,
     FileRecordStore,
-    Held,
+    LockedRecord,
     Place,
     digest,
 )
@@ -417,9 +417,9 @@ class ProfileInvocationExecutor:
         now = rfc3339(self._read_millis())
         won = False
 
-        def close(held: Held) -> list[Body]:
+        def close(locked: LockedRecord) -> list[Body]:
             nonlocal won
-            if held.tip.event == "completed":
+            if locked.tip.event == "completed":
                 return []
             won = True
             before_it: list[Body] = [{**body, "at": now} for body in linked.values()]
@@ -764,9 +764,9 @@ def _check_held(
 ) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
     assert record.completed is not None
-    held = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
+    locked = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
     lacking = [] if evidence in (None, record.completed.get("evidence_ref")) else ["the evidence"]
-    lacking += [f"artifact {ref}" for ref, body in artifacts.items() if (ref, body["digest"]) not in held]
+    lacking += [f"artifact {ref}" for ref, body in artifacts.items() if (ref, body["digest"]) not in locked]
     if commit is not None and all(entry.fields.get("sha") != commit for entry in record.entries):
         lacking.append(f"commit {commit}")
     if lacking:

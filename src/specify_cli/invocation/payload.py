@@ -168,8 +168,8 @@ def find_known(
     """
     events = tuple(key is not None and holds(dedupe_bytes(key)) for key in keys)
     data = read(0) if any(events) else b""
-    told = zip(items, keys, events, strict=True)
-    found = [conflict_gap(data, str(key), item.body) for item, key, there in told if there]
+    described = zip(items, keys, events, strict=True)
+    found = [conflict_gap(data, str(key), item.body) for item, key, there in described if there]
     if change is not None and (all(events) or holds(dedupe_bytes(str(change["dedupe"])))):
         change = None
     return Known(events, tuple(body for body in found if body is not None), change)
@@ -185,15 +185,15 @@ def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, o
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}
     changed = [side for side, mode in settings.capture.items() if str(modes.get(side, "off")) != mode]
-    told = [f"{side} {modes.get(side, 'off')} → {settings.capture[side]}" for side in changed]
+    described = [f"{side} {modes.get(side, 'off')} → {settings.capture[side]}" for side in changed]
     if started.get("redaction_rules", settings.rules.digest) != settings.rules.digest:
         changed.append("redaction")
-        told.append("other redaction rules")
+        described.append("other redaction rules")
     if not changed:
         return None
     now = "\0".join((*map(repr, sorted(settings.capture.items())), settings.rules.digest))
     key = sha256(f"capture\0{now}".encode("utf-8", "replace")).hexdigest()[:32]
-    return {**gap("capture_changed", ", ".join(changed), message="; ".join(told)), "dedupe": key}
+    return {**gap("capture_changed", ", ".join(changed), message="; ".join(described)), "dedupe": key}
 
 
 def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules: RuleSet) -> dict[str, str] | None:

@@ -36,7 +36,7 @@ from specify_cli.record.record import Tip, chain, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Held, Place, digest
+from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -336,34 +336,34 @@ class Recorder:
         duplicates = 0
         late: Tip | None = None
 
-        def compose(held: Held) -> list[Body]:
+        def compose(locked: LockedRecord) -> list[Body]:
             nonlocal duplicates, late
-            if held.tip.event == "completed" and all(item.event in LINKS for item in items):
-                late = held.tip
+            if locked.tip.event == "completed" and all(item.event in LINKS for item in items):
+                late = locked.tip
                 return []
-            here = held.tip.seq - (held.tip.event == "recovered")
-            if after is not None and after not in (here, held.tip.seq):
+            here = locked.tip.seq - (locked.tip.event == "recovered")
+            if after is not None and after not in (here, locked.tip.seq):
                 raise CallerError(
                     "RUN_BUSY",
-                    f"{self.invocation_id} has gone on: its last line was {after} and is {held.tip.seq} now",
+                    f"{self.invocation_id} has gone on: its last line was {after} and is {locked.tip.seq} now",
                     f"spec-kitty resume {self.invocation_id}",
                 )
             for item in items:
-                refusal = refusal_after(held.tip, self.invocation_id, item.event)
+                refusal = refusal_after(locked.tip, self.invocation_id, item.event)
                 if refusal is not None:
                     raise _refused(refusal.code, refusal.message, self.invocation_id)
             looked_up = any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
             if self._follow or grounds is not None or looked_up:
-                self._catch_up(held.read)
+                self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            known = find_known(held.holds, held.read, items, dedupe, self._change)
+            known = find_known(locked.holds, locked.read, items, dedupe, self._change)
             bodies: list[Body] = []
             for body in self._compose_bodies(known, items, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
                 placed = {**body, "at": at, **self._by}
-                self._apply({**placed, "seq": held.tip.seq + 1 + len(bodies)})
-                lines.append(Written(held.tip.seq + 1 + len(bodies), placed))
+                self._apply({**placed, "seq": locked.tip.seq + 1 + len(bodies)})
+                lines.append(Written(locked.tip.seq + 1 + len(bodies), placed))
                 bodies.append(placed)
             duplicates = sum(known.events)
             return bodies

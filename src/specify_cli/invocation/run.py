@@ -415,11 +415,11 @@ class Run:
     def _record_model_call(
         self, model: str, prompt: object, response: object, tokens: Any, duration_ms: int | None, ok: bool
     ) -> None:
-        told: dict[str, object] = {"model": model, "prompt": prompt, "response": response, "ok": ok}
+        fields: dict[str, object] = {"model": model, "prompt": prompt, "response": response, "ok": ok}
         measured = {"tokens": None if tokens is None else dict(tokens), "duration_ms": duration_ms}
         self._check_limits(
             "model_call",
-            told | {key: value for key, value in measured.items() if value is not None} | self._describe_place(),
+            fields | {key: value for key, value in measured.items() if value is not None} | self._describe_place(),
         )
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
@@ -452,8 +452,8 @@ class Run:
         """Record that a file was created, modified or deleted."""
         self._check()
         texts = {"before": before, "after": after, "diff": diff}
-        told = {key: text for key, text in texts.items() if text is not None}
-        self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **told, **self._describe_place()})
+        fields = {key: text for key, text in texts.items() if text is not None}
+        self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **fields, **self._describe_place()})
 
     def error(self, error_code: str, message: str = "", *, severity: str = "error") -> None:
         """Record that something went wrong."""
@@ -724,9 +724,9 @@ class ToolCall:
             status, output = "denied", self._denied
         elif error is not None:
             status, output = "error", f"{type(error).__name__}: {_describe_error(error)}"
-        told = {"call_id": self.call_id, "tool": self._name, "status": status, "output": output}
+        fields = {"call_id": self.call_id, "tool": self._name, "status": status, "output": output}
         self._run._emit(
-            "tool_result", {**told, "duration_ms": _measure_since(self._started), **self._run._describe_place()}
+            "tool_result", {**fields, "duration_ms": _measure_since(self._started), **self._run._describe_place()}
         )
 
     def deny(self, reason: str) -> None:

@@ -248,7 +248,7 @@ def plan_append(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusa
         return Refusal("RECORD_UNSEALED", "it was written by an older writer and is read-only")
     if not tail:
         return Refusal("RECORD_DAMAGED", "its last line does not match its seal")
-    return _plan_through_debris(data, previous, invocation_id, at)
+    return _plan_after_cut_recovery(data, previous, invocation_id, at)
 
 
 def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan | Refusal | None:
@@ -307,7 +307,7 @@ def _recover(tip: Tip, skipped: bytes, invocation_id: str, at: str) -> AppendPla
     return AppendPlan(b"\n" + line, recovered, len(skipped))
 
 
-def _plan_through_debris(data: bytes, bad_start: int, invocation_id: str, at: str) -> AppendPlan | Refusal:
+def _plan_after_cut_recovery(data: bytes, bad_start: int, invocation_id: str, at: str) -> AppendPlan | Refusal:
     """Continue after a recovery that was itself cut short; anything else before the tail is damage."""
     refusal = Refusal("RECORD_DAMAGED", "a line before the end does not match its seal")
     start = bad_start

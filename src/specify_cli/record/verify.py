@@ -280,8 +280,8 @@ class _Walk:
         self.foreign = False
         # What stands after the last good line (its length and digest without the last LF) and may still be
         # accounted for by a `recovered` line; until then its findings wait.
-        self.debris = -1
-        self.debris_hash = hashlib.sha256()
+        self.skipped = -1
+        self.skipped_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
         # What a call's result said and at which seq; None while the call is open.
@@ -309,12 +309,12 @@ class _Walk:
         if self.anchors and line.seal in self.anchors and not line.problems:
             self.anchors.remove(line.seal)
         if (
-            self.debris >= 0
+            self.skipped >= 0
             and line.fields is not None
             and line.fields.get("event") == "recovered"
-            and skips(line, self.tip, self.debris, self.debris_hash.hexdigest())
+            and skips(line, self.tip, self.skipped, self.skipped_hash.hexdigest())
         ):
-            self._add_finding("RECOVERED", self.tip.seq + 1, offset, f"{self.debris} bytes are passed over")
+            self._add_finding("RECOVERED", self.tip.seq + 1, offset, f"{self.skipped} bytes are passed over")
             self._clear()
             self.gaps = []
             self.tip = tip_of(line) or self.tip
@@ -354,12 +354,12 @@ class _Walk:
         self.findings.append(finding(code, self.file, seq, offset, detail))
 
     def _flush(self) -> None:
-        if self.suspects or self.debris >= 0:
+        if self.suspects or self.skipped >= 0:
             self.findings.extend(self.suspects)
             self._clear()
 
     def _clear(self) -> None:
-        self.suspects, self.debris, self.debris_hash = [], -1, hashlib.sha256()
+        self.suspects, self.skipped, self.skipped_hash = [], -1, hashlib.sha256()
 
     def _pass(self, line: Line, offset: int) -> bool:
         """Go back to before the gap that a `recovered` line describes; whether there is one."""
@@ -376,12 +376,12 @@ class _Walk:
 
     def _judge_line(self, code: str, seq: int | None, offset: int, raw: bytes) -> None:
         self.suspects.append(finding(code, self.file, seq, offset))
-        if self.debris < 0 and len(self.gaps) < _MAX_GAPS:
+        if self.skipped < 0 and len(self.gaps) < _MAX_GAPS:
             self.gaps.append(_Gap(self))
-        if self.debris >= 0:
-            self.debris_hash.update(b"\n")
-        self.debris_hash.update(raw[:-1])
-        self.debris += len(raw)
+        if self.skipped >= 0:
+            self.skipped_hash.update(b"\n")
+        self.skipped_hash.update(raw[:-1])
+        self.skipped += len(raw)
 
     def _is_older(self, line: Line) -> bool:
         """Return whether a first line begins an older writer's record: neither sealed itself nor named or shaped so."""

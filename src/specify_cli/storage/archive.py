@@ -596,12 +596,12 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
             raise _invalid(path, f"{MANIFEST}: {file} is not named by {row['invocation_id']}")
         ids.add(named[1])
     for name in names:
-        annex, held = _ANNEX.fullmatch(name), _OBJECT.fullmatch(name)
+        annex, object_match = _ANNEX.fullmatch(name), _OBJECT.fullmatch(name)
         if annex is not None and annex[1] not in ids:
             raise _invalid(path, f"{name} is about a record that is not in it")
         if annex is not None and any(name == row["file"] for item in records.values() for row in item["withheld"]):
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
-        if held is not None and held[1] + held[2] in withheld:
+        if object_match is not None and object_match[1] + object_match[2] in withheld:
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
     return records, withheld
 
@@ -657,8 +657,8 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
         findings += _compare_with_manifest(report, data, contents.records[place.name])
         yield report._replace(findings=tuple(findings))
     for name in contents.names:
-        held = _OBJECT.fullmatch(name)
-        if held is not None and held[1] + held[2] not in led_to:
+        object_match = _OBJECT.fullmatch(name)
+        if object_match is not None and object_match[1] + object_match[2] not in led_to:
             raise _invalid(contents.path, f"no record in it leads to {name}")
 
 
@@ -731,9 +731,9 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     # 2. Objects first, then annexes, then records: a record that is there leads to all it names.
     store = FileRecordStore(project.root, project.config.trail)
     prepare(store)
-    held = FileObjectStore(project.root, project.config.trail)
-    held.withhold(contents.withheld, tracked=False)
-    _put(held, objects, member)
+    object_match = FileObjectStore(project.root, project.config.trail)
+    object_match.withhold(contents.withheld, tracked=False)
+    _put(object_match, objects, member)
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):

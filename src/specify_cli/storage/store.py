@@ -21,7 +21,7 @@ from specify_cli.record.seal import MAX_LINE, is_digest, open_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    Compose = Callable[["Held"], Sequence["Body"]]
+    Compose = Callable[["LockedRecord"], Sequence["Body"]]
     Blobs = Sequence[bytes] | dict[str, bytes]
 
 
@@ -66,7 +66,7 @@ def _is_young(state: os.stat_result) -> bool:
     return time.time() - state.st_ctime < SETTLED_SECONDS
 
 
-class Held(NamedTuple):
+class LockedRecord(NamedTuple):
     """A record under its writer's lock: its last line, its bytes from an offset on, and whether it holds some bytes."""
 
     tip: Tip
@@ -139,7 +139,7 @@ def _compose(
     if plan.skipped_bytes == 0 and plan.prefix and plan.tip.event == "completed":
         # The adopted line closes the record, so it gets its LF whatever the caller decides.
         return plan.prefix, plan.tip
-    bodies = compose(Held(plan.tip, read, holds))
+    bodies = compose(LockedRecord(plan.tip, read, holds))
     if not bodies:
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)

@@ -91,12 +91,12 @@ class _Faults:
             self.add(path, detail)
         return holds
 
-    def members(self, held: Mapping[str, object], wanted: Iterable[str], *path: str) -> None:
+    def members(self, node: Mapping[str, object], wanted: Iterable[str], *path: str) -> None:
         """Every member that is missing or unknown."""
         names = tuple(wanted)
         for name in names:
-            self.want(name in held, (*path, name), "is missing")
-        for name in held:
+            self.want(name in node, (*path, name), "is missing")
+        for name in node:
             self.want(name in names, (*path, name), "is not a member the contract knows here")
 
 
@@ -159,8 +159,8 @@ def _check_data(
 
     def equal(name: str, expected: object, what: str) -> None:
         if name in data:
-            held = data[name]
-            seen.want(type(held) is type(expected) and held == expected, ("data", name), f"expected {what}")
+            node = data[name]
+            seen.want(type(node) is type(expected) and node == expected, ("data", name), f"expected {what}")
 
     equal("event_id", event.get("id"), "the CloudEvent's id")
     if phase is not None and ids:
@@ -235,21 +235,21 @@ def _check_extension(event: Mapping[str, object], phase: str | None, seen: _Faul
         seen.add((EXTENSION,), f"expected a canonical JSON object as a string, found {_describe_kind(text)}")
         return None
     try:
-        held = json.loads(text, parse_constant=_refuse_constant)
+        node = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         seen.add((EXTENSION,), "the string is not JSON")
         return None
-    unfit = _find_unfit(held)
-    if unfit is not None or not isinstance(held, dict) or contract.canonical(held) != text:
+    unfit = _find_unfit(node)
+    if unfit is not None or not isinstance(node, dict) or contract.canonical(node) != text:
         seen.add((EXTENSION,), "expected one canonical JSON object (RFC 8785)")
         return None
-    level = held.get("level")
+    level = node.get("level")
     known = level if isinstance(level, str) and level in LEVELS else None
     allowed = _list_allowed(EXTENSION, phase, known)
     required = ("v", "phase", "level", "seal", *(("outcome",) if phase == COMPLETED else ()))
     # A pointer ends at the attribute: what is inside its string is named in words.
-    wrong = [f"{name} is missing" for name in required if name not in held]
-    for name, value in held.items():
+    wrong = [f"{name} is missing" for name in required if name not in node]
+    for name, value in node.items():
         if name not in _FORMS:
             wrong.append(f"{name} is not a member the contract knows")
         elif name not in allowed:
@@ -292,26 +292,26 @@ def _find_unfit(value: object) -> Fault | None:
     waiting: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
     counted = 1
     while waiting:
-        held, path = waiting.pop()
-        if isinstance(held, dict | list):
-            counted += len(held)
+        node, path = waiting.pop()
+        if isinstance(node, dict | list):
+            counted += len(node)
             if counted > MAX_VALUES:
                 return Fault("", f"holds more than {MAX_VALUES} values")
         if len(path) > MAX_DEPTH:
             return Fault(pointer(path), f"is nested deeper than {MAX_DEPTH} levels")
-        if isinstance(held, str) and not _is_unicode(held):
+        if isinstance(node, str) and not _is_unicode(node):
             return Fault(pointer(path), "holds a lone surrogate, which is no Unicode text")
-        if isinstance(held, float) and not -1e308 < held < 1e308:
+        if isinstance(node, float) and not -1e308 < node < 1e308:
             return Fault(pointer(path), "is not a number JSON has")
-        if isinstance(held, int) and abs(held) > _MAX_INTEGER:
+        if isinstance(node, int) and abs(node) > _MAX_INTEGER:
             return Fault(pointer(path), "is an integer beyond 2^53-1")
-        if isinstance(held, dict):
-            for name in held:
+        if isinstance(node, dict):
+            for name in node:
                 if not _is_unicode(name):
                     return Fault(pointer(path), "holds a member whose name is no Unicode text")
-            waiting.extend((inner, (*path, name)) for name, inner in held.items())
-        elif isinstance(held, list):
-            waiting.extend((inner, (*path, at)) for at, inner in enumerate(held))
+            waiting.extend((inner, (*path, name)) for name, inner in node.items())
+        elif isinstance(node, list):
+            waiting.extend((inner, (*path, at)) for at, inner in enumerate(node))
     return None
 
 

@@ -18,7 +18,7 @@ from specify_cli.storage.store import (
     Body,
     FileObjectStore,
     FileRecordStore,
-    Held,
+    LockedRecord,
     MemoryObjectStore,
     MemoryRecordStore,
     Place,
@@ -38,7 +38,7 @@ def _note(number: int) -> Body:
     return {"event": "artifact_link", "at": AT, "ref": f"{number}.py", "digest": "0" * 64}
 
 
-def _close(held: Held) -> list[Body]:
+def _close(held: LockedRecord) -> list[Body]:
     return [] if held.tip.event == "completed" else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
 
 
@@ -82,7 +82,7 @@ def test_the_composer_sees_the_last_line(store: RecordStore) -> None:
 def test_a_composer_that_refuses_leaves_the_record_alone(store: RecordStore) -> None:
     store.create(NAME, DATA)
 
-    def refuse(_: Held) -> list[Body]:
+    def refuse(_: LockedRecord) -> list[Body]:
         raise CallerError("ALREADY_COMPLETED", "no", "none")
 
     with pytest.raises(CallerError):
@@ -121,7 +121,9 @@ def test_a_torn_tail_is_mended_by_the_next_append(store: RecordStore) -> None:
 
 
 def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(store: RecordStore) -> None:
-    closed, _ = chain(genesis_tip(), ID, [STARTED, *_close(Held(genesis_tip(), lambda _: b"", lambda _: False))])
+    closed, _ = chain(
+        genesis_tip(), ID, [STARTED, *_close(LockedRecord(genesis_tip(), lambda _: b"", lambda _: False))]
+    )
     store.create(NAME, closed[:-1])
     store.append(PLACE, lambda _: [_note(1)], AT)
 
