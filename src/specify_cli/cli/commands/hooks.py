@@ -12,13 +12,14 @@ from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
-from specify_cli.hooks.handler import MAX_INPUT, parsed, with_ending
+from specify_cli.hooks.handler import MAX_INPUT, parsed
 from specify_cli.hooks.harnesses import HARNESSES, SCOPES, Harness
 from specify_cli.hooks.install import Change, Place, standing
 from specify_cli.hooks.install import install as put_in
 from specify_cli.hooks.install import uninstall as take_out
 from specify_cli.hooks.payload import sender, translate
 from specify_cli.hooks.skills import install_skills
+from specify_cli.hooks.transcript import with_ending
 from specify_cli.invocation.payload import PayloadError, Settings, compose_event
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
