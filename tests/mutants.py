@@ -23,6 +23,8 @@ TESTS = {
     "record/record": ["tests/specify_cli/record/test_record.py", "tests/specify_cli/storage/test_store.py"],
     "routing/router": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
     "routing/parser": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
+    "routing/choice": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
+    "routing/tokens": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
 }
 TIMEOUT = 60
 

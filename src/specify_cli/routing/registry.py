@@ -58,7 +58,12 @@ class ProfileRegistry:
 
 
 def shipped_table() -> RouterTable:
-    """The router's table as this build ships it."""
-    path = os.path.join(os.path.dirname(__file__), "router_table.json")
-    with open(path, "rb") as file:
-        return RouterTable.from_bytes(file.read())
+    """Return the router's table as this build ships it: English, and each file of `languages` behind it."""
+    folder = os.path.dirname(__file__)
+    languages = os.path.join(folder, "languages")
+    paths = [os.path.join(languages, name) for name in sorted(os.listdir(languages)) if name.endswith(".json")]
+    documents = []
+    for path in (os.path.join(folder, "router_table.json"), *paths):
+        with open(path, "rb") as file:
+            documents.append(file.read())
+    return RouterTable.from_bytes(b"[" + b",".join(documents) + b"]")

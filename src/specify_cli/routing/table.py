@@ -1,14 +1,27 @@
-"""The router's table as values: which words mean which action.  [pure]"""
+"""The router's table as values: which words mean which action.  [pure]
+
+A table is one JSON document, or a list of them: English first, then one for other languages.  The cells of all
+documents count together; a cell that a document lacks is empty, so tables of other versions can be read.  A cell
+holds words (`words`), words by action (`actions`) or phrases (`phrases`), and is cut when it is first asked for.
+"""
 
 from __future__ import annotations
 
 import json
 
 from doctrine.light import TYPE_CHECKING, sha256
-from specify_cli.routing.words import Phrase, Verb, fold, folded_words
+from specify_cli.routing.words import Phrase, Verb, fold, split_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+
+# Cells that other languages fill for a cell of English; all but "foreign" say the same as the English one.
+_ALSO = {
+    "wh": "wh_foreign",
+    "light": "foreign_light",
+    "nouns": "foreign_nouns",
+    "phrases": "foreign_phrases",
+}
 
 
 class PhraseIndex:
@@ -29,215 +42,85 @@ class PhraseIndex:
                 first = text.partition(" ")[0]
                 if first in texts:
                     texts[first].append((text, action, weight))
-                elif first:
+                else:
                     texts[first] = [(text, action, weight)]
 
     def get(self, first: str) -> list[Phrase] | tuple[()]:
-        """The phrases that begin with a word, longest first."""
-        if first not in self._texts:
+        """Return the phrases that begin with a word, longest first."""
+        if not first or first not in self._texts:
             return ()
-        cut = self._cut.get(first)
-        if cut is None:
+        if first not in self._cut:
             cut = [Phrase(tuple(text.split()), action, weight) for text, action, weight in self._texts[first]]
-            cut.sort(key=lambda p: (-len(p.words), p.words))
-            self._cut[first] = cut
-        return cut
+            self._cut[first] = sorted(cut, key=lambda p: (-len(p.words), p.words))
+        return self._cut[first]
 
 
 class RouterTable:
-    """Everything the router knows about language, as frozen data with the digest of its bytes."""
+    """Everything the router knows about language, as frozen data with the digest of its bytes.
 
-    __slots__ = (
-        "action_roles",
-        "aliases",
-        "aspect",
-        "assembling",
-        "aux",
-        "back_negations",
-        "behaves",
-        "boundaries",
-        "buildables",
-        "commands",
-        "conjunctions",
-        "containers",
-        "data",
-        "defects",
-        "deliverables",
-        "determiners",
-        "digest",
-        "document_words",
-        "extensions",
-        "finite",
-        "follow",
-        "forbidden_behaviour",
-        "foreign",
-        "foreign_light",
-        "foreign_nouns",
-        "gerund_negators",
-        "halting",
-        "homographs",
-        "irregular",
-        "language_names",
-        "language_words",
-        "leadins",
-        "light",
-        "light_phrases",
-        "markers",
-        "negation_ends",
-        "negation_phrases",
-        "negations",
-        "neutral_labels",
-        "no_defects",
-        "no_subjects",
-        "not_typos",
-        "noun_phrases",
-        "nouns",
-        "objects",
-        "openers",
-        "phrases",
-        "politely",
-        "predicate_phrases",
-        "predicates",
-        "prefixes",
-        "preparatory",
-        "preparatory_phrases",
-        "regions",
-        "report_tail",
-        "report_words",
-        "review_objects",
-        "review_question",
-        "review_questions",
-        "role_actions",
-        "role_verbs",
-        "signals",
-        "stop_words",
-        "strict_aux",
-        "subordinators",
-        "then_words",
-        "typo_targets",
-        "verbs",
-        "verify_objects",
-        "verify_tail",
-        "version",
-        "wh",
-        "wh_aux",
-        "wh_foreign",
-        "wh_phrases",
-        "wishes",
-    )  # fmt: skip
+    `RouterTable.from_bytes(data).words("determiners")` are the words of a cell.
+    """
 
-    def __init__(self, document: Mapping[str, object], data: bytes) -> None:
+    def __init__(self, documents: Sequence[Mapping[str, object]], data: bytes) -> None:
         self.data = data
         self.digest = sha256(data).hexdigest()
-        self.version = int(str(document["version"]))
-
-        def cell(key: str) -> str:
-            value = document[key]
-            assert isinstance(value, str)
-            return value
-
-        def rows(key: str) -> dict[str, str]:
-            value = document[key]
-            assert isinstance(value, dict)
-            return value
-
-        def words(key: str) -> frozenset[str]:
-            return frozenset(folded_words(cell(key)))
-
-        def phrases(key: str, weight: str) -> PhraseIndex:
-            source = document[key]
-            return PhraseIndex(source.items() if isinstance(source, dict) else (("", str(source)),), weight)
-
-        def by_word(key: str) -> dict[str, str]:
-            return {word: action for action, text in rows(key).items() for word in folded_words(text)}
-
-        self.aliases = {action: tuple(text.split(" | ")) for action, text in rows("aliases").items()}
-        self.verbs: dict[str, Verb] = {}
-        for action, text in rows("verbs").items():
-            for word in text.split():
-                self.verbs[word] = Verb(word, action, "own")
-        for action, aliases in self.aliases.items():
-            for word in aliases:
-                if " " not in word:
-                    self.verbs[word] = Verb(word, action, "alias")
-        self.irregular = dict(pair.split("=") for pair in cell("irregular").split())
-        self.foreign = by_word("foreign")
-        self.phrases = phrases("phrases", "own")
-        self.phrases.enter(((a, t) for a, words in self.aliases.items() for t in words if " " in t), "alias")
-        self.phrases.enter(rows("foreign_phrases").items(), "own")
-        self.objects = {
-            verb: {word: action for action, text in row.items() for word in text.split()}
-            for verb, row in document["objects"].items()  # type: ignore[attr-defined]
-        }
-        self.nouns = by_word("nouns")
-        self.noun_phrases = phrases("noun_phrases", "own")
-        self.foreign_nouns = by_word("foreign_nouns")
-        self.signals = phrases("signals", "signal")
-        self.prefixes = by_word("prefixes")
-        self.commands = by_word("commands")
-        self.role_verbs = {role: tuple(text.split()) for role, text in rows("role_verbs").items()}
-        self.action_roles = {action: tuple(text.split()) for action, text in rows("action_roles").items()}
+        self.version = int(str(documents[0]["version"]))
+        self._documents = documents
+        self._words: dict[str, frozenset[str]] = {}
+        self._actions: dict[str, dict[str, str]] = {}
+        self._phrases: dict[str, PhraseIndex] = {}
+        self.aliases = {action: tuple(text.split(" | ")) for action, text in self.rows("aliases")}
+        self.action_roles = {action: tuple(text.split()) for action, text in self.rows("action_roles")}
         self.role_actions = {role: action for action, roles in self.action_roles.items() for role in roles}
-        self.review_questions = phrases("review_questions", "")
-        self.openers = phrases("openers", "")
-        self.wh_phrases = phrases("wh_phrases", "")
-        self.negation_phrases = phrases("negation_phrases", "")
-        self.predicate_phrases = phrases("predicate_phrases", "")
-        self.stop_words = words("stop_words")
-        self.leadins = words("leadins")
-        self.determiners = words("determiners")
-        self.markers = words("objects_markers")
-        self.boundaries = words("boundaries")
-        self.no_subjects = self.leadins | self.boundaries | self.determiners
-        self.subordinators = words("subordinators")
-        self.regions = words("regions")
-        self.conjunctions = words("conjunctions")
-        self.then_words = words("then_words")
-        self.negations = words("negations")
-        self.back_negations = words("back_negations")
-        self.negation_ends = words("negation_ends")
-        self.gerund_negators = words("gerund_negators")
-        self.wh = words("wh")
-        self.wh_aux = words("wh_aux")
-        self.wh_foreign = words("wh_foreign")
-        self.aux = words("aux")
-        self.strict_aux = words("strict_aux")
-        self.politely = words("politely")
-        self.finite = words("finite")
-        self.containers = words("containers")
-        self.halting = words("halting")
-        self.deliverables = words("deliverables") | words("buildables")
-        self.behaves = words("behaves")
-        self.forbidden_behaviour = words("forbidden_behaviour")
-        self.defects = words("defects")
-        self.no_defects = words("no_defects")
-        self.wishes = words("wishes")
-        self.predicates = words("predicates")
-        self.preparatory = words("preparatory")
-        self.preparatory_phrases = frozenset(cell("preparatory_phrases").split(" | "))
-        self.follow = words("follow")
-        self.report_tail = words("report_tail")
-        self.report_words = words("report_words")
-        self.verify_tail = words("verify_tail")
-        self.verify_objects = words("verify_objects")
-        self.homographs = words("homographs")
-        self.not_typos = words("not_typos")
-        self.typo_targets = words("typo_targets")
-        self.aspect = words("aspect")
-        self.buildables = words("buildables")
-        self.light = words("light")
-        self.light_phrases = frozenset(cell("light_phrases").split(" | "))
-        self.assembling = words("assembling")
-        self.foreign_light = words("foreign_light")
-        self.document_words = words("document_words")
-        self.review_objects = words("review_objects")
-        self.review_question = words("review_question")
-        self.neutral_labels = words("neutral_labels")
-        self.language_words = by_word("languages")
-        self.extensions = by_word("extensions")
-        self.language_names = rows("language_names")
+        self.verbs = {word: Verb(word, action, "own") for action, text in self.rows("verbs") for word in text.split()}
+        for action, words in self.aliases.items():
+            self.verbs.update((word, Verb(word, action, "alias")) for word in words if " " not in word)
+        self.foreign = self.actions("foreign")
+        self.irregular = dict(pair.split("=") for _, text in self.rows("irregular") for pair in text.split())
+
+    def rows(self, cell: str) -> list[tuple[str, str]]:
+        """Return the rows of a cell, English first; a cell that is one text is one row for no action."""
+        rows: list[tuple[str, str]] = []
+        for name in (cell, _ALSO.get(cell, "")):
+            for document in self._documents:
+                value = document.get(name, {})
+                assert isinstance(value, str | dict), name
+                rows += value.items() if isinstance(value, dict) else [("", value)]
+        return rows
+
+    def words(self, cell: str) -> frozenset[str]:
+        """Return the words of a cell."""
+        if cell not in self._words:
+            self._words[cell] = frozenset(word for _, text in self.rows(cell) for word in split_cell(text))
+        return self._words[cell]
+
+    def texts(self, cell: str) -> frozenset[str]:
+        """Return the phrases of a cell as they are written."""
+        return frozenset(phrase for _, text in self.rows(cell) for phrase in text.split(" | "))
+
+    def objects(self, lemma: str) -> dict[str, str]:
+        """Return the objects that give a verb another action, each with that action."""
+        rows = self._documents[0]["objects"]
+        assert isinstance(rows, dict)
+        return {word: action for action, text in rows.get(lemma, {}).items() for word in text.split()}
+
+    def actions(self, cell: str) -> dict[str, str]:
+        """Return the words of a cell, each with the key of its row: an action, or a programming language."""
+        if cell not in self._actions:
+            self._actions[cell] = {word: action for action, text in self.rows(cell) for word in split_cell(text)}
+        return self._actions[cell]
+
+    def phrases(self, cell: str) -> PhraseIndex:
+        """Return the phrases of a cell."""
+        if cell not in self._phrases:
+            index = PhraseIndex(self.rows(cell), "signal" if cell == "signals" else "own")
+            if cell == "phrases":
+                index.enter([(a, w) for a, words in self.aliases.items() for w in words if " " in w], "alias")
+            self._phrases[cell] = index
+        return self._phrases[cell]
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RouterTable:
-        """The table these bytes hold."""
-        return cls(json.loads(data), data)
+        """Return the table these bytes hold."""
+        documents = json.loads(data)
+        return cls(documents if isinstance(documents, list) else [documents], data)

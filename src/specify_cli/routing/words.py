@@ -12,33 +12,35 @@ if TYPE_CHECKING:
 
 
 class Verb(NamedTuple):
+    """A verb of the table in its base form, and the action it asks for."""
+
     lemma: str
     action: str
-    weight: str
+    weight: str  # "alias" a row of the contract, "own" our additions, "signal" a noun that implies work
 
 
 class Phrase(NamedTuple):
+    """Several words of the table that stand for one action."""
+
     words: tuple[str, ...]
     action: str
     weight: str
 
 
 _MARKS = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
+_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
 def fold(text: str) -> str:
-    """The text as the tables spell it: case-folded, one apostrophe, no accents."""
+    """Return the text as the tables spell it: case-folded, one apostrophe, no accents."""
     text = text.casefold().replace("\u2019", "'").replace("\u02bc", "'")
     if text.isascii():
         return text
     return _MARKS.sub("", unicodedata.normalize("NFKD", text))
 
 
-_DIGRAPHS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
-
-
-def folded_words(text: str) -> list[str]:
-    """The words of a table cell; a German umlaut is also entered in its two-letter spelling."""
+def split_cell(text: str) -> list[str]:
+    """Return the words of a table cell; a German umlaut is also entered in its two-letter spelling."""
     if text.isascii():
         return text.split()
     words = fold(text).split()
@@ -47,16 +49,15 @@ def folded_words(text: str) -> list[str]:
     return words
 
 
-def lemmas(word: str) -> Iterator[str]:
-    """The spellings under which the table may hold the verb a word is a form of, likeliest first."""
+def list_lemmas(word: str) -> Iterator[str]:
+    """Yield the spellings under which the table may hold the verb a word is a form of, likeliest first."""
     if not word:
         return
     yield word
+    stem = word
     if "is" in word or "ys" in word:
         yield word.replace("ise", "ize").replace("isi", "izi").replace("yse", "yze").replace("ysi", "yzi")
         stem = word.replace("is", "iz").replace("ys", "yz")
-    else:
-        stem = word
     for base in dict.fromkeys((word, stem)):
         if base.endswith(("ies", "ied")):
             yield base[:-3] + "y"

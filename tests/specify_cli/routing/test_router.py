@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
-from specify_cli.routing import router
+from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
     ACTIONS,
     ProjectFacts,
@@ -23,7 +23,7 @@ from specify_cli.routing.router import (
 from specify_cli.routing.table import PhraseIndex
 
 HERE = Path(__file__).parent
-TABLE = RouterTable.from_bytes(Path(router.__file__).with_name("router_table.json").read_bytes())
+TABLE = shipped_table()
 CORPUS = [json.loads(line) for line in (HERE / "router_corpus.jsonl").read_text().splitlines()]
 NO_FACTS = ProjectFacts()
 
@@ -114,8 +114,7 @@ def test_every_role_verb_alone_asks_for_some_action_and_an_alias_row_beats_the_r
 
 
 def test_every_verb_of_the_table_is_in_one_row_only() -> None:
-    document = json.loads(TABLE.data)
-    words = [word for text in document["verbs"].values() for word in text.split()]
+    words = [word for _, text in TABLE.rows("verbs") for word in text.split()]
 
     assert sorted({word for word in words if words.count(word) > 1}) == []
 
@@ -123,7 +122,7 @@ def test_every_verb_of_the_table_is_in_one_row_only() -> None:
 def test_the_table_knows_the_digest_of_its_bytes_and_its_version() -> None:
     again = RouterTable.from_bytes(TABLE.data)
 
-    assert (TABLE.digest, 1) == (again.digest, again.version)
+    assert (TABLE.digest, 2) == (again.digest, again.version)
 
 
 @pytest.mark.parametrize("request_text", ["", "   ", "\n\t", "?!", "please", "the", "\u200b", "🙂", "is"])
@@ -149,6 +148,27 @@ def test_a_request_without_any_signal_offers_one_profile_for_each_action() -> No
     error = refused("banana")
 
     assert ("ROUTER_NO_MATCH", list(ACTIONS)) == (error.error_code, [c["action"] for c in error.candidates])
+
+
+def test_a_request_to_operate_something_is_refused_with_the_choices_and_says_why() -> None:
+    error = refused("deploy the app to staging")
+
+    assert ("ROUTER_NO_MATCH", list(ACTIONS)) == (error.error_code, [c["action"] for c in error.candidates])
+    assert error.message.startswith("'deploy' asks for something no action covers")
+
+
+def test_a_request_to_operate_something_goes_to_a_named_profile_in_its_first_role() -> None:
+    assert decided("deploy the app", hint="planner").action == "plan"
+
+
+def test_a_table_of_english_alone_knows_no_other_language() -> None:
+    english = RouterTable.from_bytes(json.dumps(json.loads(TABLE.data)[0]).encode())
+    answers = [
+        outcome(route(text, EIGHT, english, NO_FACTS))
+        for text in ("corrige le test de connexion", "fix the login test")
+    ]
+
+    assert answers == ["ROUTER_NO_MATCH", "implement"]
 
 
 def test_two_readings_are_both_offered() -> None:
@@ -188,11 +208,7 @@ def test_a_noun_that_implies_the_action_is_a_domain_keyword() -> None:
     ) == ("domain_keyword", "implement")
 
 
-def test_a_misspelt_leading_verb_says_how_it_was_read() -> None:
-    assert decided("reviwe the PR").rule == "leading verb, read as 'review'"
-
-
-@pytest.mark.parametrize("text", ["preview the page", "assets for the page", "product of two", "rewiev", "xinspect it"])
+@pytest.mark.parametrize("text", ["preview the page", "assets for the page", "product of two", "rewiev", "reviwe it"])
 def test_a_word_that_only_resembles_a_verb_is_not_read_as_one(text: str) -> None:
     assert asked(text) == "ROUTER_NO_MATCH"
 
@@ -210,7 +226,6 @@ def test_a_character_nobody_sees_does_not_hide_a_verb(mark: str) -> None:
         ("I can't export my invoices", "what the subject fails to do"),
         ("the mail check rejects plus signs", "what the subject does"),
         ("never return null from the loader", "what the software must not do"),
-        ("more tests for the loader", "something to be improved"),
     ],
 )
 def test_a_lack_is_work_to_do_and_says_so(request_text: str, rule: str) -> None:

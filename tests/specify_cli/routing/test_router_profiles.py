@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from doctrine.agent_profiles.profile import AgentProfile
-from specify_cli.routing import router
+from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
     ProjectFacts,
     RouterAmbiguityError,
     RouterDecision,
-    RouterTable,
     route,
 )
 
-TABLE = RouterTable.from_bytes(Path(router.__file__).with_name("router_table.json").read_bytes())
+TABLE = shipped_table()
 
 
 def profile(profile_id: str, *roles: str, **fields: object) -> AgentProfile:
@@ -190,13 +187,31 @@ def test_a_specialist_of_the_project_outranks_a_shipped_one_of_the_same_field() 
     ) == ("own", "own", "own")
 
 
-def test_a_generalist_of_the_project_outranks_a_shipped_specialist_the_request_does_not_speak_of() -> None:
+def test_a_generalist_of_the_project_keeps_the_work_in_the_projects_languages() -> None:
     own = profile("own", "IMPLEMENTER", origin="project")
 
     assert (
         chosen("fix the login test", [GENERAL, PYTHON, own], ("python",)),
         chosen("fix parser.py", [GENERAL, PYTHON, own], ("python",)),
-    ) == ("own", "python")
+        chosen("fix parser.py", [GENERAL, PYTHON, own], ("rust",)),
+    ) == ("own", "own", "python")
+
+
+def test_a_profile_of_the_project_keeps_the_work_in_the_languages_it_names() -> None:
+    own = profile("own", "IMPLEMENTER", languages=("python",), origin="project")
+    petra = PYTHON._replace(frameworks=("asyncio",), file_patterns=("requirements*.txt",))
+
+    assert (
+        chosen("bump requirements.txt", [GENERAL, petra, own], ("python",)),
+        chosen("fix the asyncio timeout", [GENERAL, petra, own], ("python",)),
+        chosen("fix the React button", [GENERAL, petra, WEB, own], ("python",)),
+    ) == ("own", "own", "web")
+
+
+def test_a_narrow_profile_of_the_project_does_not_take_the_work_of_a_language() -> None:
+    narrow = profile("billing", "IMPLEMENTER", domain_keywords=("invoice",), origin="project")
+
+    assert chosen("fix parser.py", [GENERAL, PYTHON, narrow], ("python",)) == "python"
 
 
 def test_equal_generalists_of_a_python_project_are_a_tie_beside_the_shipped_specialist() -> None:

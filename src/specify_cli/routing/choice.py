@@ -1,0 +1,255 @@
+"""Which profile does an action go to: role, specialization, project languages, priority, generalist.  [pure]
+
+`choose_profile(pool, evidence, facts, table, role)` returns the winners and how every profile of the pool stands.
+The criteria and their order are normative in docs/router.md.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import match_glob
+from specify_cli.routing.parser import READ_CHARS
+from specify_cli.routing.words import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from doctrine.agent_profiles.profile import AgentProfile
+    from specify_cli.routing.table import RouterTable
+
+_EVIDENCE = re.compile(r"[^\W_]+[+#]*")
+_FILE = re.compile(r"(?<![\w./*-])[\w./*-]{0,200}\.[a-zA-Z]\w{0,9}\b")
+# Names that are also words or letters: only capitalised and inside a sentence do they mean the language.
+_SHORT_LANGUAGES = {"go": r"(?<=\w )Go\b", "c": r"(?<=\w )C(?![\w+#'])", "r": r"(?<=\w )R\b(?!')"}
+_ORDINARY_PRIORITY = 50
+_CRITERIA = (
+    "specialization",
+    "project profile",
+    "specialization",
+    "project language",
+    "routing priority",
+    "its own verb",
+    "generalist",
+    "first role",
+    "project profile",
+)
+
+
+class ProjectFacts(NamedTuple):
+    """What the project says about itself, as far as routing may lean on it."""
+
+    languages: tuple[str, ...] = ()
+
+
+class Evidence(NamedTuple):
+    """What the request says about the kind of work: stems, capitalised names, files, languages."""
+
+    stems: str
+    names: frozenset[str]
+    files: tuple[str, ...]
+    languages: frozenset[str]
+
+
+class Choice(NamedTuple):
+    """The profile or the tie for one action, and every profile that was asked."""
+
+    winners: tuple[AgentProfile, ...] = ()
+    why: str = ""
+    considered: tuple[dict[str, object], ...] = ()
+
+
+class _Standing(NamedTuple):
+    """How well one profile fits, and why in words."""
+
+    profile: AgentProfile
+    request: int
+    facts: int
+    why: str
+
+
+def _stem(word: str) -> str:
+    """Return a word without its commonest endings, so that `migrations` meets `migration`."""
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-3] + "y" if word.endswith("ies") else word[:-1]
+    for ending in ("ing", "ed"):
+        if len(word) > len(ending) + 3 and word.endswith(ending):
+            word = word[: -len(ending)]
+            word = word[:-1] if word[-1] == word[-2] else word
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+def stem_words(text: str) -> str:
+    """Return the stems of a text between blanks, so that whole words can be searched in it."""
+    return " " + " ".join(_stem(word) for word in _EVIDENCE.findall(fold(text))) + " "
+
+
+def find_evidence(request: str, table: RouterTable) -> Evidence:
+    """Return what the request says about the kind of work."""
+    text = unicodedata.normalize("NFKC", request.lstrip()[:READ_CHARS])
+    files = tuple(dict.fromkeys(match for match in _FILE.findall(text) if match))
+    named = [table.actions("extensions").get(name.rpartition(".")[2].lower()) for name in files]
+    named += [table.actions("languages").get(word) for word in _EVIDENCE.findall(fold(text))]
+    named += [language for language, pattern in _SHORT_LANGUAGES.items() if re.search(pattern, text)]
+    languages = frozenset(language for language in named if language)
+    return Evidence(stem_words(text), frozenset(re.findall(r"[A-Z]\w+", text)), files, languages)
+
+
+def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]:
+    known = dict(table.rows("language_names"))
+    names = (known.get(fold(language), fold(language)) for language in profile.languages)
+    return frozenset(name for name in names if name)
+
+
+def find_keywords(profile: AgentProfile, evidence: Evidence) -> tuple[int, list[str]]:
+    """Return points and names of the profile's domain keywords the request speaks of, whole words only."""
+    names: dict[str, str] = {}
+    for keyword in profile.domain_keywords:
+        stems = stem_words(keyword)
+        if len(stems) > 2 and stems in evidence.stems:
+            names.setdefault(stems, keyword)
+    return sum(1 + len(stems.split()) for stems in names), list(names.values())
+
+
+def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
+    """Does a word or a file of the request rule the profile out."""
+    for keyword in profile.excluding:
+        stems = stem_words(keyword)
+        if (len(stems) > 2 and stems in evidence.stems and "*" not in keyword) or _matches_file(keyword, evidence):
+            return True
+    return False
+
+
+def _matches_file(pattern: str, evidence: Evidence) -> bool:
+    """Does a file named in the request meet a glob such as `**/*.sql`, `src/ui/**` or `Dockerfile*`."""
+    files = evidence.files
+    if "/" not in pattern and "." not in pattern:
+        start = pattern.rstrip("*")
+        names = [name for name in evidence.names if name == start or (pattern != start and name.startswith(start))]
+        return len(start) > 2 and bool(names)
+    tail = pattern.rpartition("/")[2]
+    if tail.startswith("*.") and "*" not in tail[2:] and pattern.removesuffix(tail) in ("", "**/"):
+        return any(name.endswith(tail[1:]) for name in files)
+    return any(match_glob(pattern.replace("./", ""), name.removeprefix("./")) for name in files)
+
+
+def judge_standing(profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable) -> _Standing:
+    """Return the fit of one profile: 4 per language or file type, 3 per framework, 1 + words per domain keyword."""
+    languages = _list_languages(profile, table)
+    named = sorted(
+        name
+        for name in languages
+        if name in evidence.languages or (len(name) > 3 and stem_words(name) in evidence.stems)
+    )
+    patterns = [p for p in dict.fromkeys(profile.file_patterns) if _matches_file(p, evidence)]
+    stems = {name: stem_words(name) for name in profile.frameworks}
+    frameworks = [name for name, stem in stems.items() if len(stem) > 2 and stem in evidence.stems]
+    keyword_points, keywords = find_keywords(profile, evidence)
+    points = 4 * len(named) + 4 * len(patterns) + 3 * len(frameworks) + keyword_points
+    why = [f"language {name}" for name in named]
+    why += [f"file pattern {pattern}" for pattern in patterns]
+    why += [f"framework {framework}" for framework in frameworks]
+    why += [f"keyword '{keyword}'" for keyword in keywords]
+    lean = 0
+    if languages and not points and evidence.languages:
+        points = -1
+        why.append(f"the request speaks of {', '.join(sorted(evidence.languages))}")
+    elif languages and facts.languages and not evidence.languages:
+        known = languages & {fold(name) for name in facts.languages}
+        lean = 1 if known else -1
+        if not points:
+            why.append(f"project language {', '.join(sorted(known))}" if known else "not a project language")
+    return _Standing(profile, points, lean, ", ".join(why))
+
+
+def _rate_generality(profile: AgentProfile, table: RouterTable) -> int:
+    """Return 2 for a profile without any field, 1 for one with keywords or patterns only, 0 for a specialist."""
+    if _list_languages(profile, table) or profile.frameworks:
+        return 0
+    return 1 if profile.domain_keywords or profile.file_patterns else 2
+
+
+def _claims_verb(profile: AgentProfile, lemma: str, table: RouterTable) -> bool:
+    """Does a profile name this verb as its own.  The verbs of the contract are every shipped profile's."""
+    verb = table.verbs.get(lemma)
+    if profile.origin != "project" and not (verb and verb.weight == "own"):
+        return False
+    return any(fold(word) == lemma for word in profile.canonical_verbs)
+
+
+def _drop_replaced(pool: Sequence[AgentProfile], facts: ProjectFacts, table: RouterTable) -> list[AgentProfile]:
+    """Return the pool without shipped specialists of languages that the project has a profile of its own for.
+
+    A profile of the project that names no field at all works in the project's languages.
+    """
+    spoken: set[str] = set()
+    for profile in pool:
+        if profile.origin == "project":
+            spoken |= _list_languages(profile, table)
+            if _rate_generality(profile, table) == 2:
+                spoken.update(fold(name) for name in facts.languages)
+    return [
+        p
+        for p in pool
+        if p.origin == "project" or not 0 < len(_list_languages(p, table)) == len(_list_languages(p, table) & spoken)
+    ]
+
+
+def choose_profile(
+    pool: Sequence[AgentProfile],
+    evidence: Evidence,
+    facts: ProjectFacts,
+    table: RouterTable,
+    role: str,
+    lemma: str = "",
+) -> Choice:
+    """Return the best of several profiles of one role, or those that fit equally well."""
+    remaining = _drop_replaced(pool, facts, table)
+    standings = [judge_standing(p, evidence, facts, table) for p in sorted(remaining, key=lambda p: p.profile_id)]
+    own = any(p.origin == "project" for p in pool)
+
+    def key(s: _Standing) -> tuple[int, ...]:
+        p = s.profile
+        home, general = int(p.origin == "project"), _rate_generality(p, table)
+        touched = (s.request > 0) - (s.request < 0)
+        lean, priority = s.facts, p.routing_priority
+        if not home:
+            # Shipped profiles fill the gaps of a project: beside its own they are not preferred, and
+            # outside its field a shipped specialist does not outrank a generalist.
+            if own:
+                lean = min(lean, 0)
+            if own or (general < 2 and touched <= 0 and lean <= 0):
+                priority = min(priority, _ORDINARY_PRIORITY)
+        claims, first = int(_claims_verb(p, lemma, table)), int(role in p.roles[:1])
+        return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
+
+    best = max(key(s) for s in standings)
+    winners = [s for s in standings if key(s) == best]
+    second = max((key(s) for s in standings if key(s) != best), default=None)
+    decided = "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
+    if second and len(winners) == 1:
+        decided = next(name for name, a, b in zip(_CRITERIA, best, second, strict=True) if a != b)
+    generalists = [s for s in standings if _rate_generality(s.profile, table) == 2]
+    if len(winners) > 1 and best[0] <= 0 and generalists:
+        # Specialists the request does not speak of tie: the work belongs to the role's generalist.
+        top = max(key(s)[4:] for s in generalists)
+        winners = [s for s in generalists if key(s)[4:] == top]
+        decided = "generalist"
+    why = "; ".join(part for part in (decided, winners[0].why) if part)
+    return Choice(
+        tuple(s.profile for s in winners), why, tuple(_show_standing(s, role, s in winners) for s in standings)
+    )
+
+
+def _show_standing(standing: _Standing, role: str, won: bool) -> dict[str, object]:
+    return {
+        "profile_id": standing.profile.profile_id,
+        "role": role,
+        "request": standing.request,
+        "project": standing.facts,
+        "priority": standing.profile.routing_priority,
+        "won": won,
+        "reason": standing.why or "no word of the request and no fact speaks of it",
+    }

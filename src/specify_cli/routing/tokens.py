@@ -1,0 +1,100 @@
+"""From a request to its tokens: words, and what is never a verb (code, quotes, paths, names, numbers).  [pure]"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.routing.words import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from specify_cli.routing.table import RouterTable
+
+# A request says what it wants at its beginning; a pasted log behind it must not cost time nor add readings.
+READ_TOKENS = 600
+
+
+class Token(NamedTuple):
+    """One word or sign of a request."""
+
+    kind: str  # w word, o opaque (code, quote, path, address, name), n id or number, "," clause, "." sentence
+    word: str
+    raw: str
+    at: int
+    glued: bool = False  # the second part of a hyphenated word: never a verb by itself
+
+
+_SCAN = re.compile(
+    r"""(?P<skip>(?m:^)[ \t]*(?:(?:[-*+>•]|\d{1,3}[.)]|\#{1,6}|\[[ xX]?\])[ \t]+)+|⟦[^⟧\n]{0,100}⟧|(?<!\w)@[\w/.-]+)
+    |(?P<pull>(?:https?://|www\.)\S+/(?:pulls?|merge_requests|pull-requests)/\S*)
+    |(?P<opaque>```.*?(?:```|\Z)|`[^`\n]{0,400}`|(?:https?://|www\.)\S+|(?<!\w)</?[a-zA-Z][\w-]{0,30}/?>
+        |"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»|„[^“”\n]{0,300}[“”]
+        |(?<!\w)'[^'\n]{1,120}'(?!\w)|(?<!\w)‘[^’\n]{1,120}’(?!\w)
+        |(?<!\w)(?:[cC]\+\+|[cCfF]\#|\.(?:net|NET)\b)(?!\w))
+    |(?P<path>(?<!\w)(?:~|\.{1,2})?/?(?:[\w.*-]{1,80}/)+[\w.*-]*|(?<!\w)/[\w.*-]+|(?<!\w)\*?\.[a-zA-Z]\w{0,9}\b)
+    |(?P<dotted>\w[\w-]{0,80}(?:\.[\w-]{1,80})+(?:\(\))?)
+    |(?P<hash>\#[\w-]+)
+    |(?P<word>(?i:tl;dr)\b|\w+(?:['’ʼ-]\w+)*(?:\(\))?)
+    |(?P<clause>\s[-–—]+\s|[–—,;:()\[\]{}])
+    |(?P<arrow>[-=]+>|→|⇒)
+    |(?P<stop>[.!?]+|\n)
+    |(?P<conj>[&+/])""",
+    re.VERBOSE | re.DOTALL,
+)
+_CAMEL = re.compile(r"[a-z][A-Z]")
+_TREES = frozenset(("src", "lib", "test", "tests", "docs", "app", "apps", "pkg", "cmd", "packages", "scripts"))
+
+
+def scan_tokens(text: str, table: RouterTable) -> list[Token]:
+    """Return the words of the text in order; quotes, code, paths, names and numbers stand for themselves."""
+    for name in (name for _, cell in table.rows("names") for name in cell.split(" | ")):
+        if name in text:
+            text = re.sub(rf"\b{re.escape(name)}\b", lambda m: f"`{m[0][1:-1]}`", text)
+    tokens: list[Token] = []
+    for match in _SCAN.finditer(text):
+        kind, raw, at = match.lastgroup, match[0], match.start()
+        if kind == "word":
+            tokens += _read_word(raw, at, table)
+        elif kind == "stop":
+            tokens.append(Token(".", raw[-1], raw, at))
+        elif kind == "clause":
+            tokens.append(Token(",", raw.strip(), raw, at))
+        elif kind in ("conj", "arrow", "pull"):
+            tokens.append(Token("w", {"arrow": "then", "pull": "pr"}.get(kind, raw), raw, at))
+        elif kind == "path":
+            tokens += _read_path(raw, at, table)
+        elif kind == "hash":
+            tokens.append(Token("n", raw, raw, at))
+        elif kind in ("opaque", "dotted"):
+            tokens.append(Token("o", "", raw, at))
+        if len(tokens) >= READ_TOKENS:
+            break
+    return tokens
+
+
+def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
+    """Yield the parts of a hyphenated word, or the one token of an identifier or a number."""
+    if raw[0] == raw[-1] == "_" and "_" not in raw[1:-1]:
+        raw = raw.strip("_")
+    word = fold(raw)
+    if any(c.isdigit() for c in raw) and "_" not in raw and not raw.endswith(")") and word not in table.irregular:
+        yield Token("n", word, raw, at)
+    elif "_" in raw or not raw or raw.endswith(")") or _CAMEL.search(raw):
+        yield Token("o", "", raw, at)
+    else:
+        word = word.removeprefix("re-")  # to re-run is to run
+        for number, part in enumerate(word.split("-", 40)):
+            yield Token("w", part, raw if "-" not in word else part, at, number > 0)
+
+
+def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
+    """Yield the token of a path; `client/server` is two words with an "or" between them."""
+    parts = raw.split("/")
+    if len(parts) == 2 and all(part.replace("-", "").isalpha() for part in parts) and parts[0] not in _TREES:
+        yield from _read_word(parts[0], at, table)
+        yield Token("w", "/", "/", at)
+        yield from _read_word(parts[1], at + len(parts[0]) + 1, table)
+    else:
+        yield Token("o", "", raw, at)
