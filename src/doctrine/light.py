@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
     from typing import Protocol as Protocol
 else:
-    from collections import namedtuple
+    from collections import _tuplegetter
 
     try:
         from _sha256 import sha256 as _sha256  # Python 3.11
@@ -37,16 +37,66 @@ else:
             import hashlib as found
         return getattr(found, "sha256", _sha256)(data)  # another thread may be loading it just now
 
+    def _make(cls, values):
+        """Make a new value from a sequence or an iterable."""
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+        return made
+
+    def _replace(self, /, **changes):
+        """Return a new value with these members replaced."""
+        made = self._make(map(changes.pop, self._fields, self))
+        if changes:
+            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+        return made
+
+    def _asdict(self):
+        """Return the members by name."""
+        return dict(zip(self._fields, self, strict=True))
+
+    def _repr(self):
+        members = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+        return f"{type(self).__name__}({members})"
+
+    # What `collections.namedtuple` gives every class.
+    _SHARED = {
+        "__slots__": (),
+        "_make": classmethod(_make),
+        "_replace": _replace,
+        "__replace__": _replace,
+        "_asdict": _asdict,
+        "__repr__": _repr,
+        "__getnewargs__": lambda self: tuple(self),
+    }
+
     class _Named(type):
-        """Makes a named tuple of a class body, as the metaclass of `typing.NamedTuple` does."""
+        """Makes a named tuple of a class body, as the metaclass of `typing.NamedTuple` does.
+
+        `collections.namedtuple` compiles a constructor for each class, which is most of its cost, and many a class is
+        never used in a short process: here the first value of a class has it compiled.
+        """
 
         def __new__(mcs, name, _bases, body):
-            fields = body.pop("__annotations__")
-            given = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=given, module=body.pop("__module__"))
-            made.__annotations__ = fields
-            for key, value in body.items():
-                setattr(made, key, value)
+            annotations = body.pop("__annotations__")
+            fields = tuple(annotations)
+            defaults = {field: body.pop(field) for field in fields if field in body}
+            members = {
+                field: _tuplegetter(place, f"Alias for field number {place}") for place, field in enumerate(fields)
+            }
+            made = type(name, (tuple,), {**_SHARED, **members, **body})
+            made.__annotations__, made._fields, made.__match_args__ = annotations, fields, fields
+            made._field_defaults = defaults
+
+            def construct(cls, /, *args, **kwargs):
+                names = ", ".join(fields)
+                compiled = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": tuple.__new__})
+                compiled.__name__, compiled.__qualname__ = "__new__", f"{name}.__new__"
+                compiled.__defaults__ = tuple(defaults.values())
+                made.__new__ = staticmethod(compiled)
+                return compiled(cls, *args, **kwargs)
+
+            made.__new__ = staticmethod(construct)
             return made
 
     NamedTuple = type.__new__(_Named, "NamedTuple", (), {})
