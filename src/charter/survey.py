@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
-_ENDINGS = {
+ENDINGS = {
     ".py": "python",
     ".ts": "typescript",
     ".tsx": "typescript",
@@ -256,7 +256,7 @@ def _find_sources(repository: _Repository) -> tuple[str, ...]:
     counts: dict[str, int] = {}
     for path in repository.files:
         folder = path.partition("/")[0]
-        if "/" in path and not _is_aside(folder) and os.path.splitext(path)[1] in _ENDINGS and _PLAIN.match(folder):
+        if "/" in path and not _is_aside(folder) and os.path.splitext(path)[1] in ENDINGS and _PLAIN.match(folder):
             counts[folder] = counts.get(folder, 0) + 1
     packages = [folder for folder in counts if f"{folder}/__init__.py" in repository.files] or list(counts)
     return tuple(sorted(packages, key=lambda folder: (-counts[folder], folder))[:3])
@@ -277,7 +277,7 @@ def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[st
     """Those of the root first, then by number of files; a stray file or two does not make a language."""
     counts: dict[str, int] = {}
     for path in repository.files:
-        language = _ENDINGS.get(os.path.splitext(path)[1])
+        language = ENDINGS.get(os.path.splitext(path)[1])
         if language and not (language == "sql" and _is_aside(path)):
             counts[language] = counts.get(language, 0) + 1
     found = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)

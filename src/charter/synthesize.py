@@ -12,6 +12,7 @@ import json
 import re
 import unicodedata
 
+from charter.survey import ENDINGS
 from doctrine.light import NamedTuple
 
 TYPE_CHECKING = False
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from charter.survey import Data, Step, Survey
+    from doctrine.agent_profiles.profile import AgentProfile
 
 CHARTER = ".kittify/charter/charter.md"
 POLICY = ".kittify/charter/policy.yaml"
@@ -192,10 +194,13 @@ def plain(text: str) -> str:
     return " ".join(line.split())[:MAX_ANSWER].strip()
 
 
-def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tuple[PlannedFile, ...]:
+def synthesize(
+    survey: Survey, answers: Answers, *, profile: bool = True, shipped: Sequence[AgentProfile] = ()
+) -> tuple[PlannedFile, ...]:
     """Return the files in the order in which they are to be written: the charter last, because it puts the rest to use.
 
-    Without `profile` the project gets no profile of its own.
+    Without `profile` the project gets no profile of its own.  That one inherits the file patterns and keywords of the
+    `shipped` specialists of its language.
     """
     spoken = {"", *answers.languages}
     steps = tuple(s for s in survey.steps if s.language in spoken and s.line != answers.test_command)
@@ -205,7 +210,7 @@ def synthesize(survey: Survey, answers: Answers, *, profile: bool = True) -> tup
         (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
         (SCHEMA_GUIDE, _render_schema_guide(survey, survey.data) if survey.data else ""),
         (GRAPH, _GRAPH),
-        (PROFILE, _render_profile(survey, answers, steps, main) if profile and main else ""),
+        (PROFILE, _render_profile(survey, answers, steps, main, shipped) if profile and main else ""),
         (CHARTER, _render_charter(answers, steps)),
     ]
     return tuple(PlannedFile(path, text.encode()) for path, text in texts if text)
@@ -407,7 +412,9 @@ _BY_DIALECT = {
 # --- the profile
 
 
-def _render_profile(survey: Survey, answers: Answers, steps: Sequence[Step], main: str) -> str:
+def _render_profile(
+    survey: Survey, answers: Answers, steps: Sequence[Step], main: str, shipped: Sequence[AgentProfile]
+) -> str:
     shown = _SHOWN.get(main, main.capitalize())
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
     passed = f"{_mark_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
@@ -422,6 +429,10 @@ def _render_profile(survey: Survey, answers: Answers, steps: Sequence[Step], mai
     )
     # The router holds a language it cannot see in the root against a profile; a keyword it does not.
     visible = not survey.root_languages or main in survey.root_languages
+    specialists = [profile for profile in shipped if profile.origin == "shipped" and profile.languages == (main,)]
+    patterns = [f"*{ending}" for ending, language in ENDINGS.items() if language == main]
+    patterns += [pattern for profile in specialists for pattern in profile.file_patterns]
+    keywords = [() if visible else (main,), *(profile.domain_keywords for profile in specialists)]
     fields = [
         f"profile-id: {PROFILE_ID}",
         f"name: {_quote('Implementer of ' + (survey.name or 'this project'))}",
@@ -441,7 +452,8 @@ def _render_profile(survey: Survey, answers: Answers, steps: Sequence[Step], mai
         "specialization-context:",
         f"  languages: {_render_flow((main,) if visible else ())}",
         f"  frameworks: {_render_flow(survey.frameworks)}",
-        f"  domain-keywords: {_render_flow(() if visible else (main,))}",
+        f"  file-patterns: {_render_flow(patterns)}",
+        f"  domain-keywords: {_render_flow(word for words in keywords for word in words)}",
         "directive-references: [smallest-sufficient-change, tests-prove-behaviour, read-before-writing]",
         "tactic-references: [red-green-refactor]",
         "tags: [project]",

@@ -387,6 +387,14 @@ def test_a_language_the_router_cannot_see_is_a_keyword() -> None:
     assert ((), ("elixir",)) == (unseen.languages, unseen.domain_keywords)
 
 
+def test_the_profile_inherits_the_file_patterns_and_keywords_of_its_language() -> None:
+    files = {file.path: file.data for file in synthesize(SHOP, proposals(SHOP), shipped=SHIPPED)}
+    mine = read_back(files).profiles[-1]
+
+    assert {"*.py", "pyproject.toml", "requirements*.txt"} <= set(mine.file_patterns)
+    assert {"mypy", "type hints"} <= set(mine.domain_keywords)
+
+
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 

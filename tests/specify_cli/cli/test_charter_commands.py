@@ -343,6 +343,20 @@ def test_routing_stays_unambiguous(cli: Cli, project: Path, shape: str) -> None:
         assert "project-implementer" == chosen[0]
 
 
+@pytest.mark.parametrize(
+    "request_text",
+    ["bump requirements.txt", "move mypy settings to pyproject.toml", "fix the asyncio timeout", "add type hints"],
+)
+def test_the_projects_own_implementer_keeps_its_python_work(cli: Cli, project: Path, request_text: str) -> None:
+    plant(project, SHOP)
+    cli(*DEFAULTS)
+    profiles = ProfileRegistry(str(project)).all()
+    found = route(request_text, profiles, shipped_table(), detect_facts(str(project)))
+
+    assert isinstance(found, RouterDecision)
+    assert "project-implementer" == found.profile_id
+
+
 def test_a_project_with_an_implementer_of_its_own_gets_no_other(cli: Cli, project: Path) -> None:
     mine = "profile-id: mine\nname: Mine\nroles: [IMPLEMENTER]\nrouting-priority: 60\n"
     plant(project, {**SHOP, ".kittify/profiles/mine.agent.yaml": mine})

@@ -211,7 +211,7 @@ def synthesize(values: Values) -> int:
     found = survey(root, root_languages=facts.languages)
     answers = proposals(found) if person is None else _run_interview(person, proposals(found), root)
     # 2. The files, beside what is there.
-    files = plan(found, answers)
+    files = plan(found, answers, shipped=ProfileRegistry(root).all())
     files, notes = _drop_unroutable(root, files, facts)
     drafts = [_compare_with_file(root, file) for file in files]
     if not values["json"] or person is not None:
