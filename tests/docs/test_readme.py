@@ -1,4 +1,4 @@
-"""The README's session is what happens: its commands are run and their output compared.
+"""The tutorial's session is what happens: its commands are run and their output compared.
 
 Ids, times and digests differ from run to run and are compared by place; a line `…` stands for any lines.
 """
@@ -6,14 +6,17 @@ Ids, times and digests differ from run to run and are compared by place; a line 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from support import CHARTER, environment, git
+from support import CHARTER, Cli, environment, git
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+TUTORIAL = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+HOW_TO = (ROOT / "docs/how-to.md").read_text(encoding="utf-8")
 ULID = re.compile(r"\b01[0-9A-HJKMNP-TV-Z]{24}\b")
 VARYING = [
     (ULID, "<id>"),
@@ -84,7 +87,7 @@ def matches(shown: list[str], real: list[str]) -> bool:
 
 
 def test_the_session_is_what_happens(tmp_path: Path) -> None:
-    session = steps(README)
+    session = steps(TUTORIAL)
     ids = {shown: "" for step in session for shown in ULID.findall(step.command)}
     real = play([step.command for step in session], project(tmp_path), ids)
 
@@ -96,4 +99,39 @@ def test_the_session_is_what_happens(tmp_path: Path) -> None:
 def test_the_test_command_of_the_readme_is_what_ci_runs() -> None:
     assert "make test" in README
     assert "make test" in (ROOT / ".ci/run").read_text()
-    assert len(README.split("## Two commands")[0].strip().splitlines()) <= 8
+
+
+def test_the_two_commands_stand_alone_under_their_heading() -> None:
+    before, _, behind = README.partition("## Two commands\n")
+    lines = behind.split("\n## ")[0].strip().splitlines()
+
+    assert len(before.strip().splitlines()) <= 10
+    assert [line.split("#")[0].strip() for line in lines] == ["```sh", "make demo", "make test", "```"]
+
+
+def test_every_command_of_readme_and_how_to_is_one_the_program_takes(tmp_path: Path, cli: Cli) -> None:
+    """A wrong option or argument would be exit code 2; a refusal is the answer to a project that has nothing yet."""
+    work = project(tmp_path)
+    made = cli("do", "fix the login", "--json", cwd=work).json()["invocation_id"]
+    commands = [
+        shlex.split(line.replace("ID", made), comments=True)[1:]
+        for text in (README, HOW_TO)
+        for block in re.findall(r"```sh\n(.*?)```", text, flags=re.S)
+        for line in block.splitlines()
+        if line.startswith("spec-kitty ")
+    ]
+    wrong = [argv for argv in commands if cli(*argv, cwd=work).code == 2]
+
+    assert len(commands) > 25
+    assert wrong == []
+
+
+def test_every_link_of_the_docs_leads_somewhere() -> None:
+    broken = [
+        f"{page.name}: {target}"
+        for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+        for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+
+    assert broken == []
