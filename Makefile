@@ -16,7 +16,7 @@ browser: $(READY)
 	$(BIN)/python -m pytest tests/browser -rs
 
 stress: $(READY)
-	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest tests/stress -s
+	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
 
 bench: $(READY)
 	$(BIN)/python -m compileall -q src

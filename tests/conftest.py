@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +18,19 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A fresh git repository and nothing else."""
-    folder = tmp_path / "project"
+@pytest.fixture(scope="session")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A git repository as `git init` makes it, to copy from."""
+    folder = tmp_path_factory.mktemp("repository") / "project"
     folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    git(folder, "init", "-q", "-b", "main", "--template=")
     return folder
+
+
+@pytest.fixture
+def project(repository: Path, tmp_path: Path) -> Path:
+    """A fresh git repository and nothing else."""
+    return Path(shutil.copytree(repository, tmp_path / "project"))
 
 
 @pytest.fixture

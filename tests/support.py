@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import resource
@@ -16,6 +17,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
+
+from jsonschema import Draft202012Validator
 
 from doctrine.git import git_directory
 from specify_cli import durable
@@ -48,6 +51,9 @@ class Ran(NamedTuple):
 
 
 Cli = Callable[..., Ran]
+# `make stress` runs what is marked `stress` in its long version.
+FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
+SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
 
 
@@ -138,6 +144,17 @@ def git(folder: Path, *argv: str, home: Path | None = None) -> str:
     done = subprocess.run(["git", *argv], cwd=folder, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"git {argv}: {done.stdout}{done.stderr}"
     return done.stdout
+
+
+def valid(value: Any, shape: str) -> Any:
+    """Return a value that has the documented shape; a test of its own holds docs/schemas against the models."""
+    _validator(shape).validate(value)
+    return value
+
+
+@functools.cache
+def _validator(shape: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads((SCHEMAS / f"{shape}.json").read_text(encoding="utf-8")))
 
 
 def accept(root: Path) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from specify_cli.cli.table import COMMANDS
-from specify_cli.invocation.run import open_invocation
-from specify_cli.replay.resume import program_digest
-from support import Cli, environment
+from support import CHARTER, environment, run_main
 
 AGENT = """
 def main(run):
@@ -60,45 +58,44 @@ class Prepared(NamedTuple):
     call: str
 
 
-@pytest.fixture
-def prepared(chartered: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prepared]:
+@pytest.fixture(scope="module")
+def template(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """The project that each example gets a copy of."""
+    folder = tmp_path_factory.mktemp("template")
+    root = Path(shutil.copytree(repository, folder / "project"))
+    (root / ".kittify/charter").mkdir(parents=True)
+    (root / ".kittify/charter/charter.md").write_text(CHARTER)
     for name, text in FILES.items():
-        (chartered / name).write_text(text)
-    monkeypatch.syspath_prepend(str(chartered))
-    sys.modules.pop("agent", None)
-    import agent  # type: ignore[import-not-found]
-
-    program = program_digest(agent.main)
-    ids = []
-    for _ in range(2):
-        with open_invocation(chartered, "implement WP03", program=program) as run:
-            agent.main(run)
-            ids.append(run.invocation_id)
+        (root / name).write_text(text)
     code = (
         "import os, agent\n"
         "from specify_cli.invocation.run import open_invocation\n"
         "from specify_cli.replay.resume import program_digest\n"
-        "run = open_invocation('.', 'implement WP04', program=program_digest(agent.main)).__enter__()\n"
+        "program = program_digest(agent.main)\n"
+        "for _ in range(2):\n"
+        "    with open_invocation('.', 'implement WP03', program=program) as run:\n"
+        "        agent.main(run)\n"
+        "        print(run.invocation_id, flush=True)\n"
+        "run = open_invocation('.', 'implement WP04', program=program).__enter__()\n"
         "run.stage('ready'); run.step('look', lambda: 'seen')\n"
         "print(run.invocation_id, flush=True)\n"
         "run.model_call('gpt', 'ask', call=agent.ask)\n"
         "run.tool('send', side_effect='idempotent', idempotency_key='k')(lambda: os._exit(0))()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=chartered,
-        env=environment(chartered),
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-c", code], cwd=root, env=environment(root), capture_output=True, text=True, check=True
     )
-    unfinished = done.stdout.strip()
-    events = cli("invocations", "show", unfinished, "--json").json()["events"]
+    closed, other, unfinished = done.stdout.split()
+    events = run_main(["invocations", "show", unfinished, "--json"], cwd=root, home=folder).json()["events"]
     call = next(event["call_id"] for event in reversed(events) if event["event"] == "tool_call")
-    cli("init")
-    cli("invocations", "export", ids[0], "-o", "exported.tar")
-    yield Prepared(chartered, ids[0], ids[1], unfinished, call)
-    sys.modules.pop("agent", None)
+    run_main(["init"], cwd=root, home=folder)
+    run_main(["invocations", "export", closed, "-o", "exported.tar"], cwd=root, home=folder)
+    return Prepared(root, closed, other, unfinished, call)
+
+
+@pytest.fixture
+def prepared(template: Prepared, tmp_path: Path) -> Prepared:
+    return template._replace(root=Path(shutil.copytree(template.root, tmp_path / "project")))
 
 
 def test_each_command_has_an_example() -> None:

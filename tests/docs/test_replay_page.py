@@ -7,12 +7,9 @@ import re
 import subprocess
 from pathlib import Path
 
-import jsonschema
-
-from specify_cli.cli.shapes import schemas
 from specify_cli.errors import CODES
 from specify_cli.replay.checks import FINDINGS
-from support import environment
+from support import environment, valid
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
 
@@ -57,4 +54,4 @@ def test_the_envelope_shown_has_its_shape() -> None:
     found = re.search(r"```json\n(.*?)```", PAGE, flags=re.S)
     assert found is not None
 
-    jsonschema.validate(json.loads(found.group(1)), schemas()["replay-diff"])
+    valid(json.loads(found.group(1)), "replay-diff")

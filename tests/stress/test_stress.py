@@ -23,9 +23,8 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
-from support import SPEC_KITTY, environment
+from support import FULL, SPEC_KITTY, environment
 
-FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 SCALE = 1 if FULL else 20
 REPORT: list[str] = []
 

@@ -21,9 +21,8 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines
 from specify_cli.storage.queries import verify_all
-from support import SPEC_KITTY, environment
+from support import FULL, SPEC_KITTY, environment
 
-FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 REPORT: list[str] = []
 EVENTS = 500
 

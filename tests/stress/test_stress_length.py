@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +12,8 @@ import pytest
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.storage.store import Body
-from support import environment
+from support import FULL, environment
 
-FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
 REPORT: list[str] = []

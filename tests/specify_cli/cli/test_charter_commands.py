@@ -12,19 +12,16 @@ import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 
 from charter.lint import CODES
 from specify_cli import durable
 from specify_cli.cli.main import main
-from specify_cli.cli.shapes import schemas
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route
-from support import SPEC_KITTY, Cli, Ran, environment, git
+from support import SPEC_KITTY, Cli, Ran, environment, git, valid
 
 DOCS = Path(__file__).parents[3] / "docs"
 CHARTER = ".kittify/charter/charter.md"
@@ -37,10 +34,6 @@ SHOP = {
     "migrations/001_orders.sql": "CREATE TABLE orders (id int);\n",
 }
 DEFAULTS = ("charter", "synthesize", "--defaults")
-
-
-def _valid(value: Any, shape: str) -> None:
-    jsonschema.validate(value, schemas()[shape])
 
 
 def plant(root: Path, files: Mapping[str, str]) -> None:
@@ -129,9 +122,9 @@ def test_two_checkouts_give_the_same_context(cli: Cli, process: Cli, tmp_path: P
 def test_what_is_written_is_shown_first_and_has_no_finding(cli: Cli, project: Path) -> None:
     plant(project, SHOP)
     shown, written = cli(*DEFAULTS, "--dry-run"), cli(*DEFAULTS, "--json")
-    _valid(written.json(), "charter-synthesis")
+    valid(written.json(), "charter-synthesis")
     linted = cli("charter", "lint", "--json")
-    _valid(linted.json(), "charter-lint")
+    valid(linted.json(), "charter-lint")
 
     assert {item["path"]: item["content"].encode() for item in written.json()["files"]} == tree(project)
     assert all(
@@ -219,7 +212,7 @@ def test_one_artifact_is_printed_by_its_uri(cli: Cli, project: Path) -> None:
     cli(*DEFAULTS)
     uri = "doctrine://toolguide/schema-changes"
     shown, told = cli("charter", "context", "--uri", uri), cli("charter", "context", "--uri", uri, "--json")
-    _valid(told.json(), "charter-artifact")
+    valid(told.json(), "charter-artifact")
 
     assert (0, 0) == (shown.code, told.code)
     assert f"`{uri}`\n\n{told.json()['text']}\n" in shown.out
@@ -490,7 +483,7 @@ def test_lint_names_file_line_problem_and_repair(cli: Cli, chartered: Path) -> N
         {POLICY: "rules:\n- id: a\n  match: {tag: x}\n  action: permit\n", ".kittify/config.yaml": "trail: both\n"},
     )
     ran, plain = cli("charter", "lint", "--json"), cli("charter", "lint")
-    _valid(ran.json(), "charter-lint")
+    valid(ran.json(), "charter-lint")
 
     assert (1, 1) == (ran.code, plain.code)
     assert [("CONFIG_BROKEN", ".kittify/config.yaml", 1), ("POLICY_BROKEN", POLICY, 4)] == sorted(

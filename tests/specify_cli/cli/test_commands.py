@@ -19,19 +19,15 @@ from specify_cli.cli.shapes import schemas, write_schemas
 from specify_cli.cli.table import COMMANDS
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
-from support import SPEC_KITTY, Cli, environment, git
+from support import SPEC_KITTY, Cli, environment, git, valid
 
 DOCS = Path(__file__).parents[3] / "docs"
-
-
-def _valid(value: Any, shape: str) -> None:
-    jsonschema.validate(value, schemas()[shape])
 
 
 def test_a_request_is_answered_with_the_payload(cli: Cli, records: Callable[[], list[Path]]) -> None:
     ran = cli("do", "implement WP03", "--json")
 
-    _valid(ran.json(), "invocation-payload")
+    valid(ran.json(), "invocation-payload")
     assert ran.code == 0
     assert [path.name for path in records()] == [f"{ran.json()['profile_id']}-{ran.json()['invocation_id']}.jsonl"]
 
@@ -67,7 +63,7 @@ def test_ask_names_the_profile_and_advise_is_advisory(cli: Cli) -> None:
 def test_routing_writes_nothing(cli: Cli, project: Path) -> None:
     ran = cli("route", "review the SQL migration", "--explain", "--json")
 
-    _valid(ran.json(), "route-decision")
+    valid(ran.json(), "route-decision")
     assert ran.json()["action"] == "review"
     assert cli("route", "review the SQL migration").out.startswith(ran.json()["profile_id"])
     assert not (project / ".kittify").exists()
@@ -103,7 +99,7 @@ def test_a_refusal_is_one_error_with_the_next_step(
 ) -> None:
     for_people, for_programs = cli(*argv), cli(*argv, "--json")
 
-    _valid(for_programs.error(), "error")
+    valid(for_programs.error(), "error")
     assert (for_people.code, for_programs.code) == (exit_code, exit_code)
     assert for_programs.error()["error_code"] == code
     assert for_programs.error()["suggestion"]
@@ -119,7 +115,7 @@ def test_a_record_is_closed_once(cli: Cli) -> None:
     second = cli("profile-invocation", "complete", "--invocation-id", one[:12])
     other = cli("profile-invocation", "complete", "--invocation-id", one, "--outcome", "failed", "--json")
 
-    _valid(first.json(), "completion")
+    valid(first.json(), "completion")
     assert (first.code, second.code, other.code) == (0, 0, 1)
     assert other.error()["error_code"] == "OUTCOME_DIFFERS"
     assert "closed as done" in second.out
@@ -161,7 +157,7 @@ def test_evidence_artifacts_and_a_commit_are_shown_afterwards(cli: Cli, project:
     shown = cli("invocations", "show", one)
     value = cli("invocations", "show", one, "--json").json()
 
-    _valid(value, "invocation")
+    valid(value, "invocation")
     assert "evidence: .kittify/evidence/" in closed.out
     for text in (one, "app.py", sha, "proof.md", "timeline", "completed"):
         assert text in shown.out
@@ -176,7 +172,7 @@ def test_lists_are_arrays_newest_first_and_filtered(cli: Cli) -> None:
     rows = cli("invocations", "list", "--json").json()
 
     for row in rows:
-        _valid(row, "invocation-row")
+        valid(row, "invocation-row")
     assert [row["invocation_id"] for row in rows] == ids[::-1]
     assert [row["action"] for row in cli("invocations", "list", "--action", "review", "--json").json()] == ["review"]
     assert len(cli("invocations", "list", "--limit", "2", "--json").json()) == 2
@@ -252,7 +248,7 @@ def test_an_intact_project_verifies(cli: Cli) -> None:
         cli("do", text)
     ran = cli("invocations", "verify", "--all", "--json")
 
-    _valid(ran.json(), "verify-report")
+    valid(ran.json(), "verify-report")
     assert ran.code == 0
     assert (ran.json()["ok"], ran.json()["records"], ran.json()["findings"]) == (True, 2, [])
     assert "not proven" in cli("invocations", "verify").out
@@ -324,7 +320,7 @@ def test_the_index_can_be_made_anew(cli: Cli, project: Path) -> None:
     cli("do", "implement WP03")
     ran = cli("invocations", "reindex", "--json")
 
-    _valid(ran.json(), "reindexed")
+    valid(ran.json(), "reindexed")
     assert ran.json()["rows"] == 1
     assert (project / ran.json()["index"]).read_text().count("\n") == 1
 
@@ -334,8 +330,8 @@ def test_profiles_are_listed_and_shown(cli: Cli) -> None:
     one = cli("profiles", "show", rows[0]["profile_id"], "--json").json()
 
     for row in rows:
-        _valid(row, "profile-row")
-    _valid(one, "profile")
+        valid(row, "profile-row")
+    valid(one, "profile")
     roles = {role for row in rows for role in row["roles"]}
     assert roles >= {"IMPLEMENTER", "REVIEWER", "ARCHITECT", "DESIGNER", "PLANNER", "RESEARCHER", "CURATOR", "MANAGER"}
     assert {"python", "typescript"} <= {language for row in rows for language in row["languages"]}
@@ -387,7 +383,7 @@ def test_a_context_can_be_looked_at_without_recording(cli: Cli, chartered: Path)
     ran = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--json")
     explained = cli("charter", "context", "--action", "review", "--request", "the SQL migration", "--explain")
 
-    _valid(ran.json(), "charter-context")
+    valid(ran.json(), "charter-context")
     assert ran.json()["hits"][0]["uri"] in explained.out
     assert not (chartered / ".kittify/events").exists()
 
@@ -399,7 +395,7 @@ def test_init_is_idempotent_and_follows_a_new_trail_setting(cli: Cli, project: P
     third = cli("init", "--trail", "committed", "--json")
 
     for ran in (first, second, third):
-        _valid(ran.json(), "initialised")
+        valid(ran.json(), "initialised")
     assert (first.json()["created"], second.json()["created"]) == (True, False)
     assert first.json()["project_uuid"] == second.json()["project_uuid"] == third.json()["project_uuid"]
     assert (third.json()["changed"], third.json()["trail"]) == (True, "committed")
@@ -412,10 +408,11 @@ def test_schemas_are_printed_and_committed(cli: Cli, tmp_path: Path) -> None:
     fresh = {path.name: path.read_text() for path in (tmp_path / "schemas").iterdir()}
 
     assert {path.name: path.read_text() for path in (DOCS / "schemas").iterdir()} == fresh
-    assert cli("schema", "event").json() == schemas()["event"]
-    assert cli("schema").out.split() == sorted(schemas())
-    assert cli("schema", "--json").json() == sorted(schemas())
-    for schema in schemas().values():
+    found = schemas()
+    assert cli("schema", "event").json() == found["event"]
+    assert cli("schema").out.split() == sorted(found)
+    assert cli("schema", "--json").json() == sorted(found)
+    for schema in found.values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 

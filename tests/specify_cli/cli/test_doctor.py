@@ -7,14 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
-from specify_cli.cli.shapes import schemas
 from specify_cli.doctor import examine
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
-from support import Cli, git
+from support import Cli, git, valid
 
 RECORDS = ".kittify/events/profile-invocations"
 DAY = 86_400_000_000_000
@@ -22,7 +20,7 @@ DAY = 86_400_000_000_000
 
 def _codes(cli: Cli) -> list[str]:
     ran = cli("doctor", "--json")
-    jsonschema.validate(ran.json(), schemas()["doctor-report"])
+    valid(ran.json(), "doctor-report")
     assert ran.code == (0 if ran.json()["ok"] else 1)
     return [item["code"] for item in ran.json()["ailments"]]
 
@@ -212,7 +210,7 @@ def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:
     (project / "brief.md").write_text("Build a l\u00f6gin page.\n", encoding="utf-8")
     by_file, by_stdin = cli("intake", "brief.md", "--json"), cli("intake", "-", stdin=b"Another one.")
 
-    jsonschema.validate(by_file.json(), schemas()["brief"])
+    valid(by_file.json(), "brief")
     assert (project / by_file.json()["path"]).read_text(encoding="utf-8") == "Build a l\u00f6gin page.\n"
     assert by_stdin.code == 0
     kept = list((project / ".kittify/intake").glob("*.md"))

@@ -10,25 +10,17 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 
-from specify_cli.cli.shapes import schemas
 from specify_cli.cli.table import find_command, parse_plain
 from specify_cli.hooks.harnesses import HARNESSES
 from specify_cli.hooks.skills import FILES, shipped
-from support import SPEC_KITTY, Cli, environment
+from support import SPEC_KITTY, Cli, environment, valid
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 DOCS = Path(__file__).parents[3] / "docs"
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
-
-
-def valid(value: Any, shape: str) -> Any:
-    jsonschema.validate(value, schemas()[shape])
-    return value
 
 
 @pytest.mark.parametrize("harness", HARNESSES)

@@ -11,15 +11,13 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from replaying import invoked, lines_of, note, object_path, policy, ran, record_path, reseal, write
-from specify_cli.cli.shapes import schemas
 from specify_cli.invocation.run import Run
 from specify_cli.record import layout
 from specify_cli.storage.store import digest
-from support import SPEC_KITTY, Cli, accept, environment
+from support import SPEC_KITTY, Cli, accept, environment, valid
 
 
 def work(run: Run) -> None:
@@ -42,7 +40,7 @@ def test_a_match_is_told_first_and_exits_0(cli: Cli, recorded: str) -> None:
     assert (done.code, done.err, value.code) == (0, "", 0)
     assert done.out.startswith("MATCH: routing, 2 retrievals, 1 gate come out as recorded; 1 model step cannot")
     assert "model steps that cannot be reconstructed exactly:\n  seq 9 some-model: prompt (mode summary)" in done.out
-    jsonschema.validate(value.json(), schemas()["replay-report"])
+    valid(value.json(), "replay-report")
 
 
 def test_a_difference_is_told_with_both_values_and_exits_1(cli: Cli, chartered: Path, recorded: str) -> None:
@@ -180,7 +178,7 @@ def test_against_current_answers_with_a_diff_and_exits_0(cli: Cli, chartered: Pa
     assert (done.code, value.code) == (0, 0)
     assert done.out.startswith("another context than then; ") and f"  + {uri}\n" in done.out
     assert "cause data: " in done.out
-    jsonschema.validate(value.json(), schemas()["replay-diff"])
+    valid(value.json(), "replay-diff")
     rows = cli("invocations", "list", "--parent", invocation_id, "--json").json()
     assert len(rows) == 2 and {row["run_kind"] for row in rows} == {"as_of_replay"}
     assert cli("invocations", "verify", "--all").code == 0

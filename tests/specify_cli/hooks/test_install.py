@@ -20,11 +20,18 @@ from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataErro
 from specify_cli.hooks import install as hook_install
 from specify_cli.hooks.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
 from specify_cli.hooks.install import Change, Place, install, standing, uninstall
+from support import FULL
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
 OPENCODE = HARNESSES["opencode"]
 each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES)
 SETTINGS = b'{\n    "permissions": {"allow": ["Bash(ls:*)"]},\n    "env": {"TOKEN": "s3cret"}\n}\n'
+# What a child begins with: the place in the folder it is given.
+CHILD = """import sys
+from specify_cli.hooks.harnesses import HARNESSES
+from specify_cli.hooks.install import Place, install, uninstall
+where = Place(HARNESSES["claude-code"], "project", sys.argv[1], HARNESSES["claude-code"].project)
+"""
 
 
 def place(root: Path, harness: Harness = CLAUDE, scope: str = "project") -> Place:
@@ -257,10 +264,9 @@ def test_a_settings_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_folder_nobody_may_write_to_is_an_error_and_nothing_is_changed(tmp_path: Path) -> None:
     path = given_settings(tmp_path, SETTINGS)
     program = (
-        "import os, sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[2])\n"
-        "from test_install import place\nfrom specify_cli.hooks.install import install\n"
+        f"{CHILD}import os\n"
         "os.setgid(65534) if os.getuid() == 0 else None\nos.setuid(65534) if os.getuid() == 0 else None\n"
-        "install(place(Path(sys.argv[1])))\n"
+        "install(where)\n"
     )
     for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         folder.chmod(0o755)
@@ -269,7 +275,7 @@ def test_a_folder_nobody_may_write_to_is_an_error_and_nothing_is_changed(tmp_pat
     (tmp_path / ".kittify/local").chmod(0o777)
     (tmp_path / ".claude").chmod(0o555)
     done = subprocess.run(
-        [sys.executable, "-B", "-c", program, str(tmp_path), str(Path(__file__).parent)],
+        [sys.executable, "-B", "-c", program, str(tmp_path)],
         capture_output=True,
         text=True,
         check=False,
@@ -341,13 +347,7 @@ def test_a_failed_write_anywhere_leaves_the_old_or_the_new_file_whole(
     raise AssertionError("it never got through")
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[2])
-from test_install import place
-from specify_cli.hooks.install import install, uninstall
-where = place(Path(sys.argv[1]))
+KILLED = f"""{CHILD}
 print("ready", flush=True)
 while True:
     install(where)
@@ -357,14 +357,12 @@ while True:
 
 @pytest.mark.stress
 def test_kill_9_leaves_the_old_or_the_new_file_whole(tmp_path: Path) -> None:
-    rounds = 60 if os.environ.get("SPEC_KITTY_STRESS") == "full" else 8
+    rounds = 60 if FULL else 8
     path = given_settings(tmp_path, SETTINGS)
     new = with_hooks(SETTINGS.decode(), CLAUDE).encode()
     seen: set[bytes] = set()
     for _ in range(rounds):
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path), str(Path(__file__).parent)], stdout=subprocess.PIPE
-        )
+        child = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
         for _ in range(50):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import secrets
 import subprocess
@@ -29,6 +28,7 @@ from specify_cli.redaction.capture import (
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, folded_of
 from specify_cli.redaction.rules import SHIPPED
+from support import FULL
 
 RULES = shipped_rule_set()
 ROOT = Path(__file__).resolve().parents[3]
@@ -529,7 +529,7 @@ HOSTILE = [
 @pytest.mark.stress
 def test_time_grows_no_faster_than_the_text() -> None:
     """Four times the text takes about four times as long, for texts made to be slow; the stress run takes 1 MB."""
-    small = 262_144 if os.environ.get("SPEC_KITTY_STRESS") == "full" else 32_768
+    small = 262_144 if FULL else 32_768
     slow, longest = [], ("", 0.0)
     for unit in HOSTILE:
         count = small // len(unit) + 1

@@ -8,17 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
 from replaying import Lines, invoked, lines_of, object_path, policy, project_of, ran, reseal, write
-from specify_cli.cli.shapes import schemas
 from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
 from specify_cli.invocation.run import Run
 from specify_cli.replay.replay import replay, write_report
 from specify_cli.replay.report import first_screen, page_of, report_bytes, report_value
 from specify_cli.storage.store import digest
+from support import valid
 
 HOSTILE = (
     "fix <script>alert(1)</script> [x](javascript:alert) ![i](http://e.vil/i.png) `code` **b** | cell \\| <!-- \n"
@@ -45,7 +44,7 @@ def test_the_value_has_its_schema_and_survives_json(chartered: Path) -> None:
     policy(chartered)
     value = value_of(chartered, ran(chartered, work), as_of="ready")
 
-    jsonschema.validate(json.loads(report_bytes(value)), schemas()["replay-report"])
+    valid(json.loads(report_bytes(value)), "replay-report")
     assert json.loads(report_bytes(value)) == json.loads(json.dumps(value))
     assert value["as_of"]["label"] == "ready"
 
