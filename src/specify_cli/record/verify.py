@@ -169,6 +169,69 @@ class RecordReport(NamedTuple):
         return SEALS_AND_CHAIN if self.sealed and not against else "nothing"
 
 
+# What no check of the bytes alone proves; an anchor proves the first.
+_NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
+
+
+class SetReport(NamedTuple):
+    """What is said of a set of records: its verdict, of how many records which, and what is proven of them.
+
+    `verdict` is one of VERDICTS or partly_sealed. An error anywhere, also one of a file that is no record, makes the
+    set not intact.
+    """
+
+    verdict: str
+    verdicts: Mapping[str, int]
+    proven: str
+    not_proven: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def records(self) -> int:
+        """Return the number of records."""
+        return sum(self.verdicts.values())
+
+    def count(self, severity: str) -> int:
+        """Return the number of findings of a severity."""
+        return sum(item.severity == severity for item in self.findings)
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/verify-report.json`, without `reports`."""
+        return {
+            "ok": not self.count(ERROR),
+            "verdict": self.verdict,
+            "verdicts": dict(self.verdicts),
+            "records": self.records,
+            "errors": self.count(ERROR),
+            "warnings": self.count(WARNING),
+            "proven": self.proven,
+            "not_proven": list(self.not_proven),
+            "findings": [item.as_value() for item in self.findings],
+        }
+
+
+def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False) -> SetReport:
+    """Judge records as a set; `others` are findings of files that are no record."""
+    verdicts = dict.fromkeys(VERDICTS, 0)
+    sound = 0
+    findings: list[Finding] = []
+    for report in reports:
+        verdicts[report.verdict] += 1
+        sound += report.proven == SEALS_AND_CHAIN
+        findings += report.findings
+    findings += others
+    records = sum(verdicts.values())
+    if any(item.severity == ERROR for item in findings):
+        verdict = "not_intact"
+    elif not verdicts["unsealed"]:
+        verdict = "intact"
+    else:
+        verdict = "partly_sealed" if verdicts["intact"] else "unsealed"
+    proven = f"{SEALS_AND_CHAIN} of {sound} of {records} records" if sound != records else SEALS_AND_CHAIN
+    not_proven = _NOT_PROVEN[1:] if anchored else _NOT_PROVEN
+    return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings))
+
+
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
     """Return a finding of a known code; `detail` says what was expected and found here."""
     severity, meaning, repair = FINDINGS[code]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from doctrine.text import count
@@ -15,7 +15,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.verify import ERROR, INFO, SEALS_AND_CHAIN, VERDICTS, WARNING, Finding, RecordReport
+from specify_cli.record.verify import ERROR, WARNING, Finding, RecordReport, SetReport, judge_set
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
 from specify_cli.storage.index import Index
@@ -130,65 +130,33 @@ def verify(values: Values) -> int:
         reports = _verify_export(target, anchors) if exported else [_verify_file(project, target, anchors)]
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
-    counts = {ERROR: 0, WARNING: 0, INFO: 0}
-    verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = 0
-    findings: list[Finding] = []
-    told: list[dict[str, object]] = []
-    for report in reports:
-        verdicts[report.verdict] += 1
-        sound += report.proven == SEALS_AND_CHAIN
-        findings.extend(report.findings)
-        if values["json"] and target is not None:
-            row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects")}
-            told.append({**row, "verdict": report.verdict, "proven": report.proven})
+    strays: Iterable[Finding] = ()
+    shown: list[dict[str, object]] = []
     if target is None:
-        findings.extend(invocations.strays(project))
+        strays = invocations.strays(project)  # looked for when every record has been read
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
-    for item in findings:
-        counts[item.severity] += 1
-    records = sum(verdicts.values())
-    proven = _describe_proven(records, sound)
-    unproven = _NOT_PROVEN[1:] if anchors else _NOT_PROVEN
-    if values["json"]:
-        write_json(
-            {
-                "ok": counts[ERROR] == 0,
-                "verdict": _judge_set(counts[ERROR], verdicts),
-                "verdicts": verdicts,
-                "records": records,
-                "errors": counts[ERROR],
-                "warnings": counts[WARNING],
-                "proven": proven,
-                "not_proven": list(unproven),
-                "findings": [item.as_value() for item in findings],
-                "reports": told,
-            }
-        )
     else:
-        headline = _describe_verdict(_judge_set(counts[ERROR], verdicts), verdicts)
-        counted = ", ".join(count(counts[key], key) for key in (ERROR, WARNING))
-        lines = [*_render_findings(findings), f"{headline}, {counted}"]
-        lines.append(f"proven: {proven}; not proven without an anchor: {', '.join(unproven)}")
+        reports = list(reports)
+        shown = [_describe_report(report) for report in reports]
+    judged = judge_set(reports, strays, anchored=bool(anchors))
+    if values["json"]:
+        write_json({**judged.as_value(), "reports": shown})
+    else:
+        counted = ", ".join(count(judged.count(severity), severity) for severity in (ERROR, WARNING))
+        lines = [*_render_findings(judged.findings), f"{_describe_verdict(judged)}, {counted}"]
+        lines.append(f"proven: {judged.proven}; not proven without an anchor: {', '.join(judged.not_proven)}")
         write_lines(lines)
-    return 3 if counts[ERROR] else 0
+    return 3 if judged.count(ERROR) else 0
 
 
-def _judge_set(errors: int, verdicts: Mapping[str, int]) -> str:
-    """Judge a set of records.
-
-    With an error anywhere, also one of a file that is no record, it is not intact.
-    """
-    if errors:
-        return "not_intact"
-    if not verdicts["unsealed"]:
-        return "intact"
-    return "partly_sealed" if verdicts["intact"] else "unsealed"
+def _describe_report(report: RecordReport) -> dict[str, object]:
+    row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects")}
+    return {**row, "verdict": report.verdict, "proven": report.proven}
 
 
-def _describe_verdict(verdict: str, verdicts: Mapping[str, int]) -> str:
-    records = sum(verdicts.values())
+def _describe_verdict(judged: SetReport) -> str:
+    verdict, verdicts, records = judged.verdict, judged.verdicts, judged.records
     all_of_them = count(records, "record")
     if verdict == "unsealed":
         return f"UNSEALED: {all_of_them}"
@@ -265,15 +233,6 @@ def reindex(values: Values) -> int:
             write_text(f"taken in from a removed worktree: {path}")
         write_text(f"{count(rows, 'row')} in {layout.INDEX}")
     return 0
-
-
-_NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
-
-
-def _describe_proven(records: int, sound: int) -> str:
-    if not sound:
-        return "nothing"
-    return SEALS_AND_CHAIN + (f" of {sound} of {records} records" if sound != records else "")
 
 
 def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
