@@ -177,7 +177,7 @@ class _Text:
         while i < end and self.tokens[i].kind in "won":
             if self.is_in(i, "boundaries", "finite", "determiners") and not self.tokens[i].glued:
                 break
-            last = i if self.word(i) else last
+            last = i if self.word(i) and not self.word(i).endswith("lly") else last
             i += 1
         return last, i
 
@@ -330,10 +330,10 @@ class _Text:
         if self.word(end - 1) in self.table.foreign and self.word(end - 1) not in self.table.verbs:
             return True
         for j in range(i + 1, min(end, i + 5)):
-            state = j > i + 1 and self.is_in(j, "states") and not self.continues(j + 1, end)
-            if state or self.is_in(j, "finite"):
+            state = self.is_in(j, "states") and not self.continues(j + 1, end)
+            if self.is_in(j, "finite") or (j > i + 1 and (state or self.is_in(j, "behaves") or self.word(j) == "not")):
                 return True
-            if not self.word(j) or self.is_in(j, "boundaries"):
+            if not self.word(j) or (self.is_in(j, "boundaries") and self.word(j) != "of"):
                 break
         return plural and i + 1 < end
 
@@ -344,7 +344,7 @@ class _Text:
         light = verb.lemma in table.words("light") | table.texts("light_phrases")
         if verb.lemma in table.words("tracker_verbs") and self._is_tracked(i, end):
             return verb._replace(action="curate")
-        named = "%name" if self.is_name(i, end) or self.is_name(i + 1, end) else ""
+        named = f"%{self.tokens[i].kind}" if i < end else ""
         for word in (*(self.word(j) for j in (range(i, after) if not light else (last,))), self.word(after), named):
             if word in row:
                 return verb._replace(action=row[word])
@@ -358,10 +358,11 @@ class _Text:
         while i < end and (self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")):
             i += 1
         last, after = self.find_head(i, end)
-        if last < 0 or self.is_in(last, "tracker"):
-            return last >= 0
-        part = self.is_in(last, "tracker_parts") and self.word(after) in ("to", "on", "of", "from", "in")
-        return part and self.is_in(self.find_head(after + 1, end)[0], "tracker")
+        if self.is_in(last, "tracker"):
+            return True
+        part = last < 0 or self.is_in(last, "tracker_parts")
+        beside = part and self.word(after) in ("to", "on", "of", "from", "in")
+        return beside and self.is_in(self.find_head(after + 1, end)[0], "tracker")
 
     # several actions
 
@@ -396,6 +397,7 @@ class _Text:
         closes = other.lemma in words("verify_tail") and (self.is_in(k + 1, "verify_objects") or k + 1 >= end)
         closes = closes or (other.lemma in words("follow") and other.weight == "own")
         closes = closes or (other.lemma in words("report_tail") and not adjacent)
+        closes = closes or (other.lemma in words("tracker_verbs") and other.action == "curate")
         sure = sure or self.marks_object(k + 1, end) or other.rule == "verb"
         return [other] if sure and not closes else []
 
@@ -523,7 +525,7 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         noun = parsed.is_in(at, "determiners")
         said = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
         last, after = parsed.find_head(at, end)
-        if said:
+        if said and said[0].action != "none":
             yield said[0]._replace(rule="what the subject needs")
         elif (
             parsed.is_in(last, "deliverables", "buildables")
@@ -566,7 +568,7 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield what a subject does wrong or fails to do: "the button doesn't react", "the check rejects plus signs"."""
     for i in range(start + 1, end):
-        subject = i - 2 if parsed.word(i) == "not" else i - 1
+        subject = i - 2 if parsed.word(i) == "not" and parsed.is_in(i - 1, "aux", "finite") else i - 1
         named = parsed.continues(subject, end) and not parsed.is_in(subject, "leadins")
         cannot = parsed.word(i) in ("can't", "cannot") and parsed.word(subject) in _SUBJECTS
         if not (named or cannot or parsed.is_name(subject, end) or parsed.word(subject) in ("it", "they")):
