@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
-from specify_cli.record.ids import rfc3339
-from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
-from specify_cli.sync.consent import Consent
-from specify_cli.sync.contract import DEFAULT_LEVEL, FIELDS, GAPS, LEVELS, MAX_EVENTS, flat
+from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, flat
+from specify_cli.sync.offer import Offer, accept, make_offer
 from specify_cli.sync.outbox import Outbox
-from specify_cli.sync.status import preview, token_state, waiting
 from specify_cli.sync.status import status as standing
-from specify_cli.sync.trigger import is_running, sync_folder, unpause
+from specify_cli.sync.status import token_state, waiting
+from specify_cli.sync.trigger import is_running, sync_folder
 
 if TYPE_CHECKING:
     from specify_cli.sync.push import Pushed
@@ -35,73 +31,45 @@ if TYPE_CHECKING:
 def enable(values: Values) -> int:
     """Show what would leave, ask, and remember the answer in the git directory."""
     project = _project()
-    folder = consents.folder_of(project)
-    uuid = consents.project_uuid(project)
-    agreed = bool(values["yes"])
-    proposed = {} if agreed else consents.proposal(project)
-    endpoint = values["endpoint"] or proposed.get("endpoint")
-    proposes = proposed.get("level") if values["endpoint"] is None else None
-    level = str(values["level"] or proposes or DEFAULT_LEVEL)
-    if endpoint is None:
-        what = "--yes agrees to nothing the project proposes" if agreed else "the project's config proposes none"
-        raise CallerError(
-            "ENDPOINT_INVALID",
-            f"--endpoint: expected a URL, found nothing; {what}",
-            "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
-        )
-    if level not in LEVELS:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"sync.level in .kittify/config.yaml: expected {', '.join(LEVELS)}, found {level!r}",
-            "spec-kitty sync enable --level metadata",
-        )
-    checked = consents.checked_endpoint(str(endpoint))
     _require_extra()
+    agreed = bool(values["yes"])
     token_file = values["token_file"]
-    token = _read_token_file(str(token_file)) if token_file is not None else _find_known_token(folder)
-    agreed_for = () if token is None else consents.endpoints_of(folder, token)
-    foreign = None if checked in agreed_for else " and ".join(agreed_for) or None
-    listener = _find_listener(checked)
-    events, real = preview(project, uuid, level)
-    records = sum(1 for _ in Index(project.root).newest())
+    offer = make_offer(
+        project,
+        os.environ,
+        endpoint=_get_text(values, "endpoint"),
+        level=_get_text(values, "level"),
+        token=None if token_file is None else _read_token_file(str(token_file)),
+        proposed=not agreed,
+    )
     if not values["json"]:
         where = "stdin" if token_file == "-" else str(token_file or "")
-        write_text(
-            _describe_offer(checked, level, events, real, records)
-            + _describe_credential(folder, token, where, foreign, listener)
-        )
-    if foreign is not None and agreed and not values["reuse_token"]:
-        assert token is not None
-        consents.check_binding(folder, token, checked)
-    question = f"Send this to {checked} from now on?"
+        write_text(_describe_offer(offer) + _describe_credential(offer, where))
+    if offer.token is not None and offer.bound_to and agreed and not values["reuse_token"]:
+        consents.check_binding(offer.folder, offer.token, offer.endpoint)
+    question = f"Send this to {offer.endpoint} from now on?"
     if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
         raise CallerError(
             "CONSENT_NEEDED",
             "nobody agreed, so nothing is sent and nothing was changed",
-            f"spec-kitty sync enable --endpoint {checked} --level {level} --yes",
+            f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level} --yes",
         )
-    if token is not None:
-        consents.bind_token(folder, token, checked)
-        if token_file is not None:
-            consents.keep(folder, consents.TOKEN, token.encode() + b"\n")
-    consent = Consent(checked, level, uuid, rfc3339(durable.read_clock(time.time_ns)), listener)
-    consents.write_consent(folder, consent)
-    unpause(folder)
-    state = token_state(folder, os.environ)
+    consent = accept(offer)
+    state = token_state(offer.folder, os.environ)
     if values["json"]:
         write_json(
             {
                 **consent._asdict(),
                 "enabled": True,
                 "token": state,
-                "records": records,
-                "preview": events,
-                "preview_is_real": real,
+                "records": offer.records,
+                "preview": offer.events,
+                "preview_is_real": offer.real,
                 "gaps": [gap._asdict() for gap in GAPS],
             }
         )
         return 0
-    write_text(f"enabled: {checked} at level {level}; `spec-kitty sync disable` ends it at once")
+    write_text(f"enabled: {consent.endpoint} at level {consent.level}; `spec-kitty sync disable` ends it at once")
     if state in ("missing", "unusable"):
         where = f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
         write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
@@ -205,6 +173,10 @@ def _describe_push(done: Pushed) -> str:
     return line + (f", {held} wait behind a refused Started" if held else "")
 
 
+def _get_text(values: Values, key: str) -> str | None:
+    return None if values[key] is None else str(values[key])
+
+
 def _project() -> Project:
     project, _ = load_project(shell.here(), shell.home())
     return project
@@ -228,51 +200,42 @@ def _read_token_file(path: str) -> str:
     return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
 
 
-def _find_known_token(folder: str) -> str | None:
-    try:
-        return consents.read_token(folder, os.environ)
-    except InvocationError:
-        return None
-
-
-def _find_listener(endpoint: str) -> str:
-    """Return who must listen at a loopback endpoint without TLS: who does now, else this user."""
-    if not endpoint.startswith("http:"):
-        return ""
-    found = consents.listener_of(endpoint)
-    return str(os.geteuid() if found in (None, -1) else found)
-
-
-def _describe_credential(folder: str, token: str | None, where: str, foreign: str | None, listener: str) -> str:
+def _describe_credential(offer: Offer, where: str) -> str:
     """Return the end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
-    if token is None:
+    if offer.token is None:
         lines = ["credential: none is set yet"]
     elif where or consents.TOKEN_VARIABLE not in os.environ:
-        lines = [f"credential: the token of {where or f'{folder}/{consents.TOKEN}'}"]
+        lines = [f"credential: the token of {where or f'{offer.folder}/{consents.TOKEN}'}"]
     else:
         lines = [f"credential: the token in {consents.TOKEN_VARIABLE}"]
-    if foreign is not None:
-        lines.append(f"  this token belongs to {foreign}; a yes sends it to the endpoint above as well")
-    if listener and listener != str(os.geteuid()):
-        lines.append(f"receiver: the program of user {listener} that listens there now, and nobody else's")
+    if offer.bound_to:
+        others = " and ".join(offer.bound_to)
+        lines.append(f"  this token belongs to {others}; a yes sends it to the endpoint above as well")
+    if offer.listener and offer.listener != str(os.geteuid()):
+        lines.append(f"receiver: the program of user {offer.listener} that listens there now, and nobody else's")
     return "\n".join(lines) + "\n"
 
 
-def _describe_offer(endpoint: str, level: str, events: list[dict[str, object]], real: bool, records: int) -> str:
+def _describe_offer(offer: Offer) -> str:
     """Return the page a person decides by: where to, what leaves, what stays."""
-    withheld = [field.path for field in FIELDS if level not in field.levels]
-    kept = sorted(set(withheld) - {field.path for field in FIELDS if level in field.levels})
+    withheld = [field.path for field in FIELDS if offer.level not in field.levels]
+    stays = sorted(set(withheld) - {field.path for field in FIELDS if offer.level in field.levels})
+    example = (
+        "what would leave for your newest record:"
+        if offer.real
+        else "no record yet; what would leave for one such as this:"
+    )
     lines = [
-        f"endpoint: {endpoint}",
-        f"level: {level}",
-        f"when: each as it happens; of the {records} invocations recorded so far, with the next command, what this "
-        "endpoint does not hold yet",
+        f"endpoint: {offer.endpoint}",
+        f"level: {offer.level}",
+        f"when: each as it happens; of the {offer.records} invocations recorded so far, with the next command, what "
+        "this endpoint does not hold yet",
         "",
-        "what would leave for your newest record:" if real else "no record yet; what would leave for one such as this:",
+        example,
     ]
-    for event in events:
+    for event in offer.events:
         lines += ["", *_render_event(event)]
-    lines += ["", f"what stays here at this level: {', '.join(kept) or 'nothing of the table'}"]
+    lines += ["", f"what stays here at this level: {', '.join(stays) or 'nothing of the table'}"]
     return "\n".join(lines) + "\n"
 
 
