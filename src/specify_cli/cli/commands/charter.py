@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import itertools
 import json
 import os
 import shutil
@@ -11,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from charter.context import (
-    CHARTER_BYTES,
     CharterContextResult,
     ContextInputs,
     Fetched,
@@ -23,34 +21,29 @@ from charter.context import (
 from charter.state import STATE_PATH
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.artifact import KINDS
-from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.first_charter import Draft, plan_drafts, write_drafts
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
 from specify_cli.redaction.capture import NO_RULES, redact
-from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.routing.router import ACTIONS
 from specify_cli.storage.store import FileRecordStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from charter.synthesize import Answers, PlannedFile
-    from specify_cli.routing.router import ProjectFacts
+    from charter.synthesize import Answers
 
-_CHARTERS = (".kittify/charter/charter.md", ".kittify/charter/charter.yaml")
-# What must have one answer before and after a project gets a profile of its own.
-_ROUTED = ("fix the login test", "review the change", "review the SQL migration", "plan the release")
 _ANSWER_BYTES = 65_536
 _INTERVIEW = f"{layout.LOCAL}/interview.json"
-_REPLACED = f"{layout.LOCAL}/replaced"
 
 
 def context(values: Values) -> int:
@@ -178,19 +171,6 @@ def _unknown_action(result: CharterContextResult) -> list[str]:
 # --- synthesize
 
 
-class _Draft(NamedTuple):
-    """A planned file beside what is there.
-
-    new, unchanged, different; kept: it is never replaced; left_out: another file is there in its stead.
-    """
-
-    path: str
-    data: bytes
-    there: bytes | None
-    state: str
-    note: str = ""
-
-
 def synthesize(values: Values) -> int:
     """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
     person = None if values["defaults"] else _Person()
@@ -212,13 +192,14 @@ def synthesize(values: Values) -> int:
     answers = proposals(found) if person is None else _run_interview(person, proposals(found), root)
     # 2. The files, beside what is there.
     files = plan(found, answers, shipped=ProfileRegistry(root).all())
-    files, notes = _drop_unroutable(root, files, facts)
-    drafts = [_compare_with_file(root, file) for file in files]
+    drafts, notes = plan_drafts(root, files, facts)
     if not values["json"] or person is not None:
         _show_preview(drafts, to_people=bool(values["json"]))
     # 3. What may be written is.
     chosen = set() if values["dry_run"] else _ask_which(drafts, person, force=bool(values["force"]))
-    written = _write(root, [draft for draft in drafts if draft.path in chosen])
+    written, replaced = write_drafts(root, [draft for draft in drafts if draft.path in chosen])
+    for note in replaced:
+        write_note(f"note: {note}")
     value = {
         "dry_run": bool(values["dry_run"]),
         "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
@@ -252,7 +233,7 @@ class _Person:
         return data.decode("utf-8", "replace")
 
     def agrees(self, question: str, *, default: bool) -> bool:
-        """Return whether a yes or a no."""
+        """Ask a yes-or-no question and return the answer."""
         _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
         line = self.line()
         if line is None:
@@ -350,62 +331,13 @@ def _save_answers(root: str, given: Mapping[str, str]) -> None:
         return
 
 
-def _drop_unroutable(
-    root: str, files: tuple[PlannedFile, ...], facts: ProjectFacts
-) -> tuple[tuple[PlannedFile, ...], list[str]]:
-    """Leave out a profile that would take the place of another, or give a request two answers."""
-    from charter.synthesize import PROFILE, PROFILE_ID
-    from doctrine.agent_profiles.profile import parse_profile
-    from doctrine.yaml_reader import read_yaml
-    from specify_cli.routing.router import RouterDecision, route
-
-    mine = next((file for file in files if file.path == PROFILE), None)
-    if mine is None:
-        return files, []
-    others = [p for p in ProfileRegistry(root).all() if p.profile_id != PROFILE_ID]
-    # A sentinel is no agent: nothing is routed to it.
-    own = next((p for p in others if p.origin == "project" and "IMPLEMENTER" in p.roles and not p.sentinel), None)
-    rest = tuple(file for file in files if file is not mine)
-    if own is not None:
-        return rest, [f"no profile is written: the project has an implementer of its own, {own.profile_id}"]
-    candidate = parse_profile(read_yaml(mine.data, name=PROFILE), digest="", origin="project")
-    table = shipped_table()
-    for request in _ROUTED:
-        before = route(request, others, table, facts)
-        after = route(request, [*others, candidate], table, facts)
-        if isinstance(before, RouterDecision) and not isinstance(after, RouterDecision):
-            return rest, [f'no profile is written: "{request}" would have two answers with one more implementer']
-    return files, []
-
-
-def _compare_with_file(root: str, file: PlannedFile) -> _Draft:
-    """Return a planned file and what stands in its place. Raises StoredDataError where that is no plain file."""
-    if file.path in _CHARTERS:
-        charter = next((path for path in _CHARTERS if os.path.lexists(f"{root}/{path}")), None)
-        if charter is not None:
-            if charter == file.path:
-                note = f"{charter} is kept: a charter is never rewritten; move it away to begin anew"
-                return _Draft(file.path, file.data, None, "kept", note)
-            note = f"{file.path} is left out: {charter} is there and stays the charter, which is never rewritten"
-            return _Draft(file.path, file.data, None, "left_out", note)
-    try:
-        source = read_source(root, file.path, max_bytes=CHARTER_BYTES)
-    except SourceError as error:
-        problem = error.problem
-        code = "NOT_A_REGULAR_FILE" if problem.path == file.path else "UNSAFE_PATH"
-        raise StoredDataError(code, f"{problem.path}: {problem.reason}; nothing was written", problem.repair) from error
-    if source is None:
-        return _Draft(file.path, file.data, None, "new")
-    return _Draft(file.path, file.data, source.data, "unchanged" if source.data == file.data else "different")
-
-
-def _show_preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
+def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
     """Each file with its contents, or what would change in the one that is there."""
     parts: list[str] = []
     for draft in drafts:
         parts.append(f"── {draft.path} · {draft.state.replace('_', ' ')}")
         if draft.state == "different":
-            parts.append(escape(_diff(draft)).rstrip("\n"))
+            parts.append(escape(draft.diff).rstrip("\n"))
         elif draft.state == "new":
             parts.append(escape(draft.data.decode()).rstrip("\n"))
         parts.append("")
@@ -416,15 +348,7 @@ def _show_preview(drafts: Sequence[_Draft], *, to_people: bool) -> None:
         write_text(text)
 
 
-def _diff(draft: _Draft) -> str:
-    if draft.there is None or draft.there == draft.data:
-        return ""
-    old, new = draft.there.decode("utf-8", "replace").split("\n"), draft.data.decode().split("\n")
-    lines = difflib.unified_diff(old, new, f"a/{draft.path}", f"b/{draft.path}", lineterm="")
-    return "\n".join(lines) + "\n"
-
-
-def _ask_which(drafts: Sequence[_Draft], person: _Person | None, *, force: bool) -> set[str]:
+def _ask_which(drafts: Sequence[Draft], person: _Person | None, *, force: bool) -> set[str]:
     """Return what is to be written: new files with one yes for all, each file that is there with a yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
     if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
@@ -435,54 +359,17 @@ def _ask_which(drafts: Sequence[_Draft], person: _Person | None, *, force: bool)
     return new.union(different)
 
 
-def _write(root: str, drafts: Sequence[_Draft]) -> set[str]:
-    """Write in the order planned. A crash leaves whole files; without the charter, which comes last, none is in use."""
-    written: set[str] = set()
-    for draft in drafts:
-        folder, _, name = draft.path.rpartition("/")
-        try:
-            with durable.folder(root, folder, create=True) as fd:
-                if draft.there is None:
-                    durable.create_exclusive(fd, name, draft.data, durable.SHARED)
-                else:
-                    kept = _keep_replaced(root, draft.path, draft.there)
-                    durable.replace(fd, name, draft.data, durable.SHARED)
-                    write_note(f"note: what {draft.path} held before is kept in {kept}")
-        except FileExistsError:
-            write_note(f"note: {draft.path} is kept: it was written while you were asked")
-            continue
-        except OSError as error:
-            raise EnvironmentFault(
-                "WRITE_FAILED",
-                f"cannot write {draft.path}: {error.strerror or error}; {len(written)} files were written before it",
-                "make the folder writable, then run the same command again; what is there is kept",
-            ) from error
-        written.add(draft.path)
-    return written
-
-
-def _keep_replaced(root: str, path: str, data: bytes) -> str:
-    """Keep the bytes a file held before it is replaced; return where, below the root."""
-    FileRecordStore(root).hide_folder(layout.LOCAL)
-    stem = path.removeprefix(f"{layout.KITTIFY}/").replace("/", ".")
-    with durable.folder(root, _REPLACED, create=True) as fd:
-        taken = set(os.listdir(fd))
-        name = next(name for number in itertools.count(1) if (name := f"{stem}.{number}") not in taken)
-        durable.create_exclusive(fd, name, data, durable.PRIVATE)
-    return f"{_REPLACED}/{name}"
-
-
-def _describe_draft(draft: _Draft, written: set[str]) -> dict[str, object]:
+def _describe_draft(draft: Draft, written: set[str]) -> dict[str, object]:
     return {
         "path": draft.path,
         "state": draft.state,
         "written": draft.path in written,
         "content": draft.data.decode(),
-        "diff": _diff(draft) or None,
+        "diff": draft.diff or None,
     }
 
 
-def _describe_outcome(drafts: Sequence[_Draft], written: set[str], *, dry: bool, offer: bool) -> str:
+def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:
     lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
     kept = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
     lines += [f"kept, it differs: {path}" for path in kept]
