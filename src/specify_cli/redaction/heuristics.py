@@ -230,7 +230,7 @@ def stands_in(value: str) -> bool:
 
 
 def _is_code(value: str) -> bool:
-    """Return whether an expression rather than a value: a call, an index, an attribute."""
+    """Return whether a text is an expression rather than a value: a call, an index, an attribute."""
     return _has_match(r"[(\[{.]|->|::", value) and _has_match(
         r"^[A-Za-z_$][\w$]*(?:(?:\.|->|::)[A-Za-z_]\w*)*(?:[(\[{]|(?<=[.>:][A-Za-z_])|$)", value
     )
@@ -274,5 +274,5 @@ def _is_strong(value: str) -> bool:
 
 
 def _is_own_id(value: str) -> bool:
-    """Return whether a UUID, a ULID, or a digest in hex."""
+    """Return whether a text is a UUID, a ULID, or a digest in hex."""
     return compiled(r"[0-9a-fA-F-]*|[0-9A-Z]{26}").fullmatch(value) is not None

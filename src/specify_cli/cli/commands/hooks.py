@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-
-from doctrine.light import NamedTuple
 from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.hooks.detection import USAGE, Program, find_program, is_detected, list_in_use, settings_place
 from specify_cli.hooks.handler import MAX_INPUT, parsed
 from specify_cli.hooks.harnesses import HARNESSES, SCOPES, Harness
-from specify_cli.hooks.install import Change, Place, standing
+from specify_cli.hooks.install import Change, standing
 from specify_cli.hooks.install import install as put_in
 from specify_cli.hooks.install import uninstall as take_out
-from specify_cli.hooks.payload import sender, translate
+from specify_cli.hooks.rehearsal import rehearse
 from specify_cli.hooks.skills import install_skills
-from specify_cli.hooks.transcript import with_ending
-from specify_cli.invocation.payload import PayloadError, Settings, compose_event
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
-from specify_cli.redaction.capture import redact
 from specify_cli.redaction.json_values import ForeignError
 
 _DETECTED = "all-detected"
-_USAGE = "Usage: spec-kitty hook HARNESS"
-_HELP = f"""{_USAGE} < PAYLOAD.json
+_HELP = f"""{USAGE} < PAYLOAD.json
 
 What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
 It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
@@ -37,33 +28,6 @@ exits 0 whatever happens, so that it never disturbs an agent. What went wrong is
 HARNESS is one of {", ".join(HARNESSES)}.
 To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
 """
-_ASK_SECONDS = 10
-
-
-class Program(NamedTuple):
-    """The program that `spec-kitty` means on this PATH. `ours` is None where it was not asked."""
-
-    path: str | None
-    resolved: str | None
-    ours: bool | None
-    below_project: bool
-
-    @property
-    def warning(self) -> str | None:
-        """Return what a user has to know of it, if anything."""
-        if self.path is None:
-            return "spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing"
-        if self.below_project:
-            return (
-                f"{self.path} lies below this project ({self.resolved}): whoever can change the project decides what "
-                "runs on every tool call; install spec-kitty outside of it and put that first on PATH"
-            )
-        if self.ours is False:
-            return (
-                f"{self.path} is another program of this name and knows no such hook (the package spec-kitty-cli "
-                "installs one): hooks record nothing; put ours first on PATH"
-            )
-        return None
 
 
 def explain_hook() -> int:
@@ -93,12 +57,12 @@ def uninstall(values: Values) -> int:
 def status(values: Values) -> int:
     """Show how things stand for every harness, in the project and for the user."""
     root, home = _find_folders()
-    program = _find_program(root)
+    program = find_program(root)
     rows: list[dict[str, object]] = []
     for harness in HARNESSES.values():
         places = []
         for scope in SCOPES:
-            place = _place(harness, scope, root, home)
+            place = settings_place(harness, scope, root, home)
             found = None if place is None else standing(place)
             if found is not None:
                 places.append(
@@ -108,7 +72,7 @@ def status(values: Values) -> int:
             {
                 "harness": harness.name,
                 "title": harness.title,
-                "detected": _is_detected(harness, root, home),
+                "detected": is_detected(harness, root, home),
                 "installed": any(place["state"] not in ("absent", "foreign", "invalid") for place in places),
                 "command": harness.command,
                 "source": harness.source,
@@ -152,40 +116,19 @@ def test(values: Values) -> int:
             "give one hook call's JSON, as the harness sends",
         ) from error
     project, _ = load_project(shell.here(), shell.home())
-    config = project.config
-    settings = Settings(config.capture, config.redaction, None)
-    harness = sender(str(values["harness"]), value)
-    found = with_ending(translate(harness, value))
-    events: list[dict[str, object]] = []
-    for event in found.events:
-        try:
-            done = compose_event(event.event, event.payload, settings, new_id=lambda: "", trace_id="0" * 32)
-        except PayloadError as error:
-            raise StoredDataError("PAYLOAD_INVALID", str(error), "report this payload") from error
-        events.append({"phase": event.phase, "key": _mask_text(event.call_id, settings), "body": done.body})
-        events += [{"phase": event.phase, "key": "", "body": gap} for gap in done.gaps]
-    answer = {
-        "harness": harness,
-        "hook_event": _mask_text(found.hook_event, settings),
-        "session_id": _mask_text(found.session_id, settings),
-        "subagent": _mask_text(found.subagent, settings),
-        "cwd": _mask_text(found.cwd, settings),
-        "started_invocation": found.started_invocation,
-        "events": events,
-    }
+    answer = rehearse(project.config, str(values["harness"]), value)
     if values["json"]:
         write_json(answer)
         return 0
     named = one_line(answer["hook_event"]) or "no event named"
-    lines = [f"{harness} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
-    for shown in events:
+    lines = [f"{answer['harness']} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
+    for shown in answer["events"]:
         body = shown["body"]
-        assert isinstance(body, dict)
         lines.append(f"  {body['event']}")
         lines += [f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"]
-    if found.started_invocation is not None:
-        lines.append(f"  the session belongs to {found.started_invocation} from here on")
-    if not events:
+    if answer["started_invocation"] is not None:
+        lines.append(f"  the session belongs to {answer['started_invocation']} from here on")
+    if not answer["events"]:
         lines.append("  records nothing")
     write_lines(lines)
     write_note("nothing was written")
@@ -195,7 +138,7 @@ def test(values: Values) -> int:
 def skills(values: Values) -> int:
     """Write agent skills and the replay command; what was edited is kept."""
     root, home = _find_folders()
-    used = [name for name, harness in HARNESSES.items() if _is_detected(harness, root, home)]
+    used = [name for name, harness in HARNESSES.items() if is_detected(harness, root, home)]
     dry = bool(values["dry_run"])
     found = install_skills(root, used, force=bool(values["force"]), dry_run=dry)
     if values["json"]:
@@ -222,12 +165,12 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     root, home = _find_folders()
     scope, dry = str(values["scope"]), bool(values["dry_run"])
     wanted = str(values["harness"])
-    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else _list_in_use(root, home, scope, installing=installing)
+    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else list_in_use(root, home, scope, installing=installing)
     act = put_in if installing else take_out
     done: list[Change] = []
     refused: list[tuple[Harness, InvocationError]] = []
     for harness in chosen:
-        place = _place(harness, scope, root, home)
+        place = settings_place(harness, scope, root, home)
         try:
             if place is None:
                 raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
@@ -247,26 +190,10 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     else:
         _tell(done, dry=dry, installing=installing)
         if installing:
-            _warn(_find_program(root))
+            _warn(find_program(root))
         for _, refusal in refused:
             write_error(refusal, False)
     return 1 if refused else 0
-
-
-def _list_in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
-    """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
-    if not installing:
-        places = [_place(harness, scope, root, home) for harness in HARNESSES.values()]
-        return [place.harness for place in places if place is not None and standing(place).state != "absent"]
-    found = [harness for harness in HARNESSES.values() if _is_detected(harness, root, home)]
-    if not found:
-        raise CallerError(
-            "HARNESS_NOT_FOUND",
-            "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
-            "spec-kitty hooks install --harness claude-code",
-            candidates=[{"name": harness.name} for harness in HARNESSES.values()],
-        )
-    return found
 
 
 def _describe_change(change: Change) -> dict[str, object]:
@@ -301,34 +228,6 @@ def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
 # --- whose program a harness runs
 
 
-def _find_program(root: str) -> Program:
-    """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the project holds it."""
-    path = shutil.which("spec-kitty")
-    if path is None:
-        return Program(None, None, None, False)
-    resolved = os.path.realpath(path)
-    beside = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
-    running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(beside))
-    tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
-    # A link of the project to a program outside is the project's to change, too.
-    below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))
-    if running or below:
-        return Program(path, resolved, True if running else None, below)
-    try:
-        asked = subprocess.run(
-            [path, "hook", "--help"],
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_SECONDS,
-            check=False,
-        )
-        ours = asked.returncode == 0 and asked.stdout.startswith(_USAGE.encode("ascii"))
-    except (OSError, subprocess.TimeoutExpired):
-        ours = False
-    return Program(path, resolved, ours, False)
-
-
 def _describe_program(program: Program) -> str:
     path, resolved = one_line(program.path), one_line(program.resolved)
     return path if path == resolved else f"{path} → {resolved}"
@@ -347,29 +246,6 @@ def _find_folders() -> tuple[str, str | None]:
     return find_root(shell.here(), home)[0], home
 
 
-def _place(harness: Harness, scope: str, root: str, home: str | None) -> Place | None:
-    """Return where a harness's settings are; None where there is no home folder."""
-    if scope == "project":
-        return Place(harness, scope, root, harness.project)
-    if home is None:
-        return None
-    moved = os.environ.get(harness.variable) if harness.variable else None
-    if moved and os.path.isabs(moved):
-        parent, name = os.path.split(os.path.normpath(moved))
-        return Place(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
-    return Place(harness, scope, home, harness.user)
-
-
-def _is_detected(harness: Harness, root: str, home: str | None) -> bool:
-    """Return whether a harness is in use here: its program, or a folder only it makes."""
-    if any(shutil.which(program) for program in harness.programs):
-        return True
-    folders = [f"{root}/{folder}" for folder in harness.traces]
-    if home is not None:
-        folders += [f"{home}/{folder}" for folder in harness.home_traces]
-    return any(os.path.exists(folder) for folder in folders)
-
-
 def _read_payload(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
@@ -383,7 +259,3 @@ def _read_payload(path: str) -> bytes:
             "PAYLOAD_INVALID", f"{path}: expected at most {MAX_INPUT} bytes, found more", "a hook records none of it"
         )
     return data
-
-
-def _mask_text(text: str | None, settings: Settings) -> str | None:
-    return None if text is None else redact(text, settings.rules).text
