@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from typing import NamedTuple
 
 from charter.context import (
     CHARTER_MARKDOWN,
@@ -33,7 +34,6 @@ from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
 from doctrine.artifact import KINDS, Artifact
 from doctrine.graph import parse_edges
-from doctrine.light import NamedTuple
 from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
 from doctrine.text import INVISIBLE, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml

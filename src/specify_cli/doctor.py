@@ -10,11 +10,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from ulid import ULID
 
 from charter.context import exposures, files_of, load_inputs
 from charter.state import state_problem
-from doctrine.light import NamedTuple
 from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.errors import InvocationError
@@ -23,7 +24,6 @@ from specify_cli.hooks.install import Place, standing
 from specify_cli.hooks.losses import logged
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
-from specify_cli.record.ids import millis_of
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.routing.registry import ProfileRegistry
@@ -185,7 +185,7 @@ def _check_records(project: Project, now: int) -> Iterator[Ailment]:
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
             if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
-                hours = (now - millis_of(str(report.invocation_id))) // 3_600_000
+                hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
                     close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
                     yield Ailment(

@@ -6,8 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli.errors import CallerError
 from specify_cli.hooks.harnesses import HARNESSES, Harness
 from specify_cli.hooks.install import Place, standing

@@ -11,8 +11,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli.hooks.json_text import (
     JsonTextError,
     Node,

@@ -14,8 +14,8 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
 from specify_cli.hooks.harnesses import (

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 from json.decoder import scanstring  # type: ignore[attr-defined]
-
-from doctrine.light import NamedTuple
+from typing import NamedTuple
 
 MAX_DEPTH = 64
 BOM = "\ufeff"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
 from specify_cli.hooks.install import difference

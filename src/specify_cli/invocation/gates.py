@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli.errors import CallerError
 
 OUTCOMES = ("pass", "fail", "warn", "skip")

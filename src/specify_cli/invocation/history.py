@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record.event_table import EVENTS
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign

@@ -8,9 +8,8 @@ times and seals of matching runs may all differ. Reading files is the caller's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from doctrine.light import NamedTuple
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line

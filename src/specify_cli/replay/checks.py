@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.gates import GateRule

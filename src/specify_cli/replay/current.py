@@ -12,10 +12,11 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from ulid import ULID
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
-from doctrine.light import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
@@ -24,7 +25,7 @@ from specify_cli.invocation.executor import Routed, Terms, context_object, make_
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
-from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id
 from specify_cli.record.verify import ERROR, verify_record
 from specify_cli.redaction.capture import MODES, narrower
@@ -129,7 +130,9 @@ def replay_against(
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        child = _compose_child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
+        child = _compose_child(
+            opened, retrieval, today, str(ULID.from_bytes(millis.to_bytes(6, "big") + entropy(10))), millis, caller
+        )
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}

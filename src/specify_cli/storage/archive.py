@@ -18,10 +18,9 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
-from doctrine.light import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import (
     CHARTER_MARKDOWN,
@@ -18,7 +18,6 @@ from charter.context import (
 from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
-from doctrine.light import NamedTuple
 from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError

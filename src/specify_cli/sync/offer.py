@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from doctrine.light import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project

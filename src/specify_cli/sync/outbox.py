@@ -15,11 +15,13 @@ from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from ulid import ULID
+
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
-from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
 from specify_cli.record.seal import FORMAT_VERSION, is_digest
 from specify_cli.record.verify import ERROR, OF_THE_LINES, verify_record
@@ -273,7 +275,7 @@ class Outbox:
             f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN invocation_id END) FROM record"
         )[0]
         excluded = dict(self._run("SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"))
-        since = None if oldest is None else rfc3339(millis_of(oldest))
+        since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
         return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since)
 
     def facts(self) -> dict[str, str]:
