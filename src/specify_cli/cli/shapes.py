@@ -6,18 +6,32 @@ and validate what the real commands print.
 
 from __future__ import annotations
 
+import collections.abc
 import json
 import re
 import sys
+import typing
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from charter import synthesize
+from specify_cli import doctor
+from specify_cli.invocation import executor
+from specify_cli.record import compare
+from specify_cli.record import state as run_state
+from specify_cli.record import verify as verification
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.events import FilterApplied, Hit, described_row, event_schema, line_row
+from specify_cli.replay import checks
+from specify_cli.routing import router
+from specify_cli.storage import archive, queries
+from specify_cli.sync import contract, outbox, push
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+T = TypeVar("T")
 Outcome = Literal["done", "failed", "abandoned"]
 
 
@@ -25,82 +39,85 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class CloseContract(_Shape):
+_SHAPES_OF: dict[object, type[BaseModel]] = {}
+
+
+def derived(source: Any) -> Callable[[type[T]], type[T]]:
+    """Make a shape of a value the library returns; the class names only the members that say more, or are added.
+
+    A member of the source whose type has a shape of its own takes that shape.
+    """
+
+    def build(stated: type[T]) -> type[T]:
+        known = {**vars(typing), **vars(collections.abc), **vars(sys.modules[source.__module__])}
+        known |= {name: _SHAPES_OF[value] for name, value in known.items() if _is_known(value)}
+        own = {name: _evaluate(annotation, globals()) for name, annotation in stated.__annotations__.items()}
+        names = dict.fromkeys((*source.__annotations__, *own))
+        fields: dict[str, Any] = {
+            name: (
+                own[name] if name in own else _evaluate(source.__annotations__[name], known),
+                getattr(stated, name, ...),
+            )
+            for name in names
+            if name not in getattr(stated, "WITHOUT", ())
+        }
+        shape = create_model(stated.__name__, __base__=_Shape, __doc__=stated.__doc__, __module__=__name__, **fields)
+        _SHAPES_OF[source] = shape
+        return shape  # type: ignore[return-value]
+
+    return build
+
+
+def _is_known(value: object) -> bool:
+    return isinstance(value, type) and value in _SHAPES_OF
+
+
+def _evaluate(annotation: Any, known: dict[str, Any]) -> Any:
+    text = getattr(annotation, "__forward_arg__", annotation)
+    return eval(text, known) if isinstance(text, str) else text
+
+
+def _one_of(names: Iterable[str]) -> Any:
+    """Describe a text out of these; a schema lists them."""
+    return Field(json_schema_extra={"enum": list(names)})
+
+
+@derived(executor.CloseContract)
+class CloseContract:
     """How the host closes the record."""
 
-    argv: list[str]
     outcomes: list[Outcome]
-    evidence_allowed: bool
 
 
-class InvocationPayload(_Shape):
+@derived(executor.InvocationPayload)
+class InvocationPayload:
     """Printed by do, ask and advise."""
 
-    invocation_id: str
-    profile_id: str
-    profile_friendly_name: str
-    action: str
-    governance_context_text: str
-    governance_context_hash: str
-    governance_context_available: bool
     router_confidence: Literal["exact", "canonical_verb", "domain_keyword"]
-    match_reason: str
     mode_of_work: Literal["advisory", "task_execution"]
-    warnings: list[str]
-    close_contract: CloseContract
-    trace_id: str
-    started_at: str
-    record_path: str
 
 
-class Completion(_Shape):
+@derived(executor.Completion)
+class Completion:
     """Printed by profile-invocation complete."""
 
-    invocation_id: str
-    profile_id: str
-    action: str
-    outcome: str
-    completed_at: str
-    already_completed: bool
-    evidence_ref: str | None
-    artifacts: list[str]
-    commit: str | None
-    published: str | None
-    warnings: list[str]
 
-
-class RouteDecision(_Shape):
+@derived(router.RouterDecision)
+class RouteDecision:
     """Printed by route; the last four only with --explain."""
 
-    profile_id: str
-    action: str
     confidence: Literal["exact", "canonical_verb", "domain_keyword"]
-    match_reason: str
     token: str | None = None
     rule: str | None = None
     languages: list[str] | None = None
     considered: list[dict[str, Any]] | None = None
 
 
-class InvocationRow(_Shape):
+@derived(queries.Row)
+class InvocationRow:
     """One element of what invocations list prints."""
 
-    invocation_id: str
-    profile_id: str | None
-    action: str | None
-    started_at: str | None
-    completed_at: str | None
     status: Literal["open", "closed"]
-    outcome: str | None
-    run_kind: str | None
-    sealed: bool
-    request: str | None
-    mode_of_work: str | None
-    parent_invocation_id: str | None
-    actor_id: str | None
-    model: str | None
-    session: dict[str, str] | None
-    path: str
 
 
 class Context(_Shape):
@@ -131,16 +148,11 @@ class Evidence(_Shape):
     commits: list[str]
 
 
-class Finding(_Shape):
+@derived(verification.Finding)
+class Finding:
     """One problem at one place."""
 
-    code: str
     severity: Literal["error", "warning", "info"]
-    file: str
-    seq: int | None
-    offset: int
-    message: str
-    repair: str
 
 
 class Invocation(InvocationRow):
@@ -248,15 +260,9 @@ class CharterArtifact(_Shape):
     policy: Deciding | None
 
 
-class InterviewAnswers(_Shape):
+@derived(synthesize.Answers)
+class InterviewAnswers:
     """What a charter was synthesized from."""
-
-    languages: list[str]
-    test_command: str
-    test_rule: str
-    review_rule: str
-    approver: str
-    forbidden: list[str]
 
 
 class SynthesizedFile(_Shape):
@@ -298,52 +304,32 @@ class CharterLint(_Shape):
     findings: list[LintFinding]
 
 
-class Mismatch(_Shape):
+@derived(compare.Mismatch)
+class Mismatch:
     """One difference between two runs."""
 
-    code: Literal[
-        "STEP_COUNT_MISMATCH",
-        "REQUEST_MISMATCH",
-        "PROFILE_MISMATCH",
-        "ACTION_MISMATCH",
-        "OUTCOME_MISMATCH",
-        "STEP_TYPE_MISMATCH",
-        "DECISION_MISMATCH",
-        "OUTPUT_MISMATCH",
-    ]
-    step: int | None
-    field: str
+    code: Annotated[str, _one_of(compare.MISMATCHES)]
     expected: str | int | None
     actual: str | int | None
 
 
-class ComparisonDetails(_Shape):
+@derived(compare.Details)
+class ComparisonDetails:
     """A comparison in its parts."""
 
-    step_count_match: bool
-    step_types_match: bool
-    decisions_match: bool
-    output_hashes_match: bool
-    timing_match: bool | None
-    steps_compared: int
-    mismatches: list[Mismatch]
 
-
-class Warned(_Shape):
+@derived(compare.Warned)
+class Warned:
     """What is no mismatch and should be known."""
 
-    code: Literal["TIMING_DRIFT", "NOTHING_COMPARED", "NOT_COMPARABLE", "INTEGRITY_NOT_CHECKABLE", "REDACTION_UNKNOWN"]
-    step: int | None
-    message: str
+    code: Annotated[str, _one_of(compare.WARNINGS)]
 
 
-class Comparison(_Shape):
+@derived(compare.ReplayResult)
+class Comparison:
     """Printed by invocations compare."""
 
-    match: bool
-    message: str
     details: ComparisonDetails
-    warnings: list[Warned]
 
 
 class Recorded(_Shape):
@@ -358,12 +344,9 @@ class Recorded(_Shape):
     warnings: list[str]
 
 
-class Usage(_Shape):
+@derived(run_state.Usage)
+class Usage:
     """What a run has spent."""
-
-    steps: int
-    tool_calls: int
-    tokens: int
 
 
 class StepPlace(_Shape):
@@ -373,29 +356,19 @@ class StepPlace(_Shape):
     ordinal: int
 
 
-class StepEnd(StepPlace):
+@derived(run_state.StepEnd)
+class StepEnd:
     """A step that ended."""
 
-    decision: str
-    output_hash: str | None
-    seq: int
 
-
-class StateOfRun(_Shape):
+@derived(run_state.ExecutionState)
+class StateOfRun:
     """Where a run stands."""
 
-    seq: int
     status: Literal["none", "open", "closed"]
-    outcome: str | None
-    stage: str | None
     current_step: StepPlace | None
-    completed_steps: list[StepEnd]
     failed_steps: list[StepPlace]
     open_steps: list[StepPlace]
-    open_calls: list[str]
-    usage: Usage
-    last_output_hash: str | None
-    stopped: bool
 
 
 class State(StateOfRun):
@@ -469,46 +442,26 @@ class WithheldObject(_Shape):
     why: str
 
 
-class Exported(_Shape):
+@derived(archive.Exported)
+class Exported:
     """Printed by invocations export."""
 
-    path: str
-    safe: bool
-    sha256: str
-    size: int
     records: list[ExportedRecord]
-    objects: int
     withheld_objects: list[WithheldObject]
 
 
-class Imported(_Shape):
+@derived(archive.Imported)
+class Imported:
     """Printed by invocations import."""
 
-    records: list[str]
-    present: list[str]
-    objects: int
 
-
-class ReplayFinding(_Shape):
+@derived(checks.Finding)
+class ReplayFinding:
     """One difference between what was recorded and what came out again."""
 
-    code: Literal[
-        "HIT_MISSING",
-        "HIT_EXTRA",
-        "HIT_CHANGED",
-        "SCORE_MISMATCH",
-        "ORDER_CHANGED",
-        "EXPLAIN_MISMATCH",
-        "DECISION_MISMATCH",
-        "PATCH_MISMATCH",
-        "CONTEXT_MISMATCH",
-        "NOT_REPRODUCED",
-        "CODE_DRIFT",
-    ]
+    code: Annotated[str, _one_of(checks.FINDINGS)]
     severity: Literal["error", "warning"]
-    seq: int | None
     part: Literal["router", "retrieval", "context", "policy", "gate", "patch", "state"]
-    message: str
     expected: Any
     actual: Any
 
@@ -958,15 +911,9 @@ class SyncProposal(_Shape):
     level: str | None = None
 
 
-class SyncCounts(_Shape):
+@derived(outbox.Counts)
+class SyncCounts:
     """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by reason."""
-
-    pending: int
-    delivered: int
-    refused: int
-    held: int
-    excluded: dict[str, int]
-    oldest_pending: str | None
 
 
 SyncLevel = Literal["ids", "metadata", "full"]
@@ -999,12 +946,9 @@ class SyncStatus(_Shape):
     propagation_errors: str | None
 
 
-class SyncGap(_Shape):
+@derived(contract.Gap)
+class SyncGap:
     """One thing the public contract has no place for, and how it travels."""
-
-    number: int
-    what: str
-    travels: str
 
 
 class SyncEnabled(_Shape):
@@ -1030,14 +974,12 @@ class SyncDisabled(_Shape):
     was_enabled: bool
 
 
-class SyncPushed(_Shape):
+@derived(push.Pushed)
+class SyncPushed:
     """Printed by sync push and sync retry."""
 
     state: Literal["delivered", "partial", "unreachable", "stopped", "disabled"]
-    delivered: int
-    refused: int
     left: SyncCounts
-    why: str | None
 
 
 class SyncPlanned(_Shape):
@@ -1049,14 +991,11 @@ class SyncPlanned(_Shape):
     events: list[dict[str, Any]]
 
 
-class Ailment(_Shape):
+@derived(doctor.Ailment)
+class Ailment:
     """One thing that is wrong, and what mends it."""
 
-    code: str
     severity: Literal["error", "warning", "info"]
-    path: str
-    message: str
-    repair: str
 
 
 class DoctorReport(_Shape):
@@ -1088,7 +1027,7 @@ class CollectorListening(BaseModel):
     endpoint: str
 
 
-SHAPES: dict[str, type[BaseModel]] = {
+SHAPES: dict[str, Any] = {
     "invocation-payload": InvocationPayload,
     "completion": Completion,
     "route-decision": RouteDecision,
