@@ -124,15 +124,9 @@ def is_excluded(profile: AgentProfile, evidence: Evidence) -> bool:
 
 def _matches_file(pattern: str, evidence: Evidence) -> bool:
     """Does a file named in the request meet a glob such as `**/*.sql`, `src/ui/**` or `Dockerfile*`."""
-    files = evidence.files
-    if "/" not in pattern and "." not in pattern:
-        start = pattern.rstrip("*")
-        names = [name for name in evidence.names if name == start or (pattern != start and name.startswith(start))]
-        return len(start) > 2 and bool(names)
-    tail = pattern.rpartition("/")[2]
-    if tail.startswith("*.") and "*" not in tail[2:] and pattern.removesuffix(tail) in ("", "**/"):
-        return any(name.endswith(tail[1:]) for name in files)
-    return any(match_glob(pattern.replace("./", ""), name.removeprefix("./")) for name in files)
+    bare = pattern.replace("./", "").removeprefix("**/")
+    names = (*evidence.files, *evidence.names)
+    return len(bare.strip("*")) > 1 and any(match_glob(bare, name.removeprefix("./")) for name in names)
 
 
 def judge_standing(profile: AgentProfile, evidence: Evidence, facts: ProjectFacts, table: RouterTable) -> _Standing:

@@ -27,7 +27,8 @@ READ_CHARS = 6_000
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
 _COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
-_LABEL = re.compile(r"\s*(?:\[[^\]\n]{1,40}\]\s*)*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
+_TAGS = re.compile(r"(?:\[[^\]\n]{1,40}\]\s*)+(?=\w)")
+_LABEL = re.compile(r"\s*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
 _NEEDED = frozenset(("needed", "required", "missing", "due", "overdue", "pending", "wanted", "requested"))
 _SUBJECTS = frozenset(("i", "we", "they", "he", "she", "you", "it", "i've", "we've", "is", "are", "was", "were", "be"))
 _THINGS = frozenset(("it", "them", "this", "that", "everything", "all", "anything"))
@@ -139,7 +140,7 @@ class _Text:
                 i = opener[1] if opener else i + 1
                 continue
             subject = bool(self.word(i - 1)) and not self.is_in(i - 1, "leadins", "boundaries")
-            describes = subject or self.is_in(i, "strict_aux") or self.is_in(i - 1, "strict_aux")
+            describes = subject or self.is_in(i - 1, "strict_aux")
             gerund = self.is_in(i, "gerund_negators")
             marked.update(range(i, start))
             i = start
@@ -259,11 +260,8 @@ class _Text:
         topic = end < len(self.tokens) and self.tokens[end].word == ":" and end - i > 1
         if topic and all(self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)):
             return True
-        verb, last = self.find_verb(i), self.find_head(i, end)[0]
-        light = verb and verb.weight == "own" and verb.lemma in self.table.words("light")
-        if last <= i or light or (verb and verb.action == "review"):
-            return False
-        return self.name_action(last) in ("review", "analyze")
+        last = self.find_head(i, end)[0]
+        return last > i and self.name_action(last) in ("review", "analyze")
 
     def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
         """Return the reading of a question that begins at `i`."""
@@ -271,7 +269,7 @@ class _Text:
         opener, asking = self.find_phrase("openers", i, end), self.find_phrase("wh_phrases", i, end)
         if opener and not (asking and asking[1] > opener[1]):
             return None
-        asked = self.is_in(i, "wh") and (question or word != "what" or following not in ("a", "an"))
+        asked = self.is_in(i, "wh") and not (word == "what" and following in ("a", "an"))
         asked = asked or asking is not None or (self.is_in(i, "wh_aux") and (question or self.is_in(i + 1, "aux")))
         if begun and not asked and self.is_in(i, "aux") and i + 2 < end:
             polite = word in ("can", "could", "would", "will", "shall") and self.is_in(i + 1, "politely")
@@ -358,9 +356,10 @@ class _Text:
         while i < end and (self.is_in(i, "determiners") or self.word(i) in ("on", "to", "in", "as", "up")):
             i += 1
         last, after = self.find_head(i, end)
+        last -= self.word(last).endswith("ed")  # "issues fixed in 2.1"
         if self.is_in(last, "tracker"):
             return True
-        part = last < 0 or self.is_in(last, "tracker_parts")
+        part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
         beside = part and self.word(after) in ("to", "on", "of", "from", "in")
         return beside and self.is_in(self.find_head(after + 1, end)[0], "tracker")
 
@@ -384,8 +383,7 @@ class _Text:
                 k = end if self.word(k) in _OTHERS else k + 1
             region = region and not then
             if not region and k < end and k not in self.negated:
-                sure = then or i == at or self.word(i - 1) in _THINGS
-                found += self._read_other(k, end, adjacent=i == at, sure=sure)
+                found += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
         return [reading for reading in found if reading.action != first.action]
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
@@ -408,6 +406,9 @@ def read_request(request: str, table: RouterTable) -> Read:
     if not text.isascii():
         # Zero-width and soft-hyphen characters come along with copied text and are seen by nobody.
         text = "".join(c for c in text if unicodedata.category(c) != "Cf").strip()
+    tags = _TAGS.match(text)
+    if tags:
+        text = " " * tags.end() + text[tags.end() :]
     tokens = scan_tokens(text, table)
     if len(tokens) == 1 and tokens[0].kind == "o" and len(text) > 2 and text[0] in "\"'`“«":
         tokens = scan_tokens(text[1:-1], table)
@@ -461,7 +462,7 @@ def _read_label(text: str, parsed: _Text) -> tuple[Reading | None, int]:
     if name in table.words("neutral_labels") and name not in table.actions("prefixes"):
         return None, label.end()
     action = table.actions("prefixes").get(name, "")
-    if not action and not label[2]:
+    if not action:
         verb, rule = table.verbs.get(name), "label"
         action = verb.action if verb and verb.weight == "alias" else table.actions("nouns").get(name, "")
     return (Reading(action, label[1], rule, label.start(1), name, "alias") if action else None), 0
@@ -502,10 +503,8 @@ def _drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
 def _combine(parsed: _Text, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
     """Return the leading reading with the honest alternatives of its sentence; a preparing verb gives way."""
     others = parsed.find_others(first, at, end)
-    if others and first.token.endswith("ed"):
-        return _drop_doubles(r._replace(rule="verb after what is already done") for r in others)
     preparing = parsed.table.words("preparatory") | parsed.table.texts("preparatory_phrases")
-    if others and first.lemma in preparing and first.weight == "own":
+    if others and first.lemma in preparing:
         return _drop_doubles(r._replace(rule="verb the first one prepares") for r in others)
     return _drop_doubles((first, *others))
 
@@ -586,7 +585,7 @@ def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 def _find_mentions(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield verbs of the contract that stand where a verb can stand, when nothing better is said."""
     for i in range(start, end):
-        if i in parsed.negated or parsed.tokens[i].glued or parsed.is_in(i - 1, "determiners"):
+        if i in parsed.negated or parsed.is_in(i - 1, "determiners"):
             continue
         verb = parsed.find_verb(i)
         if verb and verb.weight == "alias" and (parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs")):

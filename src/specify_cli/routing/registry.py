@@ -7,54 +7,35 @@ import os
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.light import TYPE_CHECKING
 from specify_cli.errors import CallerError
-from specify_cli.routing.router import RouterTable
+from specify_cli.routing.table import RouterTable
 
 if TYPE_CHECKING:
     from doctrine.agent_profiles.profile import AgentProfile
-    from doctrine.load import ParseCache, Problem, SourceFile
+    from doctrine.load import ParseCache
 
 
-class ProfileRegistry:
+class ProfileRegistry(AgentProfileRepository):
     """Shipped profiles, shadowed by the project's: `.kittify/profiles/` wins over the older folder."""
 
     def __init__(self, root: str, cache: ParseCache | None = None) -> None:
-        self._repository = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
-
-    def all(self) -> tuple[AgentProfile, ...]:
-        """Every profile that can be read, by id."""
-        return tuple(self._repository.all())
-
-    @property
-    def problems(self) -> tuple[Problem, ...]:
-        """The project files that cannot be used, each with line, reason and repair."""
-        return tuple(self._repository.problems)
-
-    @property
-    def sources(self) -> dict[str, bytes]:
-        """The bytes of every project profile in use, by SHA-256."""
-        return dict(self._repository.sources)
-
-    @property
-    def files(self) -> tuple[SourceFile, ...]:
-        """The project's profile files as they were read."""
-        return self._repository.files
+        super().__init__(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
 
     def get(self, profile_id: str) -> AgentProfile:
-        """One profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
-        found = self._repository.get(profile_id)
-        if found is None:
-            broken = [problem.path for problem in self.problems]
-            beside = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
-            raise CallerError(
-                "PROFILE_NOT_FOUND",
-                f"no profile has the id {profile_id!r}{beside}",
-                "spec-kitty doctor" if broken else "spec-kitty profiles list",
-                candidates=[
-                    {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}
-                    for profile in self.all()
-                ],
-            )
-        return found
+        """Return one profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
+        found = super().get(profile_id)
+        if found is not None:
+            return found
+        broken = [problem.path for problem in self.problems]
+        beside = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
+        raise CallerError(
+            "PROFILE_NOT_FOUND",
+            f"no profile has the id {profile_id!r}{beside}",
+            "spec-kitty doctor" if broken else "spec-kitty profiles list",
+            candidates=[
+                {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}
+                for profile in self.all()
+            ],
+        )
 
 
 def shipped_table() -> RouterTable:

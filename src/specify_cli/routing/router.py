@@ -169,17 +169,13 @@ class _Router:
         actions = [a for a in dict.fromkeys(self.own_actions(p)[0] for p in owners) if a not in read.forbidden]
         if not actions:
             return self._refuse()
+        readings = [Reading(action, token, rule, 0, token, weight) for action in actions]
         if len(actions) > 1:
-            return RouterAmbiguityError(
-                "ROUTER_AMBIGUOUS",
-                f"'{token}' is a {rule} of profiles for different actions: {', '.join(actions)}.",
-                tuple(_propose(p, self.own_actions(p)[0], f"{rule} '{token}'") for p in owners),
-                "Say what is to be done with it, or pick one of the candidates.",
-            )
+            return self._refuse_several(readings)
         serving = [p for p in owners if self.own_actions(p)[0] == actions[0]]
         role = next((r for r in self.table.action_roles[actions[0]] if any(r in p.roles for p in serving)), "")
         choice = choose_profile(serving, self.evidence, self.facts, self.table, role)
-        return self._settle(Reading(actions[0], token, rule, 0, token, weight), choice)
+        return self._settle(readings[0], choice)
 
     def _settle(self, reading: Reading, choice: Choice) -> RouterDecision | RouterAmbiguityError:
         """Return the decision for one reading and the profiles chosen for it."""
