@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from charter import synthesize
 from specify_cli import doctor
-from specify_cli.invocation import executor
+from specify_cli.invocation import closing, opening
 from specify_cli.record import compare
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
@@ -82,14 +82,14 @@ def _one_of(names: Iterable[str]) -> Any:
     return Field(json_schema_extra={"enum": list(names)})
 
 
-@derived(executor.CloseContract)
+@derived(opening.CloseContract)
 class CloseContract:
     """How the host closes the record."""
 
     outcomes: list[Outcome]
 
 
-@derived(executor.InvocationPayload)
+@derived(opening.InvocationPayload)
 class InvocationPayload:
     """Printed by do, ask and advise."""
 
@@ -97,7 +97,7 @@ class InvocationPayload:
     mode_of_work: Literal["advisory", "task_execution"]
 
 
-@derived(executor.Completion)
+@derived(closing.Completion)
 class Completion:
     """Printed by profile-invocation complete."""
 

@@ -21,7 +21,8 @@ from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.executor import Routed, Terms, context_object, make_projections, opening_of, snapshot_of
+from specify_cli.invocation.closing import make_projections
+from specify_cli.invocation.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
@@ -433,18 +434,9 @@ def _compose_child(
         run_kind="as_of_replay",
         parent=opened.past.invocation_id,
     )
-    bodies = opening_of(
-        routed,
-        context,
-        taken,
-        invocation_id,
-        millis,
-        str(started.get("verb")),
-        _get_text(hint),
-        caller,
-        terms,
-        dict(capture) if isinstance(capture, dict) else {},
-    )
+    modes = dict(capture) if isinstance(capture, dict) else {}
+    asked = Asked(invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes)
+    bodies = compose_opening(routed, context, taken, asked)
     bodies.append(
         {
             "event": "completed",

@@ -25,7 +25,7 @@ from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.invocation import gates
-from specify_cli.invocation.executor import build_digest
+from specify_cli.invocation.opening import build_digest
 from specify_cli.invocation.recorder import limited
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot

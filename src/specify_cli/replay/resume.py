@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.executor import ProfileInvocationExecutor, Terms
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.history import History, RecordedCall, changed_members, in_doubt_error, signature
+from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.run import Past, Run
 from specify_cli.project.config import Project, load_project

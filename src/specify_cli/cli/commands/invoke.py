@@ -6,7 +6,8 @@ from doctrine.light import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.invocation.executor import PLAIN_TERMS, InvocationPayload, ProfileInvocationExecutor, decide
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.opening import PLAIN_TERMS, InvocationPayload, decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

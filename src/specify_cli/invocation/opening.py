@@ -1,0 +1,433 @@
+"""Open an invocation: who works, on what, under which terms, and the first lines of its record.
+
+`decide` routes without writing anything; `compose_opening` makes the four first lines from what was decided. Both are
+used again where a record is replayed against today.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.load import GRAPH_FILE
+from specify_cli import VERSION
+from specify_cli.errors import CallerError
+from specify_cli.invocation.caller import ACTOR_TYPES, Caller
+from specify_cli.project.config import Project, load_project, valid_request
+from specify_cli.project.languages import detect_facts
+from specify_cli.project.protection import CAPTURE_SIDES
+from specify_cli.record import layout, snapshot, tiers
+from specify_cli.record.ids import number_of, rfc3339
+from specify_cli.record.record import OUTCOMES
+from specify_cli.record.seal import digest_of
+from specify_cli.redaction.capture import MODES, Redacted, RuleSet, narrower, redact
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, RouterTable, route
+from specify_cli.storage.store import Body, digest
+
+if TYPE_CHECKING:
+    from charter.context import CharterContextResult, ContextInputs
+    from doctrine.agent_profiles.profile import AgentProfile
+    from doctrine.load import ParseCache
+    from specify_cli.routing.router import ProjectFacts
+
+INLINE_REQUEST = 1024 * 1024 + 256 * 1024
+
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+_COMMAND_LIMIT = 200
+_TRAIL_OFF = "TRAIL_OFF: the record says that this invocation was, not what it was about; nothing else of it is kept"
+
+
+class CloseContract(NamedTuple):
+    """How the host closes the record."""
+
+    argv: tuple[str, ...]
+    outcomes: tuple[str, ...]
+    evidence_allowed: bool
+
+
+class InvocationPayload(NamedTuple):
+    """What the host agent receives: who works, on what, under which rules, and how to close."""
+
+    invocation_id: str
+    profile_id: str
+    profile_friendly_name: str
+    action: str
+    governance_context_text: str
+    governance_context_hash: str
+    governance_context_available: bool
+    router_confidence: str
+    match_reason: str
+    mode_of_work: str
+    warnings: tuple[str, ...]
+    close_contract: CloseContract
+    trace_id: str
+    started_at: str
+    record_path: str
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/invocation-payload.json`."""
+        value: dict[str, object] = self._asdict()
+        value["warnings"] = list(self.warnings)
+        value["close_contract"] = {
+            "argv": list(self.close_contract.argv),
+            "outcomes": list(self.close_contract.outcomes),
+            "evidence_allowed": self.close_contract.evidence_allowed,
+        }
+        return value
+
+
+class Terms(NamedTuple):
+    """What one run asks beyond its request.
+
+    `capture` gives modes by side, or by group (`llm`, `tool`); where the config states a mode it can only narrow
+    that. `limits` are steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone.
+    """
+
+    trail: bool = True
+    capture: Mapping[str, str] | None = None
+    limits: Mapping[str, int] | None = None
+    tools: Mapping[str, str] = {}
+    program: str | None = None
+    run_kind: str = "live"
+    parent: str | None = None
+
+
+PLAIN_TERMS = Terms()
+LIMITS = ("steps", "tool_calls", "tokens", "seconds")
+
+
+class Asked(NamedTuple):
+    """One request's own side: its id and moment, how it was asked and by whom, its terms and capture modes by side."""
+
+    invocation_id: str
+    millis: int
+    verb: str
+    profile: str | None
+    caller: Caller
+    terms: Terms
+    capture: Mapping[str, str]
+
+
+def check_asked(verb: str, caller: Caller, terms: Terms) -> None:
+    """Raise CallerError INVALID_VALUE for a verb, an actor's type, limits or digests that are none."""
+    if verb not in tiers.MODE_OF_VERB:
+        raise bad_value("verb", tuple(tiers.MODE_OF_VERB), verb)
+    if caller.actor.actor_type not in ACTOR_TYPES:
+        raise bad_value("actor_type", ACTOR_TYPES, caller.actor.actor_type)
+    _check_limits(terms.limits)
+    _check_names(terms)
+
+
+class Routed(NamedTuple):
+    """A routed request with everything the decision saw."""
+
+    project: Project
+    cache: ParseCache
+    registry: ProfileRegistry
+    profiles: tuple[AgentProfile, ...]
+    table: RouterTable
+    facts: ProjectFacts
+    request: Redacted
+    decision: RouterDecision
+
+    @property
+    def profile(self) -> AgentProfile:
+        return next(item for item in self.profiles if item.profile_id == self.decision.profile_id)
+
+
+def decide(start: str, request: str, profile: str | None, *, verb: str, home: str | None = None) -> Routed:
+    """Route a request without writing anything.
+
+    Raises CallerError with the router's refusal, each candidate carrying the command that picks it.
+    """
+    valid = valid_request(request)
+    project, cache = load_project(start, home)
+    text = redact(valid, project.config.redaction)
+    registry = ProfileRegistry(project.root, cache)
+    profiles = registry.all()
+    table = shipped_table()
+    facts = detect_facts(project.root)
+    decision = route(text.text, profiles, table, facts, profile)
+    if isinstance(decision, RouterAmbiguityError):
+        raise _refusal(decision, text.text, verb)
+    return Routed(project, cache, registry, profiles, table, facts, text, decision)
+
+
+def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerError:
+    candidates: list[dict[str, object]] = [
+        {**candidate, "command": _picking_command(verb, str(candidate["profile_id"]), request)}
+        for candidate in refusal.candidates
+    ]
+    return CallerError(refusal.error_code, refusal.message, refusal.suggestion, candidates=candidates)
+
+
+def _picking_command(verb: str, profile_id: str, request: str) -> str:
+    from shlex import quote
+
+    text = quote(request.strip()) if len(request) <= _COMMAND_LIMIT and request.isprintable() else "-"
+    if text.startswith("-") and text != "-":
+        text = f"-- {text}"
+    if verb == "ask":
+        return f"spec-kitty ask {profile_id} {text}"
+    return f"spec-kitty {verb} --profile {profile_id} {text}"
+
+
+def _check_limits(limits: Mapping[str, int] | None) -> None:
+    for name, value in (limits or {}).items():
+        if name not in LIMITS or type(value) is not int or value < 0:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"limits: expected whole numbers under {', '.join(LIMITS)}, found {name}: {value!r}",
+                'for example limits={"steps": 20, "seconds": 600}',
+            )
+
+
+def _check_names(terms: Terms) -> None:
+    for name, value in {**terms.tools, "program": terms.program or "0" * 64}.items():
+        if not isinstance(value, str) or re.fullmatch(r"[0-9a-f]{64}", value) is None or not 0 < len(name) <= 200:
+            raise CallerError(
+                "INVALID_VALUE",
+                "program and tools: expected SHA-256 digests in lowercase hex, tools under names of at most 200 "
+                "characters",
+                "program=program_digest(agent), tools={name: source_digest(function)}",
+            )
+
+
+def capture_modes(project: Project, asked: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the capture mode of each side: what the run asks, never wider than what the config states."""
+    config = project.config
+    modes = dict(config.capture)
+    if asked is not None and not isinstance(asked, Mapping):
+        raise CallerError(
+            "INVALID_VALUE", f"capture: expected modes by side, found {asked!r}", 'for example capture={"tool": "full"}'
+        )
+    for key, mode in (asked or {}).items():
+        sides = CAPTURE_SIDES.get(f"capture_{key}_io", (key,))
+        if mode not in MODES or any(side not in modes for side in sides):
+            expected = (*(side for group in CAPTURE_SIDES.values() for side in group), "llm", "tool")
+            raise CallerError(
+                "INVALID_VALUE",
+                f"capture: expected {', '.join(MODES)} for {', '.join(expected)}, found {key}: {mode!r}",
+                'for example capture={"tool": "full"}',
+            )
+        for side in sides:
+            modes[side] = narrower(mode, config.capture_ceiling.get(side, mode))
+    return modes
+
+
+def snapshot_of(routed: Routed, inputs: ContextInputs, config: Mapping[str, object]) -> snapshot.Snapshot:
+    """Return the snapshot of a routing and the charter inputs beside it, under this config."""
+    return snapshot.take(
+        profiles={item.profile_id: item.digest for item in routed.profiles},
+        profile_sources=routed.registry.sources,
+        router_table=routed.table.data,
+        router_table_digest=routed.table.digest,
+        policy=snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).bundle,
+        policy_state=inputs.policy_state,
+        graph=inputs.bundle.files[GRAPH_FILE].sha256,
+        shipped=inputs.bundle.data,
+        shipped_digest=inputs.bundle.digest,
+        corpus=inputs.corpus,
+        files=inputs.files,
+        unreadable=inputs.unreadable,
+        blobs=inputs.blobs,
+        config=config,
+        facts={"languages": list(routed.facts.languages)},
+        build=build_digest(),
+        runtime={
+            "python": ".".join(str(part) for part in sys.version_info[:3]),
+            "unicode": unicodedata.unidata_version,
+            "spec_kitty": VERSION,
+        },
+    )
+
+
+def context_object(context: CharterContextResult) -> bytes | None:
+    """Return the object that holds the text an agent is given; None where there was no charter to give any."""
+    return context.text.encode("utf-8") if context.available or context.text else None
+
+
+def build_digest() -> str | None:
+    """Return the digest of the sources this build was made from; None in a tree that was never built."""
+    try:
+        with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "build.txt"), encoding="utf-8") as file:
+            return file.read().strip() or None
+    except OSError:
+        return None
+
+
+def encode_oversize(text: str) -> bytes | None:
+    data = text.encode("utf-8")
+    escapes = sum(data.count(bytes((code,))) for code in range(32))
+    return data if len(data) + 5 * escapes + data.count(b'"') + data.count(b"\\") > INLINE_REQUEST else None
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:400]}…{text[-100:]}"
+
+
+def make_tombstone(started: Body) -> Body:
+    """Return the one line of an invocation whose trail is off: that it was, not what it was about."""
+    kept = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
+    nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
+    return {**kept, **dict.fromkeys(nothing), "tombstone": True}
+
+
+def compose_opening(
+    routed: Routed, context: CharterContextResult, taken: snapshot.Snapshot, asked: Asked
+) -> list[Body]:
+    """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval and its response."""
+    inputs = context.inputs
+    bundle, policy_hash = snapshot.policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
+    at = rfc3339(asked.millis)
+    reference: Body = {
+        "event": "policy_snapshot_ref",
+        "at": at,
+        "bundle": bundle,
+        "bundle_hash": bundle,
+        "policy_hash": policy_hash,
+        "reason": "start",
+    }
+    if inputs.policy_error is not None:
+        reference["error"] = inputs.policy_error
+    return [
+        _compose_started(routed, context, taken, asked, policy_hash),
+        reference,
+        *_compose_retrieval(context, taken, at),
+    ]
+
+
+def _compose_started(
+    routed: Routed, context: CharterContextResult, taken: snapshot.Snapshot, asked: Asked, policy_hash: str | None
+) -> Body:
+    decision, rules = routed.decision, routed.project.config.redaction
+    text, terms, caller = routed.request.text, asked.terms, asked.caller
+    request_object = encode_oversize(text)
+    started: Body = {
+        "event": "started",
+        "started_at": rfc3339(asked.millis),
+        "profile_id": decision.profile_id,
+        "action": decision.action,
+        "request_text": text if request_object is None else _shorten(text),
+        "governance_context_hash": digest(context.text.encode("utf-8")),
+        "governance_context_available": context.available,
+        "actor": {
+            key: _redact_outside(value, rules) for key, value in caller.actor._asdict().items() if value is not None
+        },
+        "mode_of_work": tiers.MODE_OF_VERB[asked.verb],
+        "router_confidence": decision.confidence,
+        "match_reason": decision.match_reason,
+        "trace_id": _trace_id(caller.traceparent, asked.invocation_id),
+        "run_kind": terms.run_kind,
+        "verb": asked.verb,
+        "first_load": context.first_load,
+        "snapshot": digest(taken.manifest),
+        "execution_hash": snapshot.execution_hash(
+            request=text,
+            action=decision.action,
+            profile=routed.profile.digest,
+            policy=policy_hash,
+            tools=terms.tools,
+            program=terms.program,
+            limits=terms.limits,
+        ),
+        "capture": dict(asked.capture),
+        "redaction_rules": rules.digest,
+    }
+    session = caller.session
+    tools = {_redact_tool_name(name, rules): value for name, value in terms.tools.items()}
+    stated: Body = {
+        "limits": None if terms.limits is None else dict(terms.limits),
+        "tools": tools or None,
+        "program": terms.program,
+        "parent_invocation_id": terms.parent,
+        "request_object": None if request_object is None else digest(request_object),
+        "requested_profile": asked.profile,
+        "session": None if session is None else {key: _redact_outside(value, rules) for key, value in session.items()},
+        "redactions": routed.request.counts or None,
+    }
+    return {**started, **{name: value for name, value in stated.items() if value is not None}}
+
+
+def _compose_retrieval(context: CharterContextResult, taken: snapshot.Snapshot, at: str) -> tuple[Body, Body]:
+    """Return the retrieval the context was made by, as it was asked and as it was answered."""
+    hits, filters = list(context.hits), list(context.filters_applied)
+    request: Body = {
+        "event": "retrieval_request",
+        "at": at,
+        "request_id": "context",
+        "query": context.query,
+        "query_hash": digest(context.query.encode("utf-8")),
+        "config": context.config,
+        "corpus": digest(taken.corpus),
+    }
+    response: Body = {
+        "event": "retrieval_response",
+        "at": at,
+        "request_id": "context",
+        "hits": hits,
+        "filters_applied": filters,
+        "result_hash": digest_of({"hits": hits, "filters_applied": filters}),
+    }
+    if context.error is not None:
+        response["error"] = context.error
+    elif context.inputs.charter_state == "unreadable":
+        response["error"] = f"charter unreadable: {'; '.join(context.warnings)}"
+    return request, response
+
+
+def _redact_tool_name(name: str, rules: RuleSet) -> str:
+    """Return a tool's name as a nested key, which is ASCII: one that is not, or is a secret, goes by its digest."""
+    return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
+
+
+def _redact_outside(text: str, rules: RuleSet) -> str:
+    """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
+    return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
+
+
+def _trace_id(traceparent: str | None, invocation_id: str) -> str:
+    """Return the trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
+    match = _TRACEPARENT.fullmatch(traceparent or "")
+    if match is not None:
+        return match.group(1)
+    return f"{number_of(invocation_id):032x}"
+
+
+def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -> InvocationPayload:
+    """Return what the host agent receives for a request."""
+    decision, terms, invocation_id = routed.decision, asked.terms, asked.invocation_id
+    mode = tiers.MODE_OF_VERB[asked.verb]
+    problems = tuple(f"PROFILE_INVALID: {problem.told()}" for problem in routed.registry.problems)
+    return InvocationPayload(
+        invocation_id=invocation_id,
+        profile_id=decision.profile_id,
+        profile_friendly_name=routed.profile.name,
+        action=decision.action,
+        governance_context_text=context.text,
+        governance_context_hash=digest(context.text.encode("utf-8")),
+        governance_context_available=context.available,
+        router_confidence=decision.confidence,
+        match_reason=decision.match_reason,
+        mode_of_work=mode,
+        warnings=(*routed.project.notices, *context.warnings, *problems, *(() if terms.trail else (_TRAIL_OFF,))),
+        close_contract=CloseContract(
+            ("spec-kitty", "profile-invocation", "complete", "--invocation-id", invocation_id),
+            OUTCOMES,
+            terms.trail and tiers.evidence_allowed(mode),
+        ),
+        trace_id=_trace_id(asked.caller.traceparent, invocation_id),
+        started_at=rfc3339(asked.millis),
+        record_path=f"{layout.RECORDS}/{layout.record_name(decision.profile_id, invocation_id)}",
+    )
+
+
+def bad_value(option: str, expected: Sequence[str], found: str) -> CallerError:
+    return CallerError(
+        "INVALID_VALUE", f"{option}: expected {', '.join(expected)}, found {found!r}", f"choose one of {expected[0]}, …"
+    )
