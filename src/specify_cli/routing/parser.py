@@ -184,8 +184,9 @@ class _Text:
 
     def name_action(self, last: int) -> str:
         """Return the action the noun that ends at `last` stands for, or the empty text."""
-        if last > 0 and self.is_in(last, "document_words") and self.name_action(last - 1):
-            return self.name_action(last - 1)
+        inner = self.name_action(last - 1) if last > 0 and self.is_in(last, "document_words") else ""
+        if inner:
+            return inner
         for start in (last - 2, last - 1, last):
             found = self.find_phrase("noun_phrases", start, last + 1)
             if found and found[1] == last + 1:
@@ -260,8 +261,9 @@ class _Text:
         topic = end < len(self.tokens) and self.tokens[end].word == ":" and end - i > 1
         if topic and all(self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)):
             return True
-        last = self.find_head(i, end)[0]
-        return last > i and self.name_action(last) in ("review", "analyze")
+        last, found = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
+        action = self.name_action(last) if last > i else ""
+        return action in ("review", "analyze") and not (found and found[0].action == action)
 
     def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
         """Return the reading of a question that begins at `i`."""
@@ -346,6 +348,9 @@ class _Text:
         for word in (*(self.word(j) for j in (range(i, after) if not light else (last,))), self.word(after), named):
             if word in row:
                 return verb._replace(action=row[word])
+        change = self.is_in(last - (self.word(last) == "request"), "review_objects")
+        if change and verb.action == "analyze" and "look" in verb.lemma.split():
+            return verb._replace(action="review")
         action = self.name_action(last) if light and last >= 0 else ""
         if action and (action not in ("specify", "review") or verb.lemma not in table.words("assembling")):
             return verb._replace(action=action)
@@ -524,13 +529,14 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         noun = parsed.is_in(at, "determiners")
         said = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
         last, after = parsed.find_head(at, end)
+        if not said and parsed.word(after) == "to" and after + 1 < end:
+            opener = parsed.find_phrase("openers", after, end)  # "to be able to"
+            said = parsed.read_order(opener[1] if opener else after + 1, end, noun=False, opened=True)
         if said and said[0].action != "none":
             yield said[0]._replace(rule="what the subject needs")
-        elif (
-            parsed.is_in(last, "deliverables", "buildables")
-            or parsed.word(after) == "to"
-            or (parsed.word(i) in ("should", "must") and i > start and parsed.word(i - 1) not in _SUBJECTS)
-        ):
+        elif parsed.is_in(last, "deliverables", "buildables"):
+            yield parsed.make_reading(last, Verb(parsed.word(last), "implement", "signal"), "something to be built")
+        elif parsed.word(i) in ("should", "must") and i > start and parsed.word(i - 1) not in _SUBJECTS:
             yield parsed.make_reading(i, Verb(parsed.word(i), "implement", "signal"), "what the subject should do")
         return
 

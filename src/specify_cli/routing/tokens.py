@@ -86,7 +86,7 @@ def _read_word(raw: str, at: int, table: RouterTable) -> Iterator[Token]:
     else:
         word = word.removeprefix("re-")  # to re-run is to run
         for number, part in enumerate(word.split("-", 40)):
-            yield Token("w", part, raw if "-" not in word else part, at, number > 0)
+            yield Token("w", part, part, at, number > 0)
 
 
 def _read_path(raw: str, at: int, table: RouterTable) -> Iterator[Token]:

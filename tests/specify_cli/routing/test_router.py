@@ -428,3 +428,7 @@ def test_a_request_of_a_mebibyte_is_read_at_its_beginning_only(unit: str) -> Non
     long = unit * (2**20 // len(unit))
 
     assert outcome(route(long[: 2**19], EIGHT, TABLE, NO_FACTS)) == outcome(route(long, EIGHT, TABLE, NO_FACTS))
+
+
+def test_a_noun_phrase_of_any_length_is_read_once() -> None:
+    assert asked("write a plan " + "doc " * 500) == "plan"
