@@ -4,13 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test browser stress bench lint coverage mutants golden docs constraints clean
+.PHONY: demo test core browser stress bench lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
+core: $(READY)
+	$(BIN)/python -m pytest tests/vectors tests/histories tests/doctrine tests/specify_cli/test_durable.py \
+	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation replay)
 
 browser: $(READY)
 	$(BIN)/python -m pytest tests/browser -rs
@@ -45,7 +50,7 @@ docs: $(READY)
 	$(BIN)/python -m specify_cli.cli.shapes docs
 
 clean:
-	rm -rf $(VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json
+	rm -rf $(VENV) .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json
 
 # After a change of dependencies; needs uv, and reaches the package registry for every digest.
 constraints:

@@ -114,7 +114,7 @@ def test_numbers_json_does_not_have_are_refused(text: str) -> None:
     ("text", "place"),
     [
         ("", "character 0"),
-        ("[1,]", "character 3"),
+        ("[1,]", "character [23]"),  # from Python 3.13 on it is the comma,
         ('{"a" 1}', "character 5"),
         ('{"a":1} x', "character 8"),
         ('"a\nb"', "character 2"),

@@ -6,7 +6,9 @@ import os
 import shutil
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
@@ -47,7 +49,13 @@ def folder(project: Path) -> Path:
 
 
 class Box(Outbox):
-    """An outbox that scans when asked what is due."""
+    """An outbox that scans when asked what is due, and is closed when its test is over."""
+
+    made: ClassVar[list[Box]] = []
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.made.append(self)
 
     def phases(self) -> list[tuple[str, str]]:
         self.scan()
@@ -57,6 +65,13 @@ class Box(Outbox):
         """Acknowledge everything, as a receiver would, until nothing is due."""
         while found := self.phases():
             self.settle((key, phase, "delivered") for key, phase in found)
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while Box.made:
+        Box.made.pop().close()
 
 
 @pytest.fixture
