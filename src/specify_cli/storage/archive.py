@@ -44,13 +44,13 @@ from specify_cli.redaction.capture import RedactionError, RuleSet, redact
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import OVERRUN
 from specify_cli.storage.index import Index, Key
+from specify_cli.storage.memory import MemoryObjectStore
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.queries import annex_files, verify_file, verify_place
 from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import (
     FileObjectStore,
     FileRecordStore,
-    MemoryObjectStore,
     Place,
     digest,
     places,

@@ -112,7 +112,7 @@ def digest(data: bytes) -> str:
     return sha256(data).hexdigest()
 
 
-def _name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
+def name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
     """(digest, bytes) of each; who has the digests of what it read need not have them made again."""
     if isinstance(blobs, dict):
         yield from blobs.items()
@@ -120,7 +120,7 @@ def _name_blobs(blobs: Blobs) -> Iterator[tuple[str, bytes]]:
         yield from ((digest(data), data) for data in blobs)
 
 
-def _refused(place: Place, refusal: Refusal) -> StoredDataError:
+def refused(place: Place, refusal: Refusal) -> StoredDataError:
     return StoredDataError(
         refusal.code,
         f"{place.path} cannot be continued: {refusal.message}",
@@ -128,7 +128,7 @@ def _refused(place: Place, refusal: Refusal) -> StoredDataError:
     )
 
 
-def _compose(
+def compose_bytes(
     place: Place,
     plan: AppendPlan,
     compose: Compose,
@@ -144,50 +144,6 @@ def _compose(
         return b"", plan.tip
     data, tip = chain(plan.tip, place.invocation_id, bodies)
     return plan.prefix + data, tip
-
-
-class MemoryRecordStore:
-    """Records in memory, for tests and for deciding without a disk."""
-
-    def __init__(self) -> None:
-        self.records: dict[str, bytes] = {}
-
-    def create(self, name: str, data: bytes) -> None:
-        if name in self.records:
-            raise FileExistsError(name)
-        self.records[name] = data
-
-    def read(self, place: Place) -> bytes:
-        if place.name not in self.records:
-            raise FileNotFoundError(place.name)
-        return self.records[place.name]
-
-    def append(self, place: Place, compose: Compose, at: str, *, sync: bool = True) -> Tip:
-        data = self.read(place)
-        plan = plan_after_power_cut(data, place.invocation_id, at) or plan_append(data, place.invocation_id, at)
-        if isinstance(plan, Refusal):
-            raise _refused(place, plan)
-        added, tip = _compose(place, plan, compose, lambda offset: data[offset:], data.__contains__)
-        self.records[place.name] = data + added
-        return tip
-
-
-class MemoryObjectStore:
-    """Objects in memory."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, bytes] = {}
-
-    def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
-        self.objects.update([*_name_blobs(members), *_name_blobs(roots)])
-
-    def get(self, digest: str) -> bytes:
-        if digest not in self.objects:
-            raise _missing(digest)
-        return _check_object(digest, self.objects[digest])
-
-    def why_withheld(self, digest: str, field: str) -> str | None:
-        return None
 
 
 def _keep(root: str, paths: Sequence[str]) -> None:
@@ -268,9 +224,9 @@ class FileRecordStore:
     def writer(self, place: Place) -> RecordWriter:
         """Return one record opened for appends that follow one another. Raises as `append` does."""
         if place.folder == layout.OLDER_RECORDS:
-            raise _refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
+            raise refused(place, Refusal("RECORD_UNSEALED", f"nothing is ever written to {place.folder}/"))
         if place.folder == layout.IMPORTED:
-            raise _refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
+            raise refused(place, Refusal("RECORD_IMPORTED", "it was imported and is read-only"))
         return RecordWriter(self.root, place)
 
     def annex(self, invocation_id: str, name: str, line: bytes) -> str:
@@ -377,7 +333,7 @@ class RecordWriter:
         try:
             plan = self._plan(at)
             self._tip = None
-            data, tip = _compose(
+            data, tip = compose_bytes(
                 place,
                 plan,
                 compose,
@@ -438,7 +394,7 @@ class RecordWriter:
         if durable.holds(fd, b"\0", max(0, size - _UNSYNCED)):
             cut = plan_after_power_cut(durable.read_all(fd), place.invocation_id, at)
             if isinstance(cut, Refusal):
-                raise _refused(place, cut)
+                raise refused(place, cut)
             if cut is not None:
                 return cut
         refusal = Refusal("RECORD_DAMAGED", "no complete line")
@@ -453,7 +409,7 @@ class RecordWriter:
                 break
         if refusal.code == "RECORD_UNSEALED" and open_line(_read_first_line(fd)).seal is not None:
             refusal = Refusal("RECORD_DAMAGED", "an unsealed line stands at its end")
-        raise _refused(place, refusal)
+        raise refused(place, refusal)
 
 
 def small_file(folder_fd: int, name: str) -> bytes | None:
@@ -486,7 +442,7 @@ class FileObjectStore:
 
     def put(self, members: Blobs, roots: Sequence[bytes] = ()) -> None:
         try:
-            known = all(self._find_held(name, data) is not None for name, data in _name_blobs(roots))
+            known = all(self._find_held(name, data) is not None for name, data in name_blobs(roots))
             self._put_group(members, settle=not known)
             self._put_group(roots, settle=True)
         except OSError as error:
@@ -520,7 +476,7 @@ class FileObjectStore:
         """
         absent: dict[str, bytes] = {}
         young = set(young)
-        for name, data in _name_blobs(blobs):
+        for name, data in name_blobs(blobs):
             state = self._find_held(name, data)
             if state is None:
                 absent[name] = data
@@ -573,13 +529,13 @@ class FileObjectStore:
 
     def get(self, digest: str) -> bytes:
         if not is_digest(digest):
-            raise _missing(digest)  # a record can name anything
+            raise missing(digest)  # a record can name anything
         shard, rest = layout.object_parts(digest)
         altered: StoredDataError | None = None
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
             shown = f"{folder}/{shard}/{rest}"
             try:
-                return _check_object(digest, durable.read_below(self.root, shown, MAX_OBJECT))
+                return check_object(digest, durable.read_below(self.root, shown, MAX_OBJECT))
             except FileNotFoundError:
                 continue
             except StoredDataError as error:
@@ -588,7 +544,7 @@ class FileObjectStore:
                 raise EnvironmentFault(
                     "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
                 ) from error
-        raise altered or _missing(digest)
+        raise altered or missing(digest)
 
     def withhold(self, reasons: Mapping[str, str], *, tracked: bool) -> None:
         """Say beside where an object would lie why it does not: in the tracked folder, or for this clone alone."""
@@ -620,7 +576,7 @@ class FileObjectStore:
         return None
 
 
-def _check_object(name: str, data: bytes) -> bytes:
+def check_object(name: str, data: bytes) -> bytes:
     if digest(data) != name:
         raise StoredDataError(
             "OBJECT_CORRUPT",
@@ -630,7 +586,7 @@ def _check_object(name: str, data: bytes) -> bytes:
     return data
 
 
-def _missing(name: str) -> StoredDataError:
+def missing(name: str) -> StoredDataError:
     return StoredDataError(
         "OBJECT_MISSING",
         f"object {name} is not in {layout.OBJECTS}",

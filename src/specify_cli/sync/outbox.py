@@ -34,9 +34,6 @@ from specify_cli.sync.contract import COMPLETED, PHASES, STARTED, compose
 from specify_cli.sync.trigger import name_of
 
 CURSOR_VERSION = 1
-# Why a record is not sent: for good, or until its file changes.
-FOR_GOOD = ("replay", "reexecution", "tombstone", "imported", "unsealed")
-PASSING = ("newer", "damaged", "unreadable", "missing")
 
 _PENDING, _DELIVERED, _REFUSED = 0, 1, 2
 _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}

@@ -23,6 +23,7 @@ from specify_cli.record import layout
 from specify_cli.record.record import Tip, chain, fold, genesis_tip, recovered_line
 from specify_cli.record.verify import verify_record
 from specify_cli.storage import store
+from specify_cli.storage.memory import MemoryRecordStore
 from support import accept, git
 
 
@@ -288,7 +289,7 @@ def test_what_a_power_cut_left_of_the_last_writes_is_adopted_or_described(
     for left in _left_of(written, len(durable_part), 20261122):
         kept: store.RecordStore = files
         if engine == "memory":
-            kept = store.MemoryRecordStore()
+            kept = MemoryRecordStore()
             kept.create(PLACE.name, durable_part + left)
         else:
             (tmp_path / PLACE.path).write_bytes(durable_part + left)
@@ -309,7 +310,7 @@ def test_a_hole_before_a_line_that_was_durable_is_damage() -> None:
     gate: store.Body = {"event": "gate_decision", "at": AT, "gate": "g"}
     written, _ = chain(tip, ID, [_link(1, 400), gate, _link(2, 400, LATER)])
     harmed = durable_part + bytes(300) + written[300:]
-    kept = store.MemoryRecordStore()
+    kept = MemoryRecordStore()
     kept.create(PLACE.name, harmed)
 
     with pytest.raises(InvocationError) as refused:
@@ -319,7 +320,7 @@ def test_a_hole_before_a_line_that_was_durable_is_damage() -> None:
 
 def test_a_changed_line_is_damage_wherever_it_stands() -> None:
     data, _ = chain(genesis_tip(), ID, [{"event": "started", "started_at": AT}, _link(1), _link(2)])
-    kept = store.MemoryRecordStore()
+    kept = MemoryRecordStore()
     kept.create(PLACE.name, data.replace(b"aaaaaaaaaa", b"aaaaabaaaa", 1))
     kept.append(PLACE, lambda _: [_link(3)], LATER)
     report = verify_record(kept.read(PLACE).splitlines(keepends=True), file="f", name_ids=None)

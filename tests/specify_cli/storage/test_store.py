@@ -14,13 +14,12 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip
+from specify_cli.storage.memory import MemoryObjectStore, MemoryRecordStore
 from specify_cli.storage.store import (
     Body,
     FileObjectStore,
     FileRecordStore,
     LockedRecord,
-    MemoryObjectStore,
-    MemoryRecordStore,
     Place,
     RecordStore,
     places,
