@@ -15,7 +15,7 @@ import unicodedata
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.tokens import scan_tokens
-from specify_cli.routing.words import Phrase, Verb, fold, list_lemmas
+from specify_cli.routing.words import Phrase, Verb, fold, list_lemmas, split_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,13 +29,13 @@ _GAP = 8
 _COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
 _TAGS = re.compile(r"(?:\[[^\]\n]{1,40}\]\s*)+(?=\w)")
 _LABEL = re.compile(r"\s*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
-_NEEDED = frozenset(("needed", "required", "missing", "due", "overdue", "pending", "wanted", "requested"))
-_SUBJECTS = frozenset(("i", "we", "they", "he", "she", "you", "it", "i've", "we've", "is", "are", "was", "were", "be"))
-_THINGS = frozenset(("it", "them", "this", "that", "everything", "all", "anything"))
-_OTHERS = frozenset(("i'll", "we'll", "they", "he", "she", "it", "is", "are", "was", "has", "had"))
-_OWN_WORK = frozenset(("changes", "code", "implementation", "solution", "branch", "fix"))
-_SOFTENERS = frozenset(("me", "us", "up", "out", "down", "together", "please", "bitte", "mal", "moi"))
-_PLAIN_WH = frozenset(("why", "where", "when", "who", "why's", "where's", "who's"))
+_NEEDED = frozenset(split_cell("needed required missing due overdue pending wanted requested"))
+_SUBJECTS = frozenset(split_cell("i we they he she you it i've we've is are was were be"))
+_THINGS = frozenset(split_cell("it them this that everything all anything"))
+_OTHERS = frozenset(split_cell("i'll we'll they he she it is are was has had"))
+_OWN_WORK = frozenset(split_cell("changes code implementation solution branch fix"))
+_SOFTENERS = frozenset(split_cell("me us up out down together please bitte mal moi"))
+_PLAIN_WH = frozenset(split_cell("why where when who why's where's who's"))
 
 
 class Reading(NamedTuple):
@@ -99,6 +99,10 @@ class _Text:
                 if at:
                     return phrase, at
         return None
+
+    def find_anywhere(self, key: str, i: int, end: int) -> Phrase | None:
+        """Return the first phrase of a cell between `i` and the end."""
+        return next((found[0] for j in range(i, end) if (found := self.find_phrase(key, j, end))), None)
 
     def _match(self, words: tuple[str, ...], at: int, end: int) -> int:
         """Return where the rest of a phrase ends that goes on at `at`, or 0."""
@@ -197,9 +201,9 @@ class _Text:
 
     # readings
 
-    def make_reading(self, i: int, verb: Verb, rule: str) -> Reading:
+    def make_reading(self, i: int, rule: str, action: str, lemma: str = "", weight: str = "own") -> Reading:
         """Return the reading that rests on the word at `i`."""
-        return Reading(verb.action, self.tokens[i].raw, rule, self.tokens[i].at, verb.lemma, verb.weight)
+        return Reading(action, self.tokens[i].raw, rule, self.tokens[i].at, lemma or self.word(i), weight)
 
     def read_clause(self, start: int, end: int, question: bool) -> tuple[Reading, int] | None:
         """Return what a clause asks for by the way it begins, and where that beginning ends."""
@@ -236,8 +240,8 @@ class _Text:
         last, after = self.find_head(i, end)
         if last < 0 or (self.is_in(after, "finite") and self.word(after + 1) not in _NEEDED):
             return None
-        verb = Verb(self.word(last), self.name_action(last), "own")
-        return (self.make_reading(last, verb, "head noun of the request"), after) if verb.action else None
+        action = self.name_action(last)
+        return (self.make_reading(last, "head noun of the request", action), after) if action else None
 
     def _is_told(self, i: int, end: int) -> bool:
         """Is the word at `i` the verb of a statement: "WP05 done", "I pushed it", "it writes a file"."""
@@ -278,17 +282,16 @@ class _Text:
             asked = self.is_in(i, "strict_aux") or (question and not polite)
         if not asked:
             return None
-        idle = next(filter(None, (self.find_phrase("idle_questions", j, end) for j in range(i, end))), None)
-        if idle and idle[0].action == "none":
-            return self.make_reading(i, Verb(word, "none", "own"), "question that no file answers")
+        idle = self.find_anywhere("idle_questions", i, end)
+        if idle and idle.action == "none":
+            return self.make_reading(i, "question that no file answers", "none")
         here = {self.word(j) for j in range(i, end)}
         work = self.table.words("review_objects") | (_OWN_WORK if here & {"my", "these", "this"} else frozenset())
         known = self.table.words("review_question")
         judged = bool(here & work and here & known) and len(here & (work | known)) > 1
-        judged = judged or any(self.find_phrase("review_questions", j, end) for j in range(i, end))
-        if judged and word not in _PLAIN_WH:
-            return self.make_reading(i, Verb(word, "review", "own"), "question about a change")
-        return self.make_reading(i, Verb(word, "analyze", "own"), "question")
+        if (judged or self.find_anywhere("review_questions", i, end)) and word not in _PLAIN_WH:
+            return self.make_reading(i, "question about a change", "review")
+        return self.make_reading(i, "question", "analyze")
 
     def read_order(self, i: int, end: int, *, noun: bool, opened: bool) -> tuple[Reading, int] | None:
         """Return the verb or phrase that stands at `i`, read in its surroundings, and where it ends."""
@@ -307,7 +310,8 @@ class _Text:
         ):
             return None
         rule = "leading verb" if verb.lemma in self.table.verbs else "verb"
-        return self.make_reading(i, self._ask_object(verb, i + 1, end), rule), i + 1
+        asked = self._ask_object(verb, i + 1, end)
+        return self.make_reading(i, rule, asked.action, asked.lemma, asked.weight), i + 1
 
     def _read_phrase(self, i: int, phrase: Phrase, after: int, end: int) -> tuple[Reading, int]:
         """Return the reading of a phrase such as "look into" or "break … down"."""
@@ -315,7 +319,8 @@ class _Text:
         plain = text.replace(" * ", " ")
         at = i + 1 if plain != text and text not in self.table.texts("light_phrases") else after
         verb = self._ask_object(Verb(text if at == after else plain, phrase.action, phrase.weight), at, end)
-        return self.make_reading(i, verb, "phrase")._replace(token=text.replace(" * ", " … ")), after
+        token = text.replace(" * ", " … ")
+        return Reading(verb.action, token, "phrase", self.tokens[i].at, verb.lemma, verb.weight), after
 
     def _is_noun(self, i: int, end: int, verb: Verb, opened: bool) -> bool:
         """Is a word that could be a verb a noun: the subject of "review page is broken", or "I like trains"."""
@@ -535,9 +540,9 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         if said and said[0].action != "none":
             yield said[0]._replace(rule="what the subject needs")
         elif parsed.is_in(last, "deliverables", "buildables"):
-            yield parsed.make_reading(last, Verb(parsed.word(last), "implement", "signal"), "something to be built")
+            yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
         elif parsed.word(i) in ("should", "must") and i > start and parsed.word(i - 1) not in _SUBJECTS:
-            yield parsed.make_reading(i, Verb(parsed.word(i), "implement", "signal"), "what the subject should do")
+            yield parsed.make_reading(i, "what the subject should do", "implement", weight="signal")
         return
 
 
@@ -550,7 +555,7 @@ def _find_ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         return
     gerund = parsed.is_in(start, "gerund_negators") and verb.weight == "own"
     if gerund or verb.lemma in parsed.table.words("forbidden_behaviour"):
-        yield parsed.make_reading(start, Verb(verb.lemma, "implement", "own"), "what the software must not do")
+        yield parsed.make_reading(start, "what the software must not do", "implement", verb.lemma)
 
 
 def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
@@ -562,9 +567,9 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         if parsed.tokens[i].raw.endswith(("Error", "Exception")):
             match = Phrase((parsed.tokens[i].raw,), "implement", "signal"), i + 1
         if match and (match[0].action == "implement" or not parsed.continues(match[1], end)):
-            verb = Verb(" ".join(match[0].words), match[0].action, "signal")
-            reading = parsed.make_reading(i, verb, "noun that implies the action")
-            found[match[1] - 1] = reading._replace(token=verb.lemma)
+            text, at = " ".join(match[0].words), parsed.tokens[i].at
+            reading = Reading(match[0].action, text, "noun that implies the action", at, text, "signal")
+            found[match[1] - 1] = reading
         i = match[1] if match else i + 1
     head = parsed.find_head(start, end)[0]
     yield from [found[head]] if head in found else found.values()
@@ -584,7 +589,7 @@ def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         stuck = parsed.is_in(i, "states") and not parsed.continues(i + 1, end)
         if fails or stuck or parsed.is_in(i, "behaves"):
             rule = "what the subject fails to do" if fails else "what the subject does"
-            yield parsed.make_reading(i, Verb(parsed.word(i), "implement", "signal"), rule)
+            yield parsed.make_reading(i, rule, "implement", weight="signal")
             return
 
 
@@ -595,4 +600,4 @@ def _find_mentions(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
             continue
         verb = parsed.find_verb(i)
         if verb and verb.weight == "alias" and (parsed.word(i - 1) == "to" or not parsed.is_in(i, "homographs")):
-            yield parsed.make_reading(i, verb, "verb in the request")
+            yield parsed.make_reading(i, "verb in the request", verb.action, verb.lemma, verb.weight)

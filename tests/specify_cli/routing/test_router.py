@@ -171,6 +171,10 @@ def test_a_table_of_english_alone_knows_no_other_language() -> None:
     assert answers == ["ROUTER_NO_MATCH", "implement"]
 
 
+def test_the_name_of_a_product_is_no_verb() -> None:
+    assert (asked("Claude Code"), asked("Claude, code the parser")) == ("ROUTER_NO_MATCH", "implement")
+
+
 def test_two_readings_are_both_offered() -> None:
     error = refused("review and then implement WP03")
 
@@ -286,6 +290,7 @@ def test_an_explicit_profile_without_a_verb_acts_in_its_first_role_and_says_so()
 
     assert decision[:3] == ("reviewer", "review", "exact")
     assert "first role REVIEWER" in decision.match_reason
+    assert decision.rule == "first role of the explicit profile"
 
 
 def test_a_noun_alone_does_not_outweigh_the_first_role_of_an_explicit_profile() -> None:

@@ -208,6 +208,14 @@ def test_a_profile_of_the_project_keeps_the_work_in_the_languages_it_names() -> 
     ) == ("own", "own", "web")
 
 
+def test_where_only_the_projects_own_remains_the_reason_is_that_it_is_the_projects() -> None:
+    own = profile("own", "IMPLEMENTER", languages=("python",), origin="project")
+    answer = route("fix parser.py", [PYTHON, own], TABLE, ProjectFacts())
+
+    assert isinstance(answer, RouterDecision)
+    assert answer.match_reason.endswith("own was chosen by project profile; language python.")
+
+
 def test_a_narrow_profile_of_the_project_does_not_take_the_work_of_a_language() -> None:
     narrow = profile("billing", "IMPLEMENTER", domain_keywords=("invoice",), origin="project")
 
