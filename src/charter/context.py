@@ -233,7 +233,7 @@ def load_inputs(
     cache = cache or ParseCache(None)
     sources: list[SourceFile] = []
     lost: list[Problem] = []
-    amiss: tuple[Problem, ...] = ()
+    config_problems: tuple[Problem, ...] = ()
     for path, limit in (
         (CHARTER_MARKDOWN, CHARTER_BYTES),
         (CHARTER_YAML, CHARTER_BYTES),
@@ -253,8 +253,8 @@ def load_inputs(
     sources += [file for file in files if not file.path.startswith(OVERLAYS)]
     lost += [problem for problem in problems if not problem.path.startswith(OVERLAYS)]
     if settings is None:
-        settings, amiss = _read_config(root, cache)
-    return _build_inputs(sources, lost, settings, shipped_bundle(), cache, amiss)
+        settings, config_problems = _read_config(root, cache)
+    return _build_inputs(sources, lost, settings, shipped_bundle(), cache, config_problems)
 
 
 def _read_config(root: str, cache: ParseCache) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
@@ -277,12 +277,12 @@ def _build_inputs(
     settings: Mapping[str, Any] | None,
     bundle: ShippedBundle,
     cache: ParseCache,
-    amiss: tuple[Problem, ...] = (),
+    config_problems: tuple[Problem, ...] = (),
 ) -> ContextInputs:
     by_path = {source.path: source for source in sorted(sources)}
     problems = list(lost)
     unreadable = {problem.path: (problem.reason, problem.repair) for problem in problems}
-    problems += amiss
+    problems += config_problems
     normal = _read_settings(settings or {}, problems)
     charter, charter_state, charter_error = _read_charter(by_path, unreadable, problems, cache)
     policy, policy_state, policy_document, policy_error = _read_policy(by_path, unreadable, problems, cache)

@@ -21,7 +21,7 @@ SECTION_KIND = "charter"
 
 
 class Remark(NamedTuple):
-    """Something in a charter.yaml that is used and looks like a mistake: the node, what, and what mends it."""
+    """Something in a charter.yaml that is used and looks like a mistake: the node, what, and what fixes it."""
 
     path: tuple[str | int, ...]
     what: str
@@ -59,7 +59,7 @@ class Policy(NamedTuple):
 
 
 class CharterError(ValueError):
-    """A charter or policy that cannot be read: where in the document, why, and what mends it."""
+    """A charter or policy that cannot be read: where in the document, why, and what fixes it."""
 
     def __init__(self, path: tuple[str | int, ...], reason: str, repair: str) -> None:
         super().__init__(reason)

@@ -52,7 +52,7 @@ class Artifact(NamedTuple):
 
 
 class ArtifactError(ValueError):
-    """A document that is no artifact: which field, why, and what mends it."""
+    """A document that is no artifact: which field, why, and what fixes it."""
 
     def __init__(self, field: str, reason: str, repair: str) -> None:
         super().__init__(f"{field}: {reason}")

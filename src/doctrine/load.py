@@ -37,7 +37,7 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Problem(NamedTuple):
-    """One file that cannot be used, where in it, why, and what mends it."""
+    """One file that cannot be used, where in it, why, and what fixes it."""
 
     path: str
     line: int | None

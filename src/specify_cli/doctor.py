@@ -1,4 +1,4 @@
-"""What is wrong in a project, each with the command that mends it. Changes nothing but the derived index.
+"""What is wrong in a project, each with the command that fixes it. Changes nothing but the derived index.
 
 Records are walked once, one at a time; what is kept of them is the set of objects they lead to.
 """
@@ -44,12 +44,12 @@ _LITTLE = 16 * 1024
 _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
-# What verify mentions and nobody has to mend.
+# What verify mentions and nobody has to fix.
 _NO_AILMENT = {"UNSEALED_RECORD", "RECOVERED"}
 
 
 class Ailment(NamedTuple):
-    """One thing that is wrong: a code, how bad, where, what, and the command that mends it."""
+    """One thing that is wrong: a code, how bad, where, what, and the command that fixes it."""
 
     code: str
     severity: str

@@ -2,7 +2,7 @@
 
     InvocationError
     ├── CallerError        the request, id or option has to change
-    ├── StoredDataError    something on disk has to be looked at or mended
+    ├── StoredDataError    something on disk has to be looked at or fixed
     └── EnvironmentFault   the machine, file system or permissions have to change
 
 Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the choices
@@ -143,7 +143,7 @@ class InvocationError(Exception):
 
 
 class CallerError(InvocationError):
-    """The caller can mend it: another request, id, option or file."""
+    """The caller can fix it: another request, id, option or file."""
 
 
 class StoredDataError(InvocationError):

@@ -993,7 +993,7 @@ class SyncPlanned(_Shape):
 
 @derived(doctor.Ailment)
 class Ailment:
-    """One thing that is wrong, and what mends it."""
+    """One thing that is wrong, and what fixes it."""
 
     severity: Literal["error", "warning", "info"]
 

@@ -553,7 +553,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         ("doctor",),
         f"{_MODULE}.doctor:doctor",
-        "What is wrong in this project, and the command that mends it; changes nothing but the derived index.",
+        "What is wrong in this project, and the command that fixes it; changes nothing but the derived index.",
         (_JSON,),
         ("spec-kitty doctor",),
         "0 no error · 1 an error was found · 2 usage",

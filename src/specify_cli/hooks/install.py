@@ -185,7 +185,7 @@ def _invalid(place: Place, error: JsonTextError) -> StoredDataError:
     return StoredDataError(
         "SETTINGS_INVALID",
         f"{place.path}:{error.line}: {error.problem}; it was left as it is",
-        f"mend line {error.line} of {place.path}, then run the same command again",
+        f"fix line {error.line} of {place.path}, then run the same command again",
     )
 
 

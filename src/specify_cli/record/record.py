@@ -267,14 +267,14 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
         if found is None or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
             break
         tip, end = found, offset + len(raw) + 1
-    debris = data[end:]
-    if tip.seq < 0 or b"\0" not in debris:
+    rest = data[end:]
+    if tip.seq < 0 or b"\0" not in rest:
         return None
-    whole = [line.fields for _, raw in split_lines(debris) if tip_of(line := open_line(raw)) and line.fields]
+    whole = [line.fields for _, raw in split_lines(rest) if tip_of(line := open_line(raw)) and line.fields]
     last = _get_moment(whole[-1]) if whole else None
     if any(is_durable(fields) and _get_moment(fields) != last for fields in whole):
         return Refusal("RECORD_DAMAGED", "lines are missing before one that was durable")
-    return _recover(tip, debris, invocation_id, at)
+    return _recover(tip, rest, invocation_id, at)
 
 
 def _get_moment(fields: Mapping[str, object]) -> object:

@@ -472,4 +472,4 @@ def test_a_refusal_says_where_to_mend_it(tmp_path: Path) -> None:
     with pytest.raises(StoredDataError) as caught:
         install(place(tmp_path))
 
-    assert caught.value.suggestion.startswith("mend line 1 of .claude/settings.json")
+    assert caught.value.suggestion.startswith("fix line 1 of .claude/settings.json")

@@ -1,4 +1,4 @@
-"""doctor: what is wrong here and the command that mends it."""
+"""doctor: what is wrong here and the command that fixes it."""
 
 from __future__ import annotations
 
