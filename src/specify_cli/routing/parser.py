@@ -27,7 +27,7 @@ READ_CHARS = 6_000
 # How far apart the two halves of a phrase such as "break … down" may stand.
 _GAP = 8
 _COMMAND = re.compile(r"\s*(?:/(?:[\w-]+[.:])?|(?:speckit|spec-?kitty)[.:])([\w-]+)(?=[\s:]|\Z)", re.IGNORECASE)
-_TAGS = re.compile(r"(?:\[[^\]\n]{1,40}\]\s*)+(?=\w)")
+_TAGS = re.compile(r"\[([^\]\n]{1,40})\]\s*(?:\[[^\]\n]{1,40}\]\s*)*(?=\w)")
 _LABEL = re.compile(r"\s*([^\W\d_][\w-]{0,30})(\([^)\n]{0,60}\))?(!)?\s?:(?=\s|\Z)")
 _NEEDED = frozenset(split_cell("needed required missing due overdue pending wanted requested"))
 _SUBJECTS = frozenset(split_cell("i we they he she you it i've we've is are was were be"))
@@ -262,7 +262,7 @@ class _Text:
             return True
         if not self.is_in(i, "homographs"):
             return False
-        topic = end < len(self.tokens) and self.tokens[end].word == ":" and end - i > 1
+        topic = end < len(self.tokens) and self.tokens[end].word == ":"
         if topic and all(self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)):
             return True
         last, found = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
@@ -433,7 +433,10 @@ def read_request(request: str, table: RouterTable) -> Read:
     verbs = (parsed.find_verb(i) for i in asked if not parsed.is_in(i, "stop_words"))
     forbidden = frozenset(verb.action for verb in verbs if verb)
     words = tuple(t.word for i, t in enumerate(tokens) if i not in parsed.negated and t.word.isalnum())
+    tagged = table.actions("nouns").get(fold(tags[1])) if tags else None
     label, skip = _read_label(text, parsed)
+    if tags and tagged:
+        label = Reading(tagged, tags[1], "label", tags.start(1), fold(tags[1]), "alias")
     sentences = [s for s in _split(tokens, ".") if tokens[s[1] - 1].at >= skip]
     readings = (label,) if label else _read_sentences(parsed, sentences, skip)
     for find in () if readings else (_find_needs, _find_ceased, _find_signals, _find_defects, _find_mentions):
