@@ -42,7 +42,8 @@ def shipped_table() -> RouterTable:
     """Return the router's table as this build ships it: English, and each file of `languages` behind it."""
     folder = os.path.dirname(__file__)
     languages = os.path.join(folder, "languages")
-    paths = [os.path.join(languages, name) for name in sorted(os.listdir(languages)) if name.endswith(".json")]
+    names = sorted(os.listdir(languages)) if os.path.isdir(languages) else []
+    paths = [os.path.join(languages, name) for name in names if name.endswith(".json")]
     documents = []
     for path in (os.path.join(folder, "router_table.json"), *paths):
         with open(path, "rb") as file:

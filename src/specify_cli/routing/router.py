@@ -111,9 +111,9 @@ class _Router:
         owners = [p for p in self.allowed if known.lemma in map(fold, p.canonical_verbs)]
         if owners:
             return self._nominate(read, owners, known.token, "verb of a profile", "own")
-        return self._refuse(
-            f"'{known.token}' asks for something no action covers: it changes no file, and no file answers it."
-        )
+        asked = "asks what no file answers: people, the order of work, or the world"
+        operates = "operates something and changes no file, so no action covers it"
+        return self._refuse(f"'{known.token}' {asked if known.rule.startswith('question') else operates}.")
 
     def decide_by_profiles(self, read: Read) -> RouterDecision | RouterAmbiguityError:
         """Return the decision by words only the profiles know: their own verbs, then their domain keywords."""

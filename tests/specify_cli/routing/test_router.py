@@ -154,7 +154,14 @@ def test_a_request_to_operate_something_is_refused_with_the_choices_and_says_why
     error = refused("deploy the app to staging")
 
     assert ("ROUTER_NO_MATCH", list(ACTIONS)) == (error.error_code, [c["action"] for c in error.candidates])
-    assert error.message.startswith("'deploy' asks for something no action covers")
+    assert error.message == "'deploy' operates something and changes no file, so no action covers it."
+
+
+def test_a_question_that_no_file_answers_is_refused_and_says_why() -> None:
+    error = refused("who has WP3?")
+
+    assert ("ROUTER_NO_MATCH", list(ACTIONS)) == (error.error_code, [c["action"] for c in error.candidates])
+    assert error.message == "'who' asks what no file answers: people, the order of work, or the world."
 
 
 def test_a_request_to_operate_something_goes_to_a_named_profile_in_its_first_role() -> None:
