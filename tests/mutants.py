@@ -1,4 +1,4 @@
-"""Negate every branch of the pure core, one at a time, and expect a red test each time (`make mutants`).
+"""Negate every branch of the core, one at a time, and expect a red test each time (`make mutants`).
 
 A branch is the condition of an `if`, a `while`, a conditional expression or a comprehension filter. Each mutant
 runs in a copy of the source tree against the tests of its module; a run that does not end in time counts as red.
@@ -21,6 +21,11 @@ CORE = ROOT / "src/specify_cli"
 TESTS = {
     "record/seal": ["tests/specify_cli/record/test_seal.py", "tests/vectors"],
     "record/record": ["tests/specify_cli/record/test_record.py", "tests/specify_cli/storage/test_store.py"],
+    "record/verify": ["tests/vectors", "tests/specify_cli/record", "tests/specify_cli/storage/test_queries.py"],
+    "storage/store": ["tests/specify_cli/storage/test_store.py", "tests/specify_cli/storage", "tests/specify_cli/cli"],
+    "redaction/redact": ["tests/specify_cli/redaction/test_redact.py", "tests/specify_cli/redaction"],
+    "redaction/capture": ["tests/specify_cli/redaction/test_capture.py", "tests/specify_cli/invocation"],
+    "replay/checks": ["tests/specify_cli/replay/test_checks.py", "tests/specify_cli/replay"],
     "routing/router": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
     "routing/parser": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],
     "routing/choice": ["tests/specify_cli/routing/test_router.py", "tests/specify_cli/routing/test_router_profiles.py"],

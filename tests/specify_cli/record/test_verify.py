@@ -1,0 +1,182 @@
+"""What verify says beyond a damaged line's finding, which the vectors show: verdicts, annexes, sets of records."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
+from specify_cli.record.seal import open_line, seal_line
+from specify_cli.record.verify import RecordReport, finding, judge_set, verify_annex, verify_record
+
+ID = "01JD4Q3S0000000000000000A1"
+TIP = "a" * 64
+STARTED = {"event": "started", "started_at": "2026-11-21T09:00:00.000Z", "profile_id": "p", "invocation_id": ID}
+STAGE = {"event": "stage_transition", "at": "2026-11-21T09:00:01.000Z", "to": "work", "invocation_id": ID}
+COMPLETED = {"event": "completed", "completed_at": "2026-11-21T09:00:02.000Z", "outcome": "done", "invocation_id": ID}
+ANNEX = {"event": "exported", "at": "2026-11-21T09:00:03.000Z", "invocation_id": ID, "prev": TIP, "v": 1, "seq": 0}
+
+
+def lines_of(*bodies: dict[str, Any]) -> list[bytes]:
+    return chain(genesis_tip(), ID, list(bodies))[0].splitlines(keepends=True)
+
+
+def report_of(lines: list[bytes], **given: Any) -> RecordReport:
+    return verify_record(lines, file="f", name_ids=(None, ID), **given)
+
+
+def codes(report: RecordReport) -> list[str]:
+    return [item.code for item in report.findings]
+
+
+def test_a_record_is_intact_not_intact_or_unsealed_and_proves_no_more_than_that() -> None:
+    whole = lines_of(STARTED, COMPLETED)
+    older = [b'{"event":"started","invocation_id":"%b","profile_id":"p"}\n' % ID.encode()]
+    said = [
+        (report.verdict, report.proven, report.status, report.tip)
+        for report in (report_of(whole), report_of(whole[:1]), report_of(whole[1:]), report_of(older), report_of([]))
+    ]
+    seals = [json.loads(line)["~"] for line in whole]
+
+    assert [
+        ("intact", "seals and chain", "closed", seals[1]),
+        ("intact", "seals and chain", "open", seals[0]),
+        ("not_intact", "nothing", "closed", seals[1]),
+        ("unsealed", "nothing", "open", None),
+        ("not_intact", "nothing", "open", None),
+    ] == said
+
+
+def test_an_error_about_something_else_leaves_the_lines_proven() -> None:
+    report = report_of(lines_of(STARTED))._replace(findings=(finding("OBJECT_MISSING", "f", 0, 0),))
+
+    assert (report.verdict, report.proven) == ("not_intact", "seals and chain")
+
+
+def test_a_finding_says_its_place_by_seq_or_else_by_byte() -> None:
+    assert (finding("TORN_TAIL", "f", 3, 90).place, finding("TORN_TAIL", "f", None, 90).place) == ("seq 3", "byte 90")
+
+
+def test_a_set_is_as_sound_as_its_records_and_the_files_beside_them() -> None:
+    intact, broken = report_of(lines_of(STARTED)), report_of(lines_of(STARTED, COMPLETED)[1:])
+    older = report_of([b'{"event":"started","invocation_id":"%b","profile_id":"p"}\n' % ID.encode()])
+    beside = finding("NOT_A_REGULAR_FILE", "g", None, 0)
+    cases = [
+        ([], [], "intact", "nothing"),
+        ([intact, intact], [], "intact", "seals and chain"),
+        ([intact, broken], [], "not_intact", "seals and chain of 1 of 2 records"),
+        ([intact], [beside], "not_intact", "seals and chain"),
+        ([intact, older], [], "partly_sealed", "seals and chain of 1 of 2 records"),
+        ([older], [], "unsealed", "nothing"),
+    ]
+    found = [judge_set(reports, others) for reports, others, _, _ in cases]
+
+    assert [(verdict, proven) for _, _, verdict, proven in cases] == [(one.verdict, one.proven) for one in found]
+    assert [0, 0, 1, 1, 0, 0] == [one.as_value()["errors"] for one in found]
+    assert [True, True, False, False, True, True] == [one.as_value()["ok"] for one in found]
+
+
+def test_only_an_anchor_proves_that_no_line_was_cut_off() -> None:
+    reports = [report_of(lines_of(STARTED))]
+    plain, anchored = judge_set(reports).not_proven, judge_set(reports, anchored=True).not_proven
+
+    assert plain[1:] == anchored
+    assert "cut off" in plain[0]
+
+
+def test_an_anchor_is_met_by_its_own_line_alone() -> None:
+    lines = lines_of(STARTED, STAGE)
+    seals = [json.loads(line)["~"] for line in lines]
+
+    assert [] == codes(report_of(lines, anchors=seals))
+    assert ["ANCHOR_MISMATCH"] == codes(report_of(lines[:1], anchors=seals))
+
+
+def test_an_annex_belongs_to_a_closed_record_by_every_member() -> None:
+    def said(body: dict[str, Any], tip: str | None = TIP) -> list[tuple[str, str]]:
+        findings, _ = verify_annex(seal_line(body), file="f", invocation_id=ID, tip=tip)
+        return [(item.code, item.message.partition(": ")[2]) for item in findings]
+
+    wrong = {
+        "event": "completed",
+        "invocation_id": "01JD4Q3S0000000000000000A2",
+        "prev": "b" * 64,
+        "v": 2,
+    }
+    missed = [key for key, value in wrong.items() if not any(key in text for _, text in said({**ANNEX, key: value}))]
+
+    assert [] == said(ANNEX)
+    assert [] == missed
+    assert "expected a closed record" in said(ANNEX, None)[0][1]
+    assert ["ANNEX_MISMATCH"] == [code for code, _ in said({**ANNEX, "at": "today"})]
+    assert ["ANNEX_MISMATCH"] == [code for code, _ in said({key: ANNEX[key] for key in ANNEX if key != "seq"})]
+
+
+def test_an_annex_is_one_whole_sealed_line() -> None:
+    line = seal_line(ANNEX)
+    cases = {
+        b"": "ANNEX_MISMATCH",
+        line[:-1]: "ANNEX_MISMATCH",
+        line + line: "ANNEX_MISMATCH",
+        line.replace(b"exported", b"imported"): "HASH_MISMATCH",
+        b"garbage\n": "UNREADABLE_LINE",
+    }
+    found = {data: verify_annex(data, file="f", invocation_id=ID, tip=TIP)[0] for data in cases}
+
+    assert cases == {data: findings[0].code for data, findings in found.items()}
+
+
+def test_a_withheld_line_keeps_the_chain_where_a_safe_export_is_read_and_nowhere_else() -> None:
+    lines = lines_of(STARTED, STAGE, COMPLETED)
+    seal = json.loads(lines[1])["~"]
+
+    def stand_in(seq: int) -> list[bytes]:
+        return [lines[0], b'{"seq":%d,"withheld":"rule","~":"%b"}\n' % (seq, seal.encode()), lines[2]]
+
+    assert ["WITHHELD"] == codes(report_of(stand_in(1), withheld=True))
+    assert "SEQUENCE_GAP" == codes(report_of(stand_in(2), withheld=True))[0]
+    assert "not_intact" == report_of(stand_in(1)).verdict
+
+
+def test_a_version_that_is_no_number_is_another_finding_than_none() -> None:
+    body = {**STARTED, "seq": 0, "prev": "0" * 64}
+
+    assert ["INVALID_VERSION"] == codes(report_of([seal_line({**body, "v": "1"})]))
+    assert ["MISSING_FIELD"] == codes(report_of([seal_line(body)]))
+
+
+def test_a_torn_tail_says_whether_it_is_a_whole_line() -> None:
+    lines = lines_of(STARTED, STAGE)
+    said = [
+        report_of([lines[0], tail]).findings[-1].message
+        for tail in (lines[1][:-1], lines[1][:20], lines_of(STARTED, COMPLETED)[0][:-1])
+    ]
+
+    assert ["a whole line without its LF" in text for text in said] == [True, False, False]
+
+
+def test_an_older_writers_record_ends_with_its_completed_and_has_its_own_events() -> None:
+    def older(*events: str) -> list[bytes]:
+        return [
+            json.dumps({"event": event, "invocation_id": ID, "profile_id": "p"}).encode() + b"\n" for event in events
+        ]
+
+    closed, strange = report_of(older("started", "completed")), report_of(older("started", "glossary_checked", "odd"))
+
+    assert (closed.status, codes(closed)) == ("closed", ["UNSEALED_RECORD"])
+    mixed = report_of([*older("started"), older("completed")[0].replace(b"A1", b"A2")])
+
+    assert (strange.status, codes(strange)) == ("open", ["UNSEALED_RECORD", "UNKNOWN_EVENT"])
+    assert codes(mixed) == ["UNSEALED_RECORD", "ID_MISMATCH"]
+
+
+def test_a_recovered_line_accounts_for_every_byte_it_passes_over_and_no_other() -> None:
+    """Two bad lines; a block that never reached the disk with a whole line behind it."""
+    first, stage = lines_of(STARTED, STAGE)
+    tip = tip_of(open_line(first[:-1]))
+    assert tip is not None
+    for skipped in ([b"bad\n", b"worse\n"], [b"\0" * 8 + b"\n", stage], [b"\0\n", stage, b"bad\n", stage]):
+        line = recovered_line(ID, tip, b"".join(skipped)[:-1], "2026-11-21T09:00:04.000Z")
+
+        assert ["RECOVERED"] == codes(report_of([first, *skipped, line]))
+        assert "RECOVERED" not in codes(report_of([first, *skipped, b"more\n", line]))
