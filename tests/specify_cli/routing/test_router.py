@@ -290,6 +290,7 @@ def test_an_explicit_profile_does_not_erase_the_action_in_the_text() -> None:
     decision = decided("review the parser", hint="implementer")
 
     assert decision[:3] == ("implementer", "review", "exact")
+    assert [row.get("action") for row in decision.considered] == ["review", None]
 
 
 def test_an_explicit_profile_without_a_verb_acts_in_its_first_role_and_says_so() -> None:
