@@ -19,9 +19,9 @@ from charter.state import state_problem
 from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.hooks.harnesses import HARNESSES
-from specify_cli.hooks.install import Place, standing
 from specify_cli.hooks.losses import logged
+from specify_cli.hooks.settings.harnesses import HARNESSES
+from specify_cli.hooks.settings.install import Place, standing
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from charter import synthesize
 from specify_cli import doctor
 from specify_cli.invocation import closing, opening
+from specify_cli.invocation.caller import HOOKED
 from specify_cli.record import compare
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
@@ -801,7 +802,7 @@ class Brief(_Shape):
     sha256: str
 
 
-HarnessName = Literal["claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode"]
+HarnessName = Annotated[str, _one_of(HOOKED)]
 
 
 class HooksPlace(_Shape):

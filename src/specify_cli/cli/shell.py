@@ -9,25 +9,15 @@ from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.invocation.caller import HARNESS_VARIABLES, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    pass
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024
-# harness → the variables by which it can be told, the session's own id first.
-_HARNESSES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),
-    "codex": (("CODEX_SESSION_ID", "CODEX_THREAD_ID"), ()),
-    "cursor": (("CURSOR_SESSION_ID",), ("CURSOR_AGENT",)),
-    "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
-    "copilot": (("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",)),
-    "opencode": ((), ("OPENCODE",)),
-    "qwen": ((), ("QWEN_CODE",)),
-}
 
 
 def here() -> str:
@@ -104,7 +94,7 @@ def _recode_utf8(word: str) -> str:
 def caller() -> Caller:
     """Return who asks, from the environment the harness set."""
     environment = os.environ
-    for harness, (ids, marks) in _HARNESSES.items():
+    for harness, (ids, marks) in HARNESS_VARIABLES.items():
         session = next((environment[name] for name in ids if environment.get(name)), None)
         if session is not None or any(environment.get(name) for name in marks):
             actor = Actor(harness, "llm", tool=harness)

@@ -7,6 +7,7 @@ imported when the command runs and not before.
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli.invocation.caller import HOOKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,9 +54,8 @@ _NO_TRAIL = Param(
 )
 _OPEN_ID = Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID")
 _ID = Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID")
-_HARNESSES = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode")
 _HARNESS = Param(
-    "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*_HARNESSES, "all-detected")
+    "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*HOOKED, "all-detected")
 )
 _SCOPE = Param("scope", "option", "The project's settings, or yours.", "project", choices=("project", "user"))
 _SHOW = Param("dry_run", "flag", "Show what would change; write nothing.")
@@ -456,7 +456,7 @@ COMMANDS: tuple[Command, ...] = (
         f"{_MODULE}.hooks:test",
         "Show what one hook call would record, masked and cut as it would be; writes nothing.",
         (
-            Param("harness", "option", "Whose payload it is.", required=True, choices=_HARNESSES),
+            Param("harness", "option", "Whose payload it is.", required=True, choices=HOOKED),
             Param("payload", "option", "A file with the JSON of one hook call; - reads stdin.", "-", metavar="FILE"),
             _JSON,
         ),

@@ -9,6 +9,18 @@ if TYPE_CHECKING:
 
 
 ACTOR_TYPES = ("human", "llm", "service")
+# The harnesses whose hooks fill the record (`hooks.settings.harnesses`).
+HOOKED = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode")
+# harness → the variables by which its commands can be told, the session's own id first, then marks without an id.
+HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),
+    "codex": (("CODEX_SESSION_ID", "CODEX_THREAD_ID"), ()),
+    "cursor": (("CURSOR_SESSION_ID",), ("CURSOR_AGENT",)),
+    "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
+    "copilot": (("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",)),
+    "opencode": ((), ("OPENCODE",)),
+    "qwen": ((), ("QWEN_CODE",)),
+}
 
 
 class Actor(NamedTuple):

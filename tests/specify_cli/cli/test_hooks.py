@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from specify_cli.cli.table import find_command, parse_plain
-from specify_cli.hooks.harnesses import HARNESSES
-from specify_cli.hooks.skills import FILES, shipped
+from specify_cli.hooks.settings.harnesses import HARNESSES
+from specify_cli.hooks.settings.skills import FILES, shipped
 from support import SPEC_KITTY, Cli, environment, valid
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from specify_cli.hooks.handler import run_hook
-from specify_cli.hooks.harnesses import HARNESSES
+from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.record import layout
 from support import Cli
 

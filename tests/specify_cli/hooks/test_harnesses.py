@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.hooks.harnesses import (
+from specify_cli.hooks.settings.harnesses import (
     HARNESSES,
     PLUGIN,
     PLUGIN_MARK,
@@ -21,10 +21,18 @@ from specify_cli.hooks.harnesses import (
     with_hooks,
     without_hooks,
 )
-from specify_cli.hooks.json_text import JsonTextError, read
+from specify_cli.hooks.settings.json_text import JsonTextError, read
+from specify_cli.invocation.caller import HARNESS_VARIABLES, HOOKED
 
 JSON_HARNESSES = [harness for harness in HARNESSES.values() if harness.form != "plugin"]
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
+
+
+def test_every_harness_is_known_by_its_name_to_the_command_line() -> None:
+    assert tuple(HARNESSES) == HOOKED
+    assert set(HARNESS_VARIABLES) - set(HOOKED) == {"qwen"}, "whose commands are told, and which has no hooks"
+
+
 each = pytest.mark.parametrize("harness", JSON_HARNESSES, ids=lambda harness: harness.name)
 
 

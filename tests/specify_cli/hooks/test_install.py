@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.hooks import install as hook_install
-from specify_cli.hooks.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
-from specify_cli.hooks.install import Change, Place, install, standing, uninstall
+from specify_cli.hooks.settings import install as hook_install
+from specify_cli.hooks.settings.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
+from specify_cli.hooks.settings.install import Change, Place, install, standing, uninstall
 from support import FULL
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
@@ -28,8 +28,8 @@ each = pytest.mark.parametrize("harness", HARNESSES.values(), ids=HARNESSES)
 SETTINGS = b'{\n    "permissions": {"allow": ["Bash(ls:*)"]},\n    "env": {"TOKEN": "s3cret"}\n}\n'
 # What a child begins with: the place in the folder it is given.
 CHILD = """import sys
-from specify_cli.hooks.harnesses import HARNESSES
-from specify_cli.hooks.install import Place, install, uninstall
+from specify_cli.hooks.settings.harnesses import HARNESSES
+from specify_cli.hooks.settings.install import Place, install, uninstall
 where = Place(HARNESSES["claude-code"], "project", sys.argv[1], HARNESSES["claude-code"].project)
 """
 

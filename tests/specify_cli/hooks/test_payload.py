@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.hooks.harnesses import HARNESSES
 from specify_cli.hooks.payload import MAX_NAME, MAX_PATH, HookInput, sender, translate
+from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.invocation.payload import Settings, compose_event
 from specify_cli.redaction.json_values import parse_foreign
 from specify_cli.redaction.redact import shipped_rule_set

@@ -6,14 +6,14 @@ from specify_cli.cli import shell
 from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.hooks.detection import USAGE, Program, find_program, is_detected, list_in_use, settings_place
 from specify_cli.hooks.handler import MAX_INPUT, parsed
-from specify_cli.hooks.harnesses import HARNESSES, SCOPES, Harness
-from specify_cli.hooks.install import Change, standing
-from specify_cli.hooks.install import install as put_in
-from specify_cli.hooks.install import uninstall as take_out
 from specify_cli.hooks.rehearsal import rehearse
-from specify_cli.hooks.skills import install_skills
+from specify_cli.hooks.settings.detection import USAGE, Program, find_program, is_detected, list_in_use, settings_place
+from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.hooks.settings.install import Change, standing
+from specify_cli.hooks.settings.install import install as put_in
+from specify_cli.hooks.settings.install import uninstall as take_out
+from specify_cli.hooks.settings.skills import install_skills
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError

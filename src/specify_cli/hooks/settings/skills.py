@@ -10,11 +10,12 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
+import specify_cli
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
-from specify_cli.hooks.install import difference
+from specify_cli.hooks.settings.install import difference
 
-_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "skills")
+_FOLDER = os.path.join(os.path.dirname(specify_cli.__file__), "skills")
 _SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
 _PLAIN = "speckit.replay.plain.md"  # for those that put nothing in the place of a word
 # Where each file goes, and the harness that alone reads it there; None for the places every project gets.

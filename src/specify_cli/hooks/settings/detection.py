@@ -9,8 +9,8 @@ import sys
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
-from specify_cli.hooks.harnesses import HARNESSES, Harness
-from specify_cli.hooks.install import Place, standing
+from specify_cli.hooks.settings.harnesses import HARNESSES, Harness
+from specify_cli.hooks.settings.install import Place, standing
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"

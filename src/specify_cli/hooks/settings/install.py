@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
-from specify_cli.hooks.harnesses import (
+from specify_cli.hooks.settings.harnesses import (
     EARLIER_PLUGINS,
     PLUGIN,
     PLUGIN_MARK,
@@ -28,7 +28,7 @@ from specify_cli.hooks.harnesses import (
     with_hooks,
     without_hooks,
 )
-from specify_cli.hooks.json_text import JsonTextError, is_blank, read
+from specify_cli.hooks.settings.json_text import JsonTextError, is_blank, read
 
 MAX_SETTINGS = 4 * 1024 * 1024
 

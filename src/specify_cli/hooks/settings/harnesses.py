@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from specify_cli.hooks.json_text import (
+from specify_cli.hooks.settings.json_text import (
     JsonTextError,
     Node,
     Style,
