@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 
 from charter.context import CHARTER_BYTES
-from charter.synthesize import PROFILE, PROFILE_ID, PlannedFile
+from charter.setup.synthesize import PROFILE, PROFILE_ID, PlannedFile
 from doctrine.agent_profiles.profile import parse_profile
 from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from charter.context import ContextInputs, assemble_context
 from charter.lint import ProfileFiles, lint
-from charter.survey import Data, Step, Survey, survey
-from charter.synthesize import (
+from charter.setup.survey import Data, Step, Survey, survey
+from charter.setup.synthesize import (
     CHARTER,
     PROFILE,
     QUESTIONS,

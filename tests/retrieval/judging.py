@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from charter.context import ContextInputs, assemble_context
-from charter.survey import Data, Step, Survey
-from charter.synthesize import PROFILE, proposals, synthesize
+from charter.setup.survey import Data, Step, Survey
+from charter.setup.synthesize import PROFILE, proposals, synthesize
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import shipped_bundle

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from charter import synthesize
+from charter.setup import synthesize
 from specify_cli import doctor
 from specify_cli.invocation import closing, opening
 from specify_cli.invocation.caller import HOOKED

@@ -40,7 +40,7 @@ from specify_cli.storage.store import FileRecordStore
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from charter.synthesize import Answers
+    from charter.setup.synthesize import Answers
 
 _ANSWER_BYTES = 65_536
 _INTERVIEW = f"{layout.LOCAL}/interview.json"
@@ -180,9 +180,9 @@ def synthesize(values: Values) -> int:
             "stdin is not a terminal, so there is nobody to ask",
             "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it would write)",
         )
-    from charter.survey import survey
-    from charter.synthesize import proposals
-    from charter.synthesize import synthesize as plan
+    from charter.setup.survey import survey
+    from charter.setup.synthesize import proposals
+    from charter.setup.synthesize import synthesize as plan
     from specify_cli.project.languages import detect_facts
 
     # 1. What the repository says, and what its people answer.
@@ -256,7 +256,7 @@ def _write_to_person(text: str) -> None:
 
 def _run_interview(person: _Person, answers: Answers, root: str) -> Answers:
     """Ask each question; an interview that is interrupted goes on from its answers the next time."""
-    from charter.synthesize import (
+    from charter.setup.synthesize import (
         NOTHING,
         QUESTIONS,
         doubt_of_answer,

@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 
-from charter.survey import ENDINGS
+from charter.setup.survey import ENDINGS
 from doctrine.light import NamedTuple
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from charter.survey import Data, Step, Survey
+    from charter.setup.survey import Data, Step, Survey
     from doctrine.agent_profiles.profile import AgentProfile
 
 CHARTER = ".kittify/charter/charter.md"
