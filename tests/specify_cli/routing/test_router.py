@@ -178,6 +178,18 @@ def test_a_table_of_english_alone_knows_no_other_language() -> None:
     assert answers == ["ROUTER_NO_MATCH", "implement"]
 
 
+def test_a_noun_phrase_goes_by_its_last_word() -> None:
+    asked_for = {
+        text: asked(text) for text in ("test plan review", "build failure analysis", "code-to-spec comparison")
+    }
+
+    assert list(asked_for.values()) == ["review", "analyze", "analyze"]
+
+
+def test_a_noun_before_a_colon_is_no_order() -> None:
+    assert (asked("Review widget: entries doubled"), asked("Review widget")) == ("implement", "review")
+
+
 def test_the_name_of_a_product_is_no_verb() -> None:
     assert (asked("Claude Code"), asked("Claude, code the parser")) == ("ROUTER_NO_MATCH", "implement")
 
