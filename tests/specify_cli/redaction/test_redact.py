@@ -26,7 +26,7 @@ from specify_cli.redaction.capture import (
     shipped_rule_set,
 )
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
-from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, folded_of
+from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, folded_of, refuse_catch_all
 from specify_cli.redaction.rules import SHIPPED
 from support import FULL
 
@@ -393,6 +393,12 @@ def test_a_projects_rules_are_applied_beside_the_shipped_ones() -> None:
 def test_a_rule_that_cannot_be_used_is_named_with_the_reason(rules: dict[str, str], said: str) -> None:
     with pytest.raises(RuleError, match=said):
         rule_set(rules.items())
+
+
+def test_a_rule_that_masks_every_plain_word_is_refused_by_name() -> None:
+    refuse_catch_all(rule_set({"some": "fix|agent"}.items()))
+    with pytest.raises(RuleError, match="rule all masks plain words"):
+        refuse_catch_all(rule_set({"all": "[a-z]"}.items()))
 
 
 def test_an_allowed_value_is_not_masked_and_every_other_is() -> None:
