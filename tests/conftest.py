@@ -6,9 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support import CHARTER, Cli, Ran, git, run_main, run_process
+
+# How long one example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from charter.context import ContextInputs, assemble_context
@@ -399,6 +399,7 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=80)
 
 
 @given(st.lists(TEXTS, min_size=6, max_size=6))
+@example(["", "", "", "", "", "seen\U000e0100"])
 def test_whatever_is_answered_the_files_can_be_read_back(typed: list[str]) -> None:
     answers = proposals(SHOP)
     for question, text in zip(QUESTIONS, typed, strict=True):

@@ -166,7 +166,11 @@ def test_kill_9_during_start_and_complete_loses_no_answered_record(chartered: Pa
     began = time.perf_counter()
     work_root = ProfileInvocationExecutor(chartered)
     work_root.invoke("implement WP03")
-    answered = _killed(work, kills, 0.06)
+    within = 0.06
+    answered = _killed(work, kills, within)
+    while len(answered) <= kills / 2 and within < 2:  # a busy machine answers later
+        within *= 2
+        answered += _killed(work, kills, within)
     found = _checked(chartered)
     lost = [line for line in answered if line.split()[1] not in found]
     reopened = [line for line in answered if line.startswith("closed") and found[line.split()[1]] != "closed"]

@@ -14,6 +14,7 @@ import unicodedata
 
 from charter.setup.survey import ENDINGS
 from doctrine.light import NamedTuple
+from doctrine.text import INVISIBLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ BUILD_GUIDE = ".kittify/doctrine/toolguides/build-and-test.yaml"
 SCHEMA_GUIDE = ".kittify/doctrine/toolguides/schema-changes.yaml"
 GRAPH = ".kittify/doctrine/graph.yaml"
 MAX_ANSWER = 600
+# Some of them, variation selectors, count as printable.
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
 NOTHING = "-"
 _SHOWN = {"cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP"}
 _SPELT = {"c++": "cpp", "c#": "csharp", "js": "javascript", "ts": "typescript", "py": "python", "golang": "go"}
@@ -191,7 +194,7 @@ def shown_answer(answers: Answers, question: Question) -> str:
 def plain(text: str) -> str:
     """Return a text as one line that breaks neither the structure of Markdown nor that of YAML."""
     line = "".join(c for c in unicodedata.normalize("NFC", text) if c.isprintable() or c.isspace())
-    return " ".join(line.split())[:MAX_ANSWER].strip()
+    return _UNSEEN.sub("", " ".join(line.split()))[:MAX_ANSWER].strip()
 
 
 def synthesize(
