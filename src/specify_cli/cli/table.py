@@ -173,7 +173,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("charter", "synthesize"),
-        f"{_MODULE}.charter:synthesize",
+        f"{_MODULE}.synthesize:synthesize",
         "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
         (
             Param("defaults", "flag", "Ask nothing: take what the repository suggests, replace nothing that is there."),
