@@ -21,7 +21,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.losses import logged
 from specify_cli.hooks.settings.harnesses import HARNESSES
-from specify_cli.hooks.settings.install import Place, standing
+from specify_cli.hooks.settings.install import SettingsPlace, standing
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id
@@ -244,7 +244,7 @@ def _check_hooks(project: Project) -> Iterator[Ailment]:
         yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in _list_names(project.root, layout.LOCAL) or any(
-        standing(Place(harness, "project", project.root, harness.project)).state in ("current", "outdated")
+        standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
         for harness in HARNESSES.values()
     )
     if in_use or (os.path.lexists(local) and (os.path.islink(local) or not os.path.isdir(local))):

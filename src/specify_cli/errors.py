@@ -6,7 +6,7 @@
     └── EnvironmentFault   the machine, file system or permissions have to change
 
 Every error says what is wrong (`message`) and the next step (`suggestion`); `candidates` are the choices
-where there are some. `CODES` is the whole vocabulary; docs/errors.md is generated from it.
+where there are some. `CODES` is the whole vocabulary; docs/errors.md holds the same table, and a test compares them.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from specify_cli.cli.shapes import write_event_rows
+from specify_cli.record.event_models import class_name
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.events import class_name
 from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.storage.store import SETTLED_SECONDS
 

@@ -14,7 +14,7 @@ import pytest
 from histories.programs import PROGRAMS
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.record.events import parse_event
+from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import StateFold
 from specify_cli.storage.queries import verify_all

@@ -69,7 +69,7 @@ for one in rules:
     redact(text, one)
     foreign_text({'token': text[:4000], 'list': [1, 2.5, None]}, one)
     for mode in MODES:
-        keep('args', {'q': text[:2000]}, mode, one, DigestKey('k', b'k' * 32))
+        apply_mode('args', {'q': text[:2000]}, mode, one, DigestKey('k', b'k' * 32))
 """,
     ),
     "routing": (

@@ -19,7 +19,7 @@ _COMPLETION = "_SPEC_KITTY_COMPLETE"
 
 
 def script() -> NoReturn:
-    """Return the console script: `main` in a process of its own.
+    """Run `main` in a process of its own: the console script.
 
     A command lives for some tens of milliseconds, so the collector would only walk live modules, and taking
     the interpreter apart at the end costs more than writing the record. Output is written unbuffered, so
@@ -66,7 +66,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run_hook(harness: str) -> int:
-    """Return a harness's hook: no table, no Typer, and no failure the agent could feel."""
+    """Run a harness's hook: no table, no Typer, and no failure the agent could feel."""
     try:
         if harness == "-h" or harness.endswith("-help"):
             from specify_cli.cli.commands.hooks import explain_hook

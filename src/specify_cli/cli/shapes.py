@@ -24,9 +24,9 @@ from specify_cli.invocation.caller import HOOKED
 from specify_cli.record import compare
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
+from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.events import FilterApplied, Hit, described_row, event_schema, line_row
-from specify_cli.replay import checks
+from specify_cli.replay import judge
 from specify_cli.routing import router
 from specify_cli.storage import archive, queries
 from specify_cli.sync import contract, outbox, push
@@ -456,11 +456,11 @@ class Imported:
     """Printed by invocations import."""
 
 
-@derived(checks.Finding)
+@derived(judge.Finding)
 class ReplayFinding:
     """One difference between what was recorded and what came out again."""
 
-    code: Annotated[str, _one_of(checks.FINDINGS)]
+    code: Annotated[str, _one_of(judge.FINDINGS)]
     severity: Literal["error", "warning"]
     part: Literal["router", "retrieval", "context", "policy", "gate", "patch", "state"]
     expected: Any

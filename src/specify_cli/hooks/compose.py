@@ -6,15 +6,15 @@ import signal
 import time
 
 from doctrine.light import TYPE_CHECKING
-from specify_cli.hooks import payload as payloads
-from specify_cli.hooks.payload import HookEvent, HookInput
-from specify_cli.invocation.payload import gap
+from specify_cli.hooks import translation
+from specify_cli.hooks.translation import HookEvent, HookInput
+from specify_cli.invocation.event_body import gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from specify_cli.invocation.payload import Composed
+    from specify_cli.invocation.event_body import Composed
     from specify_cli.invocation.recorder import Recorder
 
     T = TypeVar("T")
@@ -41,7 +41,7 @@ def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
 
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
-    said = f"masking took longer than {payloads.REDACTION_SECONDS:g} seconds"
+    said = f"masking took longer than {translation.REDACTION_SECONDS:g} seconds"
     return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=said) for name in lost),))
 
 

@@ -11,11 +11,11 @@ import time
 from doctrine.git import find_worktree
 from doctrine.light import TYPE_CHECKING
 from specify_cli import durable
-from specify_cli.hooks.payload import HookEvent, HookInput
+from specify_cli.hooks.translation import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
-from specify_cli.invocation.payload import change_gap, compose_event, find_known, other_writer
+from specify_cli.invocation.event_body import change_gap, compose_event, find_known, other_writer
 from specify_cli.invocation.settings import settings_of
-from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, strengthen
+from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, resolve_protections
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
@@ -102,7 +102,7 @@ def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapp
         accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
         if not accepted.rules:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
-            return strengthen(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
+            return resolve_protections(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
 
     from specify_cli.project.config import load_project  # a config of another form has to be parsed
 

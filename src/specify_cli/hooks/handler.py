@@ -14,8 +14,8 @@ import time
 
 from doctrine.light import TYPE_CHECKING, sha256
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.hooks import payload as payloads
-from specify_cli.hooks.payload import MAX_PATH, HookEvent, HookInput, sender, translate
+from specify_cli.hooks import translation
+from specify_cli.hooks.translation import MAX_PATH, HookEvent, HookInput, sender, translate
 from specify_cli.invocation.bindings import binding_of, is_record_open, unlink_below, unmark, write_small
 from specify_cli.project.root import find_root
 from specify_cli.project.tracked import refuse_tracked_private
@@ -68,7 +68,7 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
         call = call._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in call.events))
         mark: str | None = None
         if len(data) > LARGE:
-            call = call._replace(deadline=time.monotonic() + payloads.REDACTION_SECONDS)
+            call = call._replace(deadline=time.monotonic() + translation.REDACTION_SECONDS)
             mark = _mark_begin(root, harness, call)
         try:
             _record(root, git_dir, harness, call, home)
@@ -139,11 +139,10 @@ def parsed(data: bytes) -> object:
 
 
 def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
-    """Return a patch by its path below the project, where it lies there.
+    """Return an event placed in the project.
 
-    A call with its folder where that is elsewhere.
-
-    A relative path starts where the agent works.
+    A patch gets its path below the project where it lies there; a relative path starts where the agent works. A call
+    made in a folder elsewhere names that folder.
     """
     if event.event == "tool_call" and elsewhere:
         return event._replace(payload={**event.payload, "cwd": folder[:MAX_PATH]})

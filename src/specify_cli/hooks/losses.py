@@ -11,8 +11,8 @@ from specify_cli import durable
 from specify_cli.errors import CODES, InvocationError, StoredDataError
 from specify_cli.hooks.compose import TooSlow, run_in_time, split_texts
 from specify_cli.hooks.direct import dedupe_key
-from specify_cli.hooks.payload import HookInput
 from specify_cli.hooks.search import Orphan, Recorded
+from specify_cli.hooks.translation import HookInput
 from specify_cli.invocation.bindings import digest_of_names
 from specify_cli.project.config import load_project
 from specify_cli.record import layout

@@ -15,7 +15,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.compose import compose_events
 from specify_cli.hooks.direct import dedupe_key, name_writer
-from specify_cli.hooks.payload import HookInput
+from specify_cli.hooks.translation import HookInput
 from specify_cli.invocation.bindings import (
     MARK_SECONDS,
     Binding,
@@ -33,7 +33,7 @@ from specify_cli.invocation.bindings import (
     unlink_below,
     write_small,
 )
-from specify_cli.invocation.payload import conflict_gap
+from specify_cli.invocation.event_body import conflict_gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout

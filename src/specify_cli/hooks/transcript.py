@@ -6,7 +6,7 @@ import os
 
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.hooks.payload import HookInput, ending_of, printed_ids
+from specify_cli.hooks.translation import HookInput, ending_of, printed_ids
 from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore

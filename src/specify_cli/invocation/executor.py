@@ -37,7 +37,7 @@ from specify_cli.invocation.opening import (
     snapshot_of,
 )
 from specify_cli.project.config import load_project
-from specify_cli.project.protection import remember
+from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
@@ -81,7 +81,7 @@ class ProfileInvocationExecutor:
         caller: Caller = Caller(),
         terms: Terms = PLAIN_TERMS,
     ) -> InvocationPayload:
-        """Return one governed request: a sealed, durable record, then its payload.
+        """Open one governed request: a sealed, durable record first, then its payload.
 
         Raises InvocationError; nothing is recorded then and no context is given out.
         """
@@ -124,7 +124,7 @@ class ProfileInvocationExecutor:
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         prepare(records)
-        remember(project.git_dir, project.location.place, project.config.stated)
+        remember_first_use(project.git_dir, project.location.place, project.config.stated)
         roots = (taken.manifest, context_object(context), encode_oversize(routed.request.text))
         if terms.trail:
             objects.put(taken.members, [data for data in roots if data is not None])
@@ -311,7 +311,7 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
 
 def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
     """Return who closes a record, where that is not who opened it."""
-    from specify_cli.invocation.payload import other_writer
+    from specify_cli.invocation.event_body import other_writer
 
     return other_writer(started, caller.writer, rules)
 

@@ -15,7 +15,7 @@ from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import links
-from specify_cli.invocation.payload import (
+from specify_cli.invocation.event_body import (
     STEP_EVENTS,
     Composed,
     Known,

@@ -21,6 +21,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.event_body import idempotency_key
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.history import (
     TOP,
@@ -36,7 +37,6 @@ from specify_cli.invocation.history import (
     signature,
 )
 from specify_cli.invocation.opening import InvocationPayload, Terms
-from specify_cli.invocation.payload import idempotency_key
 from specify_cli.invocation.recorder import Batch, Recorder, Retrieved, lost_events
 from specify_cli.project.config import load_project
 from specify_cli.record import layout

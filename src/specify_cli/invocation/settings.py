@@ -17,7 +17,7 @@ from specify_cli.redaction.capture import DigestKey, narrower
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from specify_cli.invocation.payload import Settings
+    from specify_cli.invocation.event_body import Settings
     from specify_cli.redaction.capture import RuleSet
 
 
@@ -25,7 +25,7 @@ def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
     """Return the settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
-    from specify_cli.invocation.payload import Settings
+    from specify_cli.invocation.event_body import Settings
 
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}

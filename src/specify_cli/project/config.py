@@ -1,4 +1,4 @@
-"""Where a project begins, where its git directory is and what its config says.
+"""What a project's config states, and what of it is in force; where a project begins is `root`.
 
 Found by reading files; git is never started. Within a git worktree the search for `.kittify/` ends at the
 worktree's top level, so a worktree inside another checkout keeps its own trail (docs/adr/0001).
@@ -23,7 +23,7 @@ from specify_cli.project.protection import (
     TRAILS,
     Protections,
     read_accepted,
-    strengthen,
+    resolve_protections,
 )
 from specify_cli.project.root import Location, locate
 from specify_cli.record import layout
@@ -146,7 +146,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
     """Return the config with the stronger of what it states and what a person accepted."""
     if config.stated == accepted:
         return config
-    found, weaker = strengthen(config.stated, accepted)
+    found, weaker = resolve_protections(config.stated, accepted)
     rules = config.redaction
     if (found.rules, found.allow) != (config.stated.rules, config.stated.allow):
         try:

@@ -1,8 +1,9 @@
 """Keep what protects the user out of the branch's hands: a branch can propose, a person accepts (docs/accept.md).
 
-`strengthen` is pure: of what the config states and what is remembered, the stronger counts. The first use remembers
-what protects more than the defaults, a person accepts what protects less. Both are kept in the git directory, where no
-branch can plant them; without a git directory the defaults count, or what is stricter.
+`resolve_protections` is pure: of what the config states and what is remembered, the stronger counts. The first use
+remembers what protects more than the defaults; what protects less counts once a person accepted it (`config accept`).
+Both are kept in the git directory, where no branch can plant them; without a git directory the defaults count, or what
+is stricter.
 
     effective, weaker = strengthen(stated, accepted)
 """
@@ -45,8 +46,8 @@ class Protections(NamedTuple):
 DEFAULTS = Protections()
 
 
-def strengthen(stated: Protections, accepted: Protections) -> tuple[Protections, tuple[str, ...]]:
-    """Return the stronger of both, member by member, and what the config states that is weaker, as sentences' parts."""
+def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Protections, tuple[str, ...]]:
+    """Return the stronger of both, member by member, and a phrase for each thing the config states that is weaker."""
     weaker: list[str] = []
     capture: dict[str, str] = {}
     for side in SIDES:
@@ -105,7 +106,7 @@ def remembered_places(git_dir: str | None) -> frozenset[str]:
         return frozenset()
 
 
-def remember(git_dir: str | None, place: str, stated: Protections) -> None:
+def remember_first_use(git_dir: str | None, place: str, stated: Protections) -> None:
     """Remember on the first use what a config states beyond the defaults' protection, so that no branch can drop it.
 
     Raises StoredDataError CONFIG_INVALID. A git directory that cannot be written remembers nothing.
@@ -113,7 +114,7 @@ def remember(git_dir: str | None, place: str, stated: Protections) -> None:
     if git_dir is None or read_accepted(git_dir, place) is not None:
         return
     try:
-        write_accepted(git_dir, place, strengthen(stated, DEFAULTS)[0])
+        write_accepted(git_dir, place, resolve_protections(stated, DEFAULTS)[0])
     except InvocationError as error:
         if error.code != "WRITE_FAILED":
             raise

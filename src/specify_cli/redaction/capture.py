@@ -1,9 +1,9 @@
 """What of a captured side may be kept: the four modes, after redaction.
 
-`keep` gives the line fields of one side of an event (its arguments, its output, a prompt) under a mode, and the
+`apply_mode` gives the line fields of one side of an event (its arguments, its output, a prompt) under a mode, and the
 objects those fields name. A secret is masked before anything is cut, hashed or stored, and no mode is ever taken
 for a wider one. Who decides on the mode, and where fields and objects go, is left to others; finding secrets is
-`redaction`, JSON values are `foreign`.
+`redact`, JSON values are `json_values`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
     "MAX_KEPT",
     "MODES",
     "NO_RULES",
+    "CapturedSide",
     "DigestKey",
-    "Kept",
     "Redacted",
     "RedactionError",
     "RuleError",
     "RuleSet",
-    "keep",
+    "apply_mode",
     "narrower",
     "redact",
     "rule_set",
@@ -54,7 +54,7 @@ class DigestKey(NamedTuple):
     secret: bytes
 
 
-class Kept(NamedTuple):
+class CapturedSide(NamedTuple):
     """What one captured side leaves: fields of the line, objects they name, and redactions by rule id."""
 
     fields: dict[str, object]
@@ -73,16 +73,16 @@ def _rank(mode: str) -> int:
     return MODES.index(mode)
 
 
-def keep(
+def apply_mode(
     name: str, value: object, mode: str, rules: RuleSet, key: DigestKey | None, *, media_type: str = _JSON
-) -> Kept:
+) -> CapturedSide:
     """Return what mode `mode` keeps of a value.
 
     Raises ValueError, RedactionError, and ForeignError for no JSON value.
     """
     rank = _rank(mode)
     if mode == "off":
-        return Kept({}, (), {})
+        return CapturedSide({}, (), {})
     # What the modes need beyond redaction is loaded for them only: routing a request needs none of it.
     from specify_cli.redaction.json_values import ForeignError, escaped_surrogates, foreign_text
 
@@ -101,10 +101,10 @@ def keep(
 
             digest = hmac.new(key.secret, data, sha256).hexdigest()
             fields |= {f"{name}_hash": digest, "digest_key": key.name}
-        return Kept(fields, (), counts)
+        return CapturedSide(fields, (), counts)
     fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
-        return Kept({**fields, name: text}, (), counts)
+        return CapturedSide({**fields, name: text}, (), counts)
     shown = _write_string(text) if media_type == _JSON and isinstance(value, str) else text
     if mode == "summary":
         summary: dict[str, object] = {"size": len(data)}
@@ -112,7 +112,7 @@ def keep(
             summary |= {"head": shown[:_HEAD], "tail": shown[-_TAIL:]}
         else:
             summary["head"] = shown
-        return Kept({**fields, name: summary}, (), counts)
+        return CapturedSide({**fields, name: summary}, (), counts)
     stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
@@ -122,7 +122,7 @@ def keep(
     }
     if len(stored) < len(data):
         reference |= {"truncated": True, "kept": len(stored)}
-    return Kept({**fields, name: reference}, (stored,), counts)
+    return CapturedSide({**fields, name: reference}, (stored,), counts)
 
 
 def _write_string(text: str) -> str:

@@ -31,7 +31,7 @@ from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id
 from specify_cli.record.verify import ERROR, verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
-from specify_cli.replay.checks import Code, Fields, Outcome, Retrieval, recorded_outcome
+from specify_cli.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
 from specify_cli.replay.replay import (
     Opened,
     assembled,

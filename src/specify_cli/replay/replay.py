@@ -2,7 +2,7 @@
 
 Guarantees: the record is verified before anything is run; only the record and stored objects are read, and each
 object once, so what was verified is what is used; the network is denied meanwhile; the record is never changed.
-What differs is decided by `replay`, worded by `report` (docs/replay.md).
+What differs is decided by `judge` and put into words by `report` (docs/replay.md).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import Record, chain, fold, is_stand_in, tip_of
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
-from specify_cli.replay.checks import (
+from specify_cli.replay.judge import (
     DEFAULT_EPSILON,
     Code,
     Fields,
     Finding,
     Integrity,
     Outcome,
-    Past,
     Point,
     Replayed,
     Rerun,
     Retrieval,
+    SortedRecord,
     apply_patch,
     ask_gate,
     held_text,
@@ -75,7 +75,7 @@ _OUTPUTS = {"governance_context_hash", "evidence_ref"}
 _MEMBERS = ("profiles", "router_table", "shipped", "corpus", "config", "facts", "code")
 
 
-class Kept:
+class ReadOnceObjects:
     """An object store read once per object: the bytes that were verified are the bytes that are used."""
 
     def __init__(self, objects: ObjectStore) -> None:
@@ -98,9 +98,9 @@ class Opened(NamedTuple):
     """A record that can be replayed: sorted out, with its snapshot and everything the snapshot names."""
 
     record: Record
-    past: Past
+    past: SortedRecord
     request: str
-    objects: Kept
+    objects: ReadOnceObjects
     manifest: Mapping[str, object]
     frozen: Frozen
     profile: AgentProfile
@@ -225,7 +225,7 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
     invalid_snapshot, missing_input: in this order.
     """
-    kept = Kept(objects)
+    kept = ReadOnceObjects(objects)
     # 1. Nothing of it may have been changed.
     report, record = read_intact(data, file)
     reached = list(Reach(kept).of(report.objects))
@@ -326,7 +326,7 @@ def lines_of(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _check_snapshot(past: Past, manifest: Mapping[str, object], objects: Kept) -> None:
+def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects) -> None:
     """Everything is there; the policy of snapshot, references and corpus is one and loads as they say."""
     if "policy" not in manifest or "policy_state" not in manifest:
         raise refusal("missing_policy_snapshot", "the snapshot never captured a policy")
@@ -367,7 +367,7 @@ def _check_snapshot(past: Past, manifest: Mapping[str, object], objects: Kept) -
         raise refusal("invalid_snapshot", f"policy: the snapshot has {say(policy)}, its corpus {say(in_corpus)}")
 
 
-def _check_reference(reference: Fields, objects: Kept) -> None:
+def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
     bundle, named, parsed = (reference.get(key) for key in ("bundle", "bundle_hash", "policy_hash"))
     shown = ", ".join(f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash"))
     where = f"policy reference at seq {reference.get('seq')}"
@@ -509,7 +509,7 @@ def _rerun(
     return Rerun(retrieval, (against, corpus), expected, actual, tuple(found))
 
 
-def _load_inputs(objects: Kept, corpus: str) -> ContextInputs:
+def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
     try:
         return inputs_of_corpus(objects, corpus)
     except StoredDataError as error:
@@ -552,7 +552,7 @@ def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outco
     return Outcome(found.hits, found.filters_applied, found.error, found.query, text_hash)
 
 
-def _read_output(result: Fields | None, objects: Kept) -> str:
+def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:
     """Return why the result of a tool cannot be given back exactly; empty where it can."""
     if result is None:
         return "no result was recorded: it is in doubt whether the call took effect"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from doctrine.text import say
-from specify_cli.replay.checks import (
+from specify_cli.replay.judge import (
     ERROR,
     Asked,
     Fields,

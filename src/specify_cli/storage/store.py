@@ -1,4 +1,4 @@
-"""Records and objects: two Protocols, each with a file and an in-memory implementation.
+"""Records and objects: two Protocols, and the files that keep both (`memory` holds them in memory).
 
 Guarantees of both: a record is created whole or not at all; an append continues one unbroken chain however
 many writers race; an object's bytes hash to its name on every read. The file store adds: what it returned
@@ -149,9 +149,9 @@ def compose_bytes(
 def _keep(root: str, paths: Sequence[str]) -> None:
     """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
     if paths and not os.path.isdir(f"{root}/.git"):
-        from specify_cli.storage.worktrees import keep
+        from specify_cli.storage.worktrees import link_second_names
 
-        keep(root, paths)
+        link_second_names(root, paths)
 
 
 class FileRecordStore:

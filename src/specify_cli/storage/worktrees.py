@@ -49,7 +49,7 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
-def keep(root: str, paths: Iterable[str]) -> None:
+def link_second_names(root: str, paths: Iterable[str]) -> None:
     """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
     found = _find_homes(root)
     if found is None or found[1] is None:
@@ -68,9 +68,9 @@ def keep_all(root: str) -> None:
     """Give every file of a linked worktree that lacks it its second name."""
     found = _find_homes(root)
     if found is not None and found[1] is not None and os.path.isdir(found[1]):
-        keep(root, list(list_files(root)))
+        link_second_names(root, list(list_files(root)))
     else:
-        keep(root, ())
+        link_second_names(root, ())
 
 
 def _link_second(root: str, home: str, path: str) -> None:

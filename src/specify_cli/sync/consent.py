@@ -140,10 +140,10 @@ def read_consent(folder: str) -> Consent | None:
 
 def write_consent(folder: str, consent: Consent) -> None:
     """Remember what was agreed to. Raises EnvironmentFault SYNC_UNAVAILABLE."""
-    keep(folder, CONSENT, json.dumps(consent._asdict(), indent=2).encode() + b"\n")
+    write_private(folder, CONSENT, json.dumps(consent._asdict(), indent=2).encode() + b"\n")
 
 
-def keep(folder: str, name: str, data: bytes) -> None:
+def write_private(folder: str, name: str, data: bytes) -> None:
     """Write a small private file beside the consent, whole or not at all. Raises EnvironmentFault SYNC_UNAVAILABLE."""
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -165,7 +165,7 @@ def unavailable(path: str, error: Exception) -> EnvironmentFault:
 
 def pause_for(folder: str, seconds: float, why: str) -> None:
     """Start no push behind a command for a while; the file's time says until when, its text why."""
-    keep(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
+    write_private(folder, PAUSE, (why + "\n").encode("utf-8", "replace"))
     until = time.time() + seconds
     os.utime(f"{folder}/{PAUSE}", (until, until))
 
@@ -202,7 +202,9 @@ def bind_token(folder: str, token: str, endpoint: str) -> None:
     """Remember that a token may go to an endpoint; only digests of tokens are kept. Raises as `endpoints_of`."""
     bindings = _read_bindings(folder)
     agreed = dict.fromkeys((*bindings.get(_compute_digest(token), ()), endpoint))
-    keep(folder, BINDINGS, json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n")
+    write_private(
+        folder, BINDINGS, json.dumps({**bindings, _compute_digest(token): list(agreed)}, indent=2).encode() + b"\n"
+    )
 
 
 def check_binding(folder: str, token: str, endpoint: str) -> None:

@@ -101,7 +101,7 @@ def accept(offer: Offer) -> Consent:
     if offer.token is not None:
         consents.bind_token(offer.folder, offer.token, offer.endpoint)
         if offer.new_token:
-            consents.keep(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
+            consents.write_private(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
     consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener)
     consents.write_consent(offer.folder, consent)

@@ -25,7 +25,7 @@ from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
 from specify_cli.sync.outbox import Counts, Due, Outbox
-from specify_cli.sync.transport import Endpoint, Problem, Verdict, body_of
+from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of
 from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, unpause, wanted_path
 from specify_cli.sync.validation import faults
 
@@ -50,7 +50,7 @@ class Pushed(NamedTuple):
     why: str | None
 
 
-class Terms(NamedTuple):
+class RetryTerms(NamedTuple):
     """How long a push insists: tries for a request, seconds in all (None without end)."""
 
     tries: int = FOREGROUND_TRIES
@@ -95,7 +95,7 @@ def agreed(project: Project) -> tuple[str, Consent]:
 def push(
     project: Project,
     environment: Mapping[str, str],
-    terms: Terms = Terms(),
+    terms: RetryTerms = RetryTerms(),
     progress: Callable[[int, int], None] | None = None,
     held: int | None = None,
 ) -> Pushed:
@@ -157,7 +157,7 @@ class _Push:
         project: Project,
         folder: str,
         consent: Consent,
-        terms: Terms,
+        terms: RetryTerms,
         deadline: float | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
@@ -237,13 +237,13 @@ class _Push:
             if problem is not None:
                 self._refuse(outbox, Due(key_of(event)[0], "", key_of(event)[1]), event, problem)
 
-    def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> Verdict:
+    def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> PostVerdict:
         """Return the last verdict after as many tries as the terms allow; consent is asked for before each of them."""
         rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
         if rest <= 0:
             raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
 
-        def post() -> Verdict:
+        def post() -> PostVerdict:
             if consents.read_consent(self._folder) != self._consent:
                 raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
             try:
@@ -304,9 +304,9 @@ class _Push:
             unpause(self._folder)
 
 
-def _judge_state(state: RetryCallState) -> Verdict:
+def _judge_state(state: RetryCallState) -> PostVerdict:
     assert state.outcome is not None
-    found: Verdict = state.outcome.result()
+    found: PostVerdict = state.outcome.result()
     return found
 
 
@@ -347,7 +347,7 @@ def background(root: str, folder: str, environment: Mapping[str, str], held: int
     """Run the push behind a command's answer: short, quiet, and what stopped it is where `sync status` shows it."""
     try:
         project, _ = load_project(root)
-        push(project, environment, Terms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
+        push(project, environment, RetryTerms(BACKGROUND_TRIES, BACKGROUND_SECONDS, 0.0), held=held)
     except InvocationError as error:
         if error.code not in ("SYNC_BUSY", "SYNC_DISABLED"):
             consents.pause_for(folder, pause_after(5, None), f"{error.code}: {error.message}")

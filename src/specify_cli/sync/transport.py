@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     errors: tuple[tuple[str, str], ...] = ()
 
 
-class Verdict(NamedTuple):
+class PostVerdict(NamedTuple):
     """What an answer means.
 
     `kind` is `answered` (`results` tells for each id whether it is held, None, or why not), `halve` (the batch
@@ -59,7 +59,7 @@ class Verdict(NamedTuple):
 
 def judge(
     status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float, token: str = ""
-) -> Verdict:
+) -> PostVerdict:
     """Return the verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
 
     No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
@@ -67,19 +67,19 @@ def judge(
     if 200 <= status < 300:
         results = _read_results(body, ids, token)
         if results:
-            return Verdict("answered", results, "")
-        return Verdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
+            return PostVerdict("answered", results, "")
+        return PostVerdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
     problem = _read_problem(_parse_object(body), status, token)
     if status in _AT_FAULT:
         if len(ids) > 1:
-            return Verdict("halve", {}, f"status {status} for {len(ids)} events")
-        return Verdict("answered", {ids[0]: problem}, "")
+            return PostVerdict("halve", {}, f"status {status} for {len(ids)} events")
+        return PostVerdict("answered", {ids[0]: problem}, "")
     what = f"status {status}" + (f": {problem.detail}" if problem.detail else "")
     if status in _AGAIN or status >= 500 or status < 200:
-        return Verdict("later", {}, what, _retry_after(headers, now))
+        return PostVerdict("later", {}, what, _retry_after(headers, now))
     if status in _REDIRECTS:
         what = f"status {status}: the endpoint redirects; data goes nowhere but where consent says"
-    return Verdict("stop", {}, what)
+    return PostVerdict("stop", {}, what)
 
 
 def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
@@ -175,7 +175,7 @@ class Endpoint:
         """Let go of the connection."""
         self._client.close()
 
-    def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> Verdict:
+    def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> PostVerdict:
         """Send one batch and judge the answer. Never raises for what the network or the endpoint does.
 
         It is over after `seconds`, whatever drips in; outside the main thread a drip before the body is not bounded.
@@ -191,7 +191,7 @@ class Endpoint:
                 "webhook-timestamp": str(int(moment.timestamp())),
                 "webhook-signature": self._signer.sign(key, moment, body.decode("utf-8")),
             }
-        late = Verdict("later", {}, f"no whole answer within {seconds:g} s")
+        late = PostVerdict("later", {}, f"no whole answer within {seconds:g} s")
         end = time.monotonic() + seconds
         answer = b""
         try:
@@ -200,13 +200,13 @@ class Endpoint:
                 self._client.stream("POST", self._url, content=body, headers=headers) as response,
             ):
                 if response.headers.get("content-encoding", "identity") != "identity":
-                    return Verdict(
+                    return PostVerdict(
                         "later", {}, f"status {response.status_code} and a compressed answer nobody asked for"
                     )
                 for piece in response.iter_raw():
                     answer += piece
                     if len(answer) > MAX_ANSWER:
-                        return Verdict("later", {}, f"status {response.status_code} and an answer of over 1 MiB")
+                        return PostVerdict("later", {}, f"status {response.status_code} and an answer of over 1 MiB")
                     if time.monotonic() > end:
                         return late
                 named = {name.lower(): value for name, value in response.headers.items()}
@@ -216,7 +216,7 @@ class Endpoint:
             if time.monotonic() > end:
                 return late
             what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return Verdict("later", {}, shown(what, self._token))
+            return PostVerdict("later", {}, shown(what, self._token))
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.hooks import payload as payloads
+from specify_cli.hooks import translation
 from specify_cli.hooks.handler import MAX_INPUT, run_hook
 from specify_cli.hooks.losses import MAX_ORPHAN, MAX_ORPHANS
 from specify_cli.record import layout
@@ -336,11 +336,11 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "hooks",
             "hooks.direct",
             "hooks.handler",
-            "hooks.payload",
+            "hooks.translation",
             "invocation",
             "invocation.bindings",
         ),
-        *("invocation.payload", "invocation.settings", "project", "project.protection", "project.root", "record"),
+        *("invocation.event_body", "invocation.settings", "project", "project.protection", "project.root", "record"),
         "project.tracked",  # or it would append to a file that git publishes
         *(
             "record.event_table",
@@ -1272,7 +1272,7 @@ def slow(root: Path) -> dict[str, Any]:
 def test_what_takes_too_long_to_mask_is_left_out_and_said(
     chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payloads, "REDACTION_SECONDS", 0.05)
+    monkeypatch.setattr(translation, "REDACTION_SECONDS", 0.05)
     run_hook("claude-code", json.dumps(slow(chartered)).encode(), str(chartered), str(home))
 
     result, gap = events(chartered, run)
@@ -1284,7 +1284,7 @@ def test_what_takes_too_long_to_mask_is_left_out_and_said(
 def test_an_orphan_that_takes_too_long_to_mask_is_kept_without_its_texts(
     chartered: Path, run: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(payloads, "REDACTION_SECONDS", 0.05)
+    monkeypatch.setattr(translation, "REDACTION_SECONDS", 0.05)
     data = json.dumps({**slow(chartered), "session_id": f"not-{run}"}).encode()
     run_hook("claude-code", data, str(chartered), str(home))
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.hooks.settings import install as hook_install
 from specify_cli.hooks.settings.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
-from specify_cli.hooks.settings.install import Change, Place, install, standing, uninstall
+from specify_cli.hooks.settings.install import Change, SettingsPlace, install, standing, uninstall
 from support import FULL
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
@@ -29,13 +29,13 @@ SETTINGS = b'{\n    "permissions": {"allow": ["Bash(ls:*)"]},\n    "env": {"TOKE
 # What a child begins with: the place in the folder it is given.
 CHILD = """import sys
 from specify_cli.hooks.settings.harnesses import HARNESSES
-from specify_cli.hooks.settings.install import Place, install, uninstall
-where = Place(HARNESSES["claude-code"], "project", sys.argv[1], HARNESSES["claude-code"].project)
+from specify_cli.hooks.settings.install import SettingsPlace, install, uninstall
+where = SettingsPlace(HARNESSES["claude-code"], "project", sys.argv[1], HARNESSES["claude-code"].project)
 """
 
 
-def place(root: Path, harness: Harness = CLAUDE, scope: str = "project") -> Place:
-    return Place(harness, scope, str(root), harness.project if scope == "project" else harness.user)
+def place(root: Path, harness: Harness = CLAUDE, scope: str = "project") -> SettingsPlace:
+    return SettingsPlace(harness, scope, str(root), harness.project if scope == "project" else harness.user)
 
 
 def file(root: Path, harness: Harness = CLAUDE) -> Path:
@@ -293,7 +293,7 @@ def test_a_change_by_another_program_meanwhile_is_not_overwritten(
     path = given_settings(tmp_path, SETTINGS)
     still = hook_install._ensure_unchanged
 
-    def meanwhile(where: Place, seen: bytes) -> None:
+    def meanwhile(where: SettingsPlace, seen: bytes) -> None:
         path.write_bytes(b"{}")
         still(where, seen)
 

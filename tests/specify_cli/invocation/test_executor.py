@@ -19,7 +19,7 @@ from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.record.events import parse_event
+from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import fold
 from specify_cli.storage.queries import show_invocation, verify_all
 from specify_cli.storage.store import FileObjectStore

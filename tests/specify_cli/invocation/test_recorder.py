@@ -17,7 +17,7 @@ from specify_cli.invocation.opening import PLAIN_TERMS
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.record.events import parse_event
+from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
 from specify_cli.storage.index import Index

@@ -20,7 +20,7 @@ from specify_cli.invocation import gates
 from specify_cli.invocation.run import LimitExceeded, Run, open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.record.events import parse_event
+from specify_cli.record.event_models import parse_event
 from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
 from specify_cli.storage.queries import verify_all

@@ -14,7 +14,7 @@ from specify_cli.project.protection import (
     SIDES,
     Protections,
     read_accepted,
-    strengthen,
+    resolve_protections,
     write_accepted,
 )
 from specify_cli.redaction.redact import RuleError, redact, rule_set
@@ -29,7 +29,7 @@ EVERYTHING = Protections(
 
 
 def test_nothing_weaker_than_the_defaults_counts_until_it_is_accepted() -> None:
-    effective, weaker = strengthen(EVERYTHING, DEFAULTS)
+    effective, weaker = resolve_protections(EVERYTHING, DEFAULTS)
 
     assert effective == Protections("private", {"prompt": "summary", "tool_args": "summary"}, EVERYTHING.rules)
     assert [line.partition(":")[0] for line in weaker] == [
@@ -42,18 +42,18 @@ def test_nothing_weaker_than_the_defaults_counts_until_it_is_accepted() -> None:
 
 
 def test_what_was_accepted_counts_as_it_is_stated() -> None:
-    assert strengthen(EVERYTHING, EVERYTHING) == (EVERYTHING, ())
+    assert resolve_protections(EVERYTHING, EVERYTHING) == (EVERYTHING, ())
 
 
 def test_a_stricter_tree_needs_nobody() -> None:
     stricter = Protections(capture=dict.fromkeys(SIDES, "off"), rules=EVERYTHING.rules | {("b", "x")})
 
-    assert strengthen(stricter, EVERYTHING) == (stricter, ())
+    assert resolve_protections(stricter, EVERYTHING) == (stricter, ())
 
 
 def test_an_accepted_protection_outlives_its_removal_from_the_tree() -> None:
     accepted = Protections(capture={"prompt": "off"}, rules=frozenset({("ticket", "T-[0-9]+")}))
-    effective, weaker = strengthen(Protections(rules=frozenset({("ticket", "T-9")})), accepted)
+    effective, weaker = resolve_protections(Protections(rules=frozenset({("ticket", "T-9")})), accepted)
 
     assert effective.capture == {"prompt": "off"}
     assert redact("T-123 T-9", rule_set(effective.rules)).text == "⟦ticket⟧ ⟦ticket⟧"

@@ -15,9 +15,9 @@ from specify_cli.redaction.capture import (
     MAX_KEPT,
     MODES,
     NO_RULES,
+    CapturedSide,
     DigestKey,
-    Kept,
-    keep,
+    apply_mode,
     narrower,
     redact,
     rule_set,
@@ -36,8 +36,8 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def kept(value: object, mode: str, name: str = "args", **more: str) -> Kept:
-    return keep(name, value, mode, RULES, KEY, **more)
+def kept(value: object, mode: str, name: str = "args", **more: str) -> CapturedSide:
+    return apply_mode(name, value, mode, RULES, KEY, **more)
 
 
 def test_off_keeps_no_field_and_no_count() -> None:
@@ -51,7 +51,7 @@ def test_hash_keeps_a_keyed_digest_its_key_and_the_size() -> None:
 
 
 def test_hash_without_a_key_keeps_the_size_alone() -> None:
-    assert keep("args", VALUE, "hash", RULES, None).fields == {"args_size": len(TEXT)}
+    assert apply_mode("args", VALUE, "hash", RULES, None).fields == {"args_size": len(TEXT)}
 
 
 def test_summary_of_a_short_value_holds_it_whole() -> None:
@@ -138,7 +138,7 @@ def test_a_secret_is_masked_before_the_text_is_cut_hashed_or_stored(mode: str, m
     assert SECRET[:10] not in json.dumps(fields, ensure_ascii=False)
     assert all(SECRET[:10].encode() not in data for data in objects)
     assert counts == {"github-token": 1}
-    assert fields == keep("args", masked, mode, NO_RULES, KEY, media_type=media_type).fields
+    assert fields == apply_mode("args", masked, mode, NO_RULES, KEY, media_type=media_type).fields
 
 
 def test_modes_keep_more_from_left_to_right_and_the_narrower_wins() -> None:
@@ -150,7 +150,7 @@ def test_modes_keep_more_from_left_to_right_and_the_narrower_wins() -> None:
 @pytest.mark.parametrize("mode", ["FULL", "Full", "yes", "", "all", "none", " full", None, True, False, 3])
 def test_an_unknown_mode_is_refused(mode: object) -> None:
     with pytest.raises(ValueError, match="capture mode"):
-        keep("args", VALUE, mode, RULES, KEY)  # type: ignore[arg-type]
+        apply_mode("args", VALUE, mode, RULES, KEY)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="capture mode"):
         narrower("full", mode)  # type: ignore[arg-type]
 

@@ -38,9 +38,9 @@ from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.record import layout, snapshot
-from specify_cli.record.events import parse_event
-from specify_cli.replay.checks import Outcome
+from specify_cli.record.event_models import parse_event
 from specify_cli.replay.current import CLAIMS, diff_of, replay_against
+from specify_cli.replay.judge import Outcome
 from specify_cli.replay.replay import replay
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
 from support import accept

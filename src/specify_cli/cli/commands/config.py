@@ -8,7 +8,7 @@ from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import stated_protections
-from specify_cli.project.protection import DEFAULTS, read_accepted, strengthen, write_accepted
+from specify_cli.project.protection import DEFAULTS, read_accepted, resolve_protections, write_accepted
 from specify_cli.project.root import locate, place_below
 
 
@@ -32,7 +32,7 @@ def accept(values: Values) -> int:
         if not as_json:
             write_lines([one_line(error.message)])
         accepted = DEFAULTS
-    weaker = list(strengthen(stated, accepted)[1])
+    weaker = list(resolve_protections(stated, accepted)[1])
     if found.passed is not None:
         weaker.insert(0, f"project: {root} becomes a project of its own inside {found.root}")
     if weaker:

@@ -12,7 +12,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.replay import replay as replays
-from specify_cli.replay.checks import DEFAULT_EPSILON
+from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.report import first_screen, report_value
 from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index

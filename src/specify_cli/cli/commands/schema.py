@@ -10,7 +10,7 @@ from specify_cli.errors import CallerError
 def schema(values: Values) -> int:
     """Show one schema by name, or the names; a single event goes by its wire name or class."""
     from specify_cli.cli.shapes import schemas
-    from specify_cli.record.events import schema_of_event
+    from specify_cli.record.event_models import schema_of_event
 
     known = schemas()
     name = values["name"]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.hooks.settings.harnesses import HARNESSES, Harness
-from specify_cli.hooks.settings.install import Place, standing
+from specify_cli.hooks.settings.install import SettingsPlace, standing
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"
@@ -71,17 +71,17 @@ def find_program(root: str) -> Program:
     return Program(path, resolved, ours, False)
 
 
-def settings_place(harness: Harness, scope: str, root: str, home: str | None) -> Place | None:
+def settings_place(harness: Harness, scope: str, root: str, home: str | None) -> SettingsPlace | None:
     """Return where a harness's settings are; None where there is no home folder."""
     if scope == "project":
-        return Place(harness, scope, root, harness.project)
+        return SettingsPlace(harness, scope, root, harness.project)
     if home is None:
         return None
     moved = os.environ.get(harness.variable) if harness.variable else None
     if moved and os.path.isabs(moved):
         parent, name = os.path.split(os.path.normpath(moved))
-        return Place(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
-    return Place(harness, scope, home, harness.user)
+        return SettingsPlace(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
+    return SettingsPlace(harness, scope, home, harness.user)
 
 
 def is_detected(harness: Harness, root: str, home: str | None) -> bool:

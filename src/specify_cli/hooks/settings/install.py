@@ -33,7 +33,7 @@ from specify_cli.hooks.settings.json_text import JsonTextError, is_blank, read
 MAX_SETTINGS = 4 * 1024 * 1024
 
 
-class Place(NamedTuple):
+class SettingsPlace(NamedTuple):
     """Where a harness's settings are for a scope."""
 
     harness: Harness
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 class Change(NamedTuple):
     """What an install or uninstall did, or would do. `text` is None where the file goes."""
 
-    place: Place
+    place: SettingsPlace
     state: str  # installed · updated · unchanged · removed · deleted · absent
     before: str | None
     after: str | None
@@ -78,12 +78,12 @@ def _split_lines(text: str) -> list[str]:
 class Standing(NamedTuple):
     """How things stand at one place."""
 
-    place: Place
+    place: SettingsPlace
     state: str  # absent · current · outdated · edited · foreign · invalid
     problem: str | None
 
 
-def install(place: Place, *, dry_run: bool = False) -> Change:
+def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was changed."""
     data = _read(place)
     text = None if data is None else _decode_text(place, data)
@@ -103,7 +103,7 @@ def install(place: Place, *, dry_run: bool = False) -> Change:
     return change
 
 
-def uninstall(place: Place, *, dry_run: bool = False) -> Change:
+def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     """Take out what is ours and keep the rest as it is written. Raises StoredDataError, EnvironmentFault."""
     data = _read(place)
     if data is None:
@@ -120,7 +120,7 @@ def uninstall(place: Place, *, dry_run: bool = False) -> Change:
     return change
 
 
-def standing(place: Place) -> Standing:
+def standing(place: SettingsPlace) -> Standing:
     """Return how things stand at one place; a file that cannot be used is a state, not an error."""
     try:
         data = _read(place)
@@ -142,7 +142,7 @@ def standing(place: Place) -> Standing:
 # --- what is to be done
 
 
-def _take_out(place: Place, text: str) -> Change:
+def _take_out(place: SettingsPlace, text: str) -> Change:
     harness = place.harness
     if harness.form == "plugin":
         if text == PLUGIN or _compute_digest(text) in EARLIER_PLUGINS:
@@ -159,7 +159,7 @@ def _take_out(place: Place, text: str) -> Change:
     return Change(place, "removed", text, rest)
 
 
-def _install_plugin(place: Place, text: str | None) -> Change:
+def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
     if text == PLUGIN:
         return Change(place, "unchanged", text, text)
     if text is not None and _compute_digest(text) not in EARLIER_PLUGINS:
@@ -173,7 +173,7 @@ def _install_plugin(place: Place, text: str | None) -> Change:
     return Change(place, "installed" if text is None else "updated", text, PLUGIN)
 
 
-def _edited_plugin(place: Place) -> StoredDataError:
+def _edited_plugin(place: SettingsPlace) -> StoredDataError:
     return StoredDataError(
         "SETTINGS_INVALID",
         f"{place.path} was edited, or written by another release; it was left as it is",
@@ -181,7 +181,7 @@ def _edited_plugin(place: Place) -> StoredDataError:
     )
 
 
-def _invalid(place: Place, error: JsonTextError) -> StoredDataError:
+def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
     return StoredDataError(
         "SETTINGS_INVALID",
         f"{place.path}:{error.line}: {error.problem}; it was left as it is",
@@ -193,7 +193,7 @@ def _invalid(place: Place, error: JsonTextError) -> StoredDataError:
 
 
 @contextmanager
-def _open_folder(place: Place, *, create: bool = False) -> Iterator[int]:
+def _open_folder(place: SettingsPlace, *, create: bool = False) -> Iterator[int]:
     head = place.relative.rpartition("/")[0]
     fd = durable.open_folder(place.root, head.split("/") if head else [], create=create)
     try:
@@ -202,11 +202,11 @@ def _open_folder(place: Place, *, create: bool = False) -> Iterator[int]:
         os.close(fd)
 
 
-def _name(place: Place) -> str:
+def _name(place: SettingsPlace) -> str:
     return place.relative.rpartition("/")[2]
 
 
-def _read(place: Place) -> bytes | None:
+def _read(place: SettingsPlace) -> bytes | None:
     """Return the settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
     try:
         with _open_folder(place) as folder_fd:
@@ -229,7 +229,7 @@ def _read(place: Place) -> bytes | None:
         ) from error
 
 
-def _decode_text(place: Place, data: bytes) -> str:
+def _decode_text(place: SettingsPlace, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -241,7 +241,7 @@ def _decode_text(place: Place, data: bytes) -> str:
         ) from error
 
 
-def _write(place: Place, seen: bytes | None, text: str) -> None:
+def _write(place: SettingsPlace, seen: bytes | None, text: str) -> None:
     """The file holds the text or, after a crash, what it held; as private as it was."""
     mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
     try:
@@ -259,7 +259,7 @@ def _write(place: Place, seen: bytes | None, text: str) -> None:
         raise durable.write_failed(place.path, error) from error
 
 
-def _delete(place: Place, seen: bytes) -> None:
+def _delete(place: SettingsPlace, seen: bytes) -> None:
     """Take the file away, and the folders on its way that hold nothing else."""
     parts = place.relative.split("/")[:-1]
     try:
@@ -280,12 +280,12 @@ def _delete(place: Place, seen: bytes) -> None:
             raise durable.write_failed(place.path, error) from error
 
 
-def _ensure_unchanged(place: Place, seen: bytes) -> None:
+def _ensure_unchanged(place: SettingsPlace, seen: bytes) -> None:
     if _read(place) != seen:
         raise _changed(place)
 
 
-def _changed(place: Place) -> EnvironmentFault:
+def _changed(place: SettingsPlace) -> EnvironmentFault:
     return EnvironmentFault(
         "WRITE_FAILED",
         f"{place.path} was changed by another program meanwhile; it was left as that left it",

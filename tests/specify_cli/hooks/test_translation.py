@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.hooks.payload import MAX_NAME, MAX_PATH, HookInput, sender, translate
 from specify_cli.hooks.settings.harnesses import HARNESSES
-from specify_cli.invocation.payload import Settings, compose_event
+from specify_cli.hooks.translation import MAX_NAME, MAX_PATH, HookInput, sender, translate
+from specify_cli.invocation.event_body import Settings, compose_event
 from specify_cli.redaction.json_values import parse_foreign
 from specify_cli.redaction.redact import shipped_rule_set
 from specify_cli.replay.strict_patch import apply_diff
@@ -544,7 +544,7 @@ def test_the_depths_and_numbers_of_json_are_survived(harness: str, text: str) ->
 def test_it_loads_nothing() -> None:
     """A hook runs at every tool call: reading its payload costs no import."""
     program = (
-        "import sys, doctrine.light\nbefore = set(sys.modules)\nimport specify_cli.hooks.payload\n"
+        "import sys, doctrine.light\nbefore = set(sys.modules)\nimport specify_cli.hooks.translation\n"
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
@@ -552,5 +552,5 @@ def test_it_loads_nothing() -> None:
     assert done.stdout.split("'")[1::2] == [
         "specify_cli",
         "specify_cli.hooks",
-        "specify_cli.hooks.payload",
+        "specify_cli.hooks.translation",
     ]

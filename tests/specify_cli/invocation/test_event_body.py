@@ -11,14 +11,14 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.invocation.payload import (
+from specify_cli.invocation.event_body import (
     PayloadError,
     Settings,
     compose_event,
     without_objects,
 )
+from specify_cli.record.event_models import parse_event
 from specify_cli.record.event_table import EVENTS, LINKS, RECORDABLE
-from specify_cli.record.events import parse_event
 from specify_cli.record.record import chain, genesis_tip, split_lines
 from specify_cli.redaction.capture import MODES, DigestKey, rule_set, shipped_rule_set
 
@@ -188,12 +188,12 @@ def test_a_secret_is_masked_in_every_text_of_every_event(event: str) -> None:
 
 
 def test_redaction_that_fails_leaves_the_text_out_and_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    from specify_cli.invocation import payload as module
+    from specify_cli.invocation import event_body as module
 
     def fail(*_: Any, **__: Any) -> Any:
         raise module.RedactionError("rule x took too long")
 
-    monkeypatch.setattr(module, "keep", fail)
+    monkeypatch.setattr(module, "apply_mode", fail)
     composed = compose("tool_result", {"call_id": "c", "output": "PLANTED"})
 
     assert "PLANTED" not in json.dumps(composed.body)

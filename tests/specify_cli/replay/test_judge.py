@@ -42,7 +42,7 @@ from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import Run
 from specify_cli.record import snapshot
 from specify_cli.record.seal import digest_of
-from specify_cli.replay.checks import (
+from specify_cli.replay.judge import (
     Code,
     Finding,
     Outcome,

@@ -2,7 +2,7 @@
 
 Guarantees: every difference is a finding with its line, both values and, where code or inputs explain it, the cause;
 what could not be asked again is listed with the reason and never counted as the same. Running the router, the
-retrieval and the rules again on frozen inputs is `replays`' part; putting it into words is `report`'s.
+retrieval and the rules again on frozen inputs is `replay`'s part; putting it into words is `report`'s.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Point(NamedTuple):
     corpus: str
 
 
-class Past(NamedTuple):
+class SortedRecord(NamedTuple):
     """The lines of a record by what a replay does with them."""
 
     started: Fields
@@ -156,7 +156,7 @@ class Past(NamedTuple):
         return named[-1] if named else None
 
 
-def read_past(lines: Iterable[Fields]) -> Past:
+def read_past(lines: Iterable[Fields]) -> SortedRecord:
     """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
     by_event: dict[str, list[Fields]] = {}
     unknown: list[Fields] = []
@@ -182,7 +182,7 @@ def read_past(lines: Iterable[Fields]) -> Past:
         return tuple(by_event.get(event, ()))
 
     closing = of("completed")
-    return Past(
+    return SortedRecord(
         started=of("started")[0],
         completed=closing[-1] if closing else None,
         references=of("policy_snapshot_ref"),
@@ -650,7 +650,7 @@ class Integrity(NamedTuple):
 class Replayed(NamedTuple):
     """A replay whole: what a report is made of."""
 
-    past: Past
+    past: SortedRecord
     request: str
     as_of: Point | None
     compare_to: Point | None

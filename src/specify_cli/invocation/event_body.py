@@ -15,7 +15,7 @@ from specify_cli.redaction.capture import (
     DigestKey,
     RedactionError,
     RuleSet,
-    keep,
+    apply_mode,
     redact,
 )
 from specify_cli.redaction.json_values import ForeignError, foreign_text
@@ -281,7 +281,7 @@ def _read_captured(where: str, name: str, field: Member, value: object, mode: st
     if field.media_type != "application/json":
         value = _read_text(where, value)
     try:
-        kept = keep(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+        kept = apply_mode(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
     except (ForeignError, RedactionError):
         raise
     except Exception as error:
@@ -293,7 +293,7 @@ def _read_captured(where: str, name: str, field: Member, value: object, mode: st
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
     """Return a decision's inputs: whole as one object, for they are to be decided on again; or none."""
     if mode in ("off", "hash"):
-        kept = keep(name, value, mode, settings.rules, settings.key)
+        kept = apply_mode(name, value, mode, settings.rules, settings.key)
         return {**kept.fields, name: None}, (), kept.counts
     try:
         foreign = foreign_text(value, settings.rules)
@@ -307,7 +307,7 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
     """Return a text that may repeat what a tool said: kept as far as the tool's output is."""
     text = _read_text(where, value)
     if mode in ("off", "hash"):
-        kept = keep(name, text, mode, settings.rules, settings.key)
+        kept = apply_mode(name, text, mode, settings.rules, settings.key)
         return kept.fields, (), kept.counts
     done = redact(text, settings.rules)
     limit = MAX_MESSAGE if mode == "full" else _SUMMARY_MESSAGE
