@@ -58,7 +58,7 @@ chain(genesis_tip(), '01JD4Q3S0000000000000000A1', [{'event': 'started', 'starte
     "redaction": (
         """
 from pathlib import Path
-from specify_cli.redaction.capture import MODES, DigestKey, keep
+from specify_cli.redaction.capture import MODES, DigestKey, apply_mode
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, rule_set, shipped_rule_set
 text = Path('tests/secrets_corpus.py').read_text() + ' password=hunter2hunter2 ghp_' + 'a1B2c3D4e5' * 4
