@@ -35,7 +35,7 @@ from doctrine.agent_profiles.repository import SUFFIXES, AgentProfileRepository
 from doctrine.artifact import KINDS, Artifact
 from doctrine.graph import parse_edges
 from doctrine.load import GRAPH_FILE, ParseCache, SourceError, SourceFile, read_source, shipped_artifacts
-from doctrine.text import INVISIBLE, match_glob
+from doctrine.text import UNSEEN, match_glob
 from doctrine.yaml_reader import YamlError, locate_yaml, read_yaml
 
 TYPE_CHECKING = False
@@ -81,7 +81,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "PROFILE_SHADOWED": (ADVICE, "A profile of the same id in `.kittify/profiles/` is used instead."),
 }
 # Joiners side by side join nothing; a private character has no meaning that a reader could know.
-_HIDDEN = re.compile(f"[{INVISIBLE}\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")
+_HIDDEN = re.compile(f"{UNSEEN}|[\ue000-\uf8ff\U000f0000-\U0010ffff]|[\u200c\u200d]{{2,}}")
 _CHARTER_FOLDER = ".kittify/charter"
 _READ_HERE = ("charter.md", "charter.yaml", "policy.yaml", "context-state.json")
 _NOT_FOR_US = ("README.md", "README")

@@ -262,7 +262,20 @@ def test_every_code_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(
-    "hidden", ["\u200b", "\xad", "\u202e", "\ufeff", "\ue001", "\u200d\u200d", "\x1b", "\u2028", "\U000e0101"]
+    "hidden",
+    [
+        "\u200b",
+        "\xad",
+        "\u202e",
+        "\ufeff",
+        "\ue001",
+        "\u200d\u200d",
+        "\x1b",
+        "\u2028",
+        "\U000e0101",
+        "\ufe01",
+        "\u3164",
+    ],
 )
 def test_what_nobody_sees_is_named_where_it_stands(tmp_path: Path, hidden: str) -> None:
     files = {**SOUND, DIRECTIVE: A_DIRECTIVE.replace("title: ", f"title: x{hidden}", 1)}

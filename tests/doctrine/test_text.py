@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctrine.text import INVISIBLE, match_glob
+from doctrine.text import UNSEEN, match_glob, name_kind
 
 
 @given(st.text("ab*/", max_size=12), st.text("ab/", max_size=16))
@@ -24,7 +24,7 @@ def test_a_pattern_of_many_stars_is_decided_at_once() -> None:
 
 def test_every_control_and_format_character_but_the_joiners_is_invisible() -> None:
     kept = set("\t\n\u200c\u200d") | set("\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2")
-    hidden = re.compile(f"[{INVISIBLE}]")
+    hidden = re.compile(UNSEEN)
     missed = [
         hex(code)
         for code in range(0x110000)
@@ -35,3 +35,19 @@ def test_every_control_and_format_character_but_the_joiners_is_invisible() -> No
     ]
 
     assert missed == []
+
+
+def test_fillers_blanks_and_selectors_that_select_nothing_are_unseen() -> None:
+    blanks = "\ufe00\ufe0d\u3164\u115f\u1160\uffa0\u034f\u2800\u17b4\u180b"
+    hidden = [*blanks, *(f"{before}\ufe0f" for before in "aZ .-\ufe0e")]
+    shown = ["\u26a0\ufe0f", "1\ufe0f\u20e3", "#\ufe0f", "\u2764\ufe0e", "plain"]
+
+    assert [text for text in hidden if not re.search(UNSEEN, text)] == []
+    assert [text for text in shown if re.search(UNSEEN, text)] == []
+
+
+def test_a_kind_is_named_as_json_has_it() -> None:
+    values = [None, True, 1, 1.5, "a", [], {}, object()]
+    named = ["null", "true or false", "a number", "a number", "text", "an array", "an object", "no JSON value"]
+
+    assert list(map(name_kind, values)) == named

@@ -14,7 +14,7 @@ import unicodedata
 
 from charter.setup.survey import ENDINGS
 from doctrine.light import NamedTuple
-from doctrine.text import INVISIBLE
+from doctrine.text import UNSEEN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SCHEMA_GUIDE = ".kittify/doctrine/toolguides/schema-changes.yaml"
 GRAPH = ".kittify/doctrine/graph.yaml"
 MAX_ANSWER = 600
 # Some of them, variation selectors, count as printable.
-_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_UNSEEN = re.compile(UNSEEN)
 NOTHING = "-"
 _SHOWN = {"cpp": "C++", "csharp": "C#", "javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP"}
 _SPELT = {"c++": "cpp", "c#": "csharp", "js": "javascript", "ts": "typescript", "py": "python", "golang": "go"}

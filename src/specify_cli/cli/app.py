@@ -70,6 +70,7 @@ def run_typer(argv: list[str]) -> int:
 
 def _reword(message: str) -> str:
     """Return a usage error without the phrases of the validator that Typer uses."""
+    message = re.sub(r"Input should be a valid (integer|number)[^.]*", r"expected a whole number", message)
     message = re.sub(r"Input should be ([^.]+)", r"expected a value \1", message)
     return message.replace("Value error, ", "")
 

@@ -10,15 +10,14 @@ import os
 import re
 
 from doctrine.light import TYPE_CHECKING
-from doctrine.text import INVISIBLE, say
+from doctrine.text import UNSEEN, say
 from specify_cli.errors import EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-# C0 (but tab and LF), DEL, C1, line and paragraph separators, and the marks that reorder text.
-_UNSAFE = re.compile(f"[{INVISIBLE}]")
+_UNSAFE = re.compile(UNSEEN)
 
 
 def escape(text: str) -> str:

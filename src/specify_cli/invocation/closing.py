@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from charter.context import load_inputs
 from doctrine.light import NamedTuple
 from doctrine.load import ParseCache
+from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import links
@@ -41,6 +42,13 @@ class Completion(NamedTuple):
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/completion.json`."""
         return {**self._asdict(), "artifacts": list(self.artifacts), "warnings": list(self.warnings)}
+
+
+class Projections(NamedTuple):
+    """Where a record was published now, if it was, and what was kept back of it."""
+
+    published: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 class Named(NamedTuple):
@@ -145,7 +153,8 @@ def describe_closed(
     """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
     done = _read_completion(place, record, already=already)
     try:
-        return done._replace(published=make_projections(project, records, objects, place, record))
+        made = make_projections(project, records, objects, place, record)
+        return done._replace(published=made.published, warnings=(*done.warnings, *made.warnings))
     except (InvocationError, OSError) as error:
         warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
         return done._replace(warnings=(*done.warnings, warning))
@@ -178,8 +187,8 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
 
 def make_projections(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
-) -> str | None:
-    """Tier 2 and the trail copy of a closed record; both can be made again from what is durable.
+) -> Projections:
+    """Make tier 2 and the trail copy of a closed record; both can be made again from what is durable.
 
     Files whose content policy denies or redacts are not published; a note in their place says so.
     """
@@ -195,11 +204,11 @@ def make_projections(
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
             return _publish(project, records, objects, place)
-    return None
+    return Projections()
 
 
-def _publish(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> str | None:
-    """Copy a closed record and what it leads to into the trail; None where it is there already."""
+def _publish(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> Projections:
+    """Copy a closed record and what it leads to into the trail."""
     from specify_cli.record.verify import OF_THE_LINES  # only a committed trail needs these
     from specify_cli.storage.queries import verify_place
     from specify_cli.storage.reachability import Reach, policy_withholds
@@ -217,7 +226,11 @@ def _publish(project: Project, records: FileRecordStore, objects: FileObjectStor
     kept_back = policy_withholds(objects, reached, (load_inputs(project.root, cache).policy,), cache)
     objects.publish([item.digest for item in reached if item.digest not in kept_back])
     objects.withhold(kept_back, tracked=True)
-    return records.publish(place)
+    warnings: tuple[str, ...] = ()
+    if kept_back:
+        shown = "; ".join(sorted(set(kept_back.values())))
+        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {shown}",)
+    return Projections(records.publish(place), warnings)
 
 
 def _has_evidence(root: str, invocation_id: str) -> bool:

@@ -8,6 +8,7 @@ Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.text import name_kind, spell
 from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
@@ -262,17 +263,17 @@ def _read(where: str, name: str, field: Member, value: object, settings: Setting
         return _read_message(where, name, value, mode, settings)
     if field.kind == "choice":
         if value not in field.choices:
-            raise PayloadError(where, ", ".join(field.choices), repr(value))
+            raise PayloadError(where, ", ".join(field.choices), _show(value))
         return {name: value}, (), {}
     if field.kind in ("integer", "positive"):
         return {name: _read_integer(where, value, 1 if field.kind == "positive" else 0)}, (), {}
     if field.kind == "digest":
         if not is_digest(_read_text(where, value)):
-            raise PayloadError(where, "64 lowercase hex digits", repr(value)[:80])
+            raise PayloadError(where, "64 lowercase hex digits", _show(value))
         return {name: value}, (), {}
     if field.kind == "boolean":
         if not isinstance(value, bool):
-            raise PayloadError(where, "true or false", repr(value))
+            raise PayloadError(where, "true or false", _show(value))
         return {name: value}, (), {}
     return _read_counts(where, name, value, settings.rules)
 
@@ -318,7 +319,7 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
 
 def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
-        raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", repr(value)[:80])
+        raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
     kept: dict[str, object] = {}
     masked: dict[str, int] = {}
     for key, count in value.items():
@@ -333,13 +334,21 @@ def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
 
 def _read_integer(where: str, value: object, least: int) -> int:
     if type(value) is not int or not least <= value <= MAX_INTEGER:
-        raise PayloadError(where, f"a whole number from {least} to 2^53-1", repr(value)[:80])
+        raise PayloadError(where, f"a whole number from {least} to 2^53-1", _show(value))
     return value
+
+
+def _show(value: object) -> str:
+    """Return the beginning of a value as JSON has it; of one that JSON cannot hold, what it is."""
+    try:
+        return spell(value)[:80]
+    except (TypeError, ValueError, RecursionError):
+        return name_kind(value)
 
 
 def _read_text(where: str, value: object) -> str:
     if not isinstance(value, str):
-        raise PayloadError(where, "text", type(value).__name__)
+        raise PayloadError(where, "text", name_kind(value))
     return value.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -476,7 +476,9 @@ class Recorder:
         key = "path" if event == "artifact_link" else "commit"
         value = payload.get(key)
         if not isinstance(value, str) or set(payload) != {key}:
-            raise PayloadError(event, f'{{"{key}": text}}', repr(sorted(payload))[:80])
+            raise PayloadError(
+                event, f'the member "{key}" alone, a text', f"{', '.join(sorted(payload)) or 'nothing'}"[:80]
+            )
         if event == "artifact_link":
             return Composed(links.artifact_link(self.project.root, value, self.settings.rules), (), ())
         return Composed({"event": event, "sha": links.known_commit(self.project.root, value)}, (), ())

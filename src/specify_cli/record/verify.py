@@ -87,7 +87,8 @@ FINDINGS: Mapping[str, tuple[str, str, str]] = {
     "OBJECT_MISSING": (ERROR, "an object the record names is not in the store", "fetch it from the writing clone"),
     "OBJECT_ALTERED": (
         ERROR,
-        "the file of an object holds other bytes than the record names; that is nothing against the record's own lines",
+        "the file of an object was planted or damaged: it holds other bytes than the record names; that is nothing "
+        "against the record's own lines",
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),

@@ -249,3 +249,21 @@ def test_worktrees_keep_their_own_trail(cli: Cli, chartered: Path) -> None:
     assert cli("do", "implement WP03", cwd=inside).code == 0
     assert len(list((inside / RECORDS).glob("*.jsonl"))) == 1
     assert not (chartered / RECORDS).exists()
+
+
+def test_what_was_found_is_said_in_the_words_of_json_and_of_no_library(chartered: Path, cli: Cli) -> None:
+    run = cli("do", "fix the login", "--json").json()["invocation_id"]
+    record = ("profile-invocation", "record", "--invocation-id", run, "--event")
+    said = [
+        cli("invocations", "list", "--limit", "x").err,
+        *(
+            cli(*record, "tool_call", "--json-payload", given).err
+            for given in ("null", "[]", '{"tool":3}', '{"tool":{}}')
+        ),
+        cli(*record, "artifact_link", "--json-payload", '{"ref":1}').err,
+        cli(*record, "tool_result", "--json-payload", '{"call_id":"c","status":null,"output":1,"duration_ms":"x"}').err,
+    ]
+    words = ("NoneType", "found list", "found int", "found dict", "['", "parse string", "Input should", "valid integer")
+
+    assert chartered.exists() and all(said)
+    assert [(word, text) for word in words for text in said if word in text] == []

@@ -720,6 +720,8 @@ def test_what_policy_keeps_back_is_not_published_and_the_clone_says_so(
     replayed = cli("replay", run, "--json", cwd=tmp_path / "clone")
 
     assert closed.json()["published"] is not None, closed.out
+    (warning,) = closed.json()["warnings"]
+    assert warning.startswith("WITHHELD: ") and "policy" in warning
     assert HIDDEN.encode() not in everything_in(tmp_path / "clone/.kittify")
     assert there.code == 0, there.out
     assert [(item["code"], item["severity"]) for item in there.json()["findings"]] == [("WITHHELD", "info")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from doctrine.text import name_kind, spell
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
@@ -87,7 +88,7 @@ def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:
         value = _parse_object(line, f"line {number}")
         event = value.pop("event", None)
         if not isinstance(event, str):
-            raise _invalid(f"line {number}", 'an "event" member with the name of an event', repr(event)[:80])
+            raise _invalid(f"line {number}", 'an "event" member with the name of an event', spell(event)[:80])
         events.append((event, value))
     if not events:
         raise _invalid("stdin", 'JSON lines such as {"event":"tool_call","tool":"grep"}', "nothing")
@@ -100,7 +101,7 @@ def _parse_object(data: bytes, where: str) -> dict[str, object]:
     except ForeignError as error:
         raise _invalid(where, "JSON", str(error)) from error
     if not isinstance(value, dict):
-        raise _invalid(where, "a JSON object", type(value).__name__)
+        raise _invalid(where, "a JSON object", name_kind(value))
     return value
 
 
