@@ -60,7 +60,6 @@ def derived(source: Any) -> Callable[[type[T]], type[T]]:
                 getattr(stated, name, ...),
             )
             for name in names
-            if name not in getattr(stated, "WITHOUT", ())
         }
         shape = create_model(stated.__name__, __base__=_Shape, __doc__=stated.__doc__, __module__=__name__, **fields)
         _SHAPES_OF[source] = shape

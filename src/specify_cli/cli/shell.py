@@ -14,7 +14,7 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 
 if TYPE_CHECKING:
-    pass
+    from specify_cli.cli.table import Values
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024
@@ -44,6 +44,12 @@ def reading_project() -> tuple[Project, ParseCache]:
     for notice in project.notices:
         write_note(f"warning: {notice}")
     return project, cache
+
+
+def get_text(values: Values, key: str) -> str | None:
+    """Return an option's text; None where it was not given."""
+    value = values[key]
+    return None if value is None else str(value)
 
 
 def request_text(words: object) -> str:

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ulid import ULID
-
 from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, OWNED, STORED, Filter, Place
+from specify_cli.record.ids import new_ulid
 from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.sync.validation import Fault, faults
 
@@ -256,7 +255,7 @@ def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
                 millis += 24 * 3600 * 1000
         except (ValueError, OverflowError) as error:
             raise ValueError("expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z") from error
-        return str(ULID.from_bytes(max(0, millis).to_bytes(6, "big") + bytes(10)))
+        return new_ulid(max(0, millis), bytes(10))
 
     return read
 

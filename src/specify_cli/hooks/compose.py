@@ -38,7 +38,6 @@ def compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
 
 
 def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
-
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
     said = f"masking took longer than {translation.REDACTION_SECONDS:g} seconds"

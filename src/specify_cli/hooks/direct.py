@@ -47,7 +47,6 @@ def append_directly(root: str, git_dir: str | None, harness: str, call: HookInpu
         binding = binding_of(root, harness, session, None)
     if binding is None or binding.profile_id is None:
         return False
-
     place = place_of(binding.profile_id, binding.invocation_id)
     store = FileRecordStore(root)
     try:
@@ -96,14 +95,12 @@ def name_writer(harness: str, session: str | None) -> dict[str, str]:
 
 def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
     """Return the capture modes in force that the config states, by side, and the redaction rules in force."""
-
     plain = _read_plain_modes(root)
     if plain is not None:
         accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
         if not accepted.rules:
             stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
             return resolve_protections(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
-
     from specify_cli.project.config import load_project  # a config of another form has to be parsed
 
     project, cache = load_project(root, home)

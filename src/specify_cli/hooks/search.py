@@ -70,7 +70,6 @@ def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
 
 def find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
     """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
-
     session, subagent = call.session_id, call.subagent
     if session is None:
         raise Orphan("the payload names no session")
@@ -139,7 +138,6 @@ def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
 
 def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
     """Return whether a record holds one of these events with another body."""
-
     data = FileRecordStore(recorder.project.root).read(recorder.place)
     for event, item in zip(call.events, compose_events(recorder, call), strict=True):
         key = dedupe_key(harness, call.session_id, event)
@@ -164,7 +162,6 @@ def _find_by_binding(project: Project, harness: str, session: str, agent: str | 
 
 def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
     """Return the one open record among the newest that this agent of the session began; none where there are two."""
-
     index, store = Index(project.root), FileRecordStore(project.root)
     found: list[str] = []
     for number, key in enumerate(index.newest()):
@@ -174,10 +171,10 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
         if place is None or place.folder != layout.RECORDS:
             continue
         started = open_line(store.head(place)).fields or {}
-        call = started.get("session")
-        if not isinstance(call, dict) or started.get("tombstone"):
+        owner = started.get("session")
+        if not isinstance(owner, dict) or started.get("tombstone"):
             continue
-        if (call.get("harness"), call.get("session_id"), call.get("agent_id")) != (harness, session, agent):
+        if (owner.get("harness"), owner.get("session_id"), owner.get("agent_id")) != (harness, session, agent):
             continue
         if agent is None and read_small(project.root, *owned_path(harness, session, place.invocation_id)) is not None:
             continue  # a subagent's `do` began it, which its first line did not know
@@ -189,7 +186,6 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
 
 def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
     """Return the open record that holds the begin of the `do` that began another."""
-
     folder, name = binding_path(harness, session, None)
     value = read_small(root, folder, name)
     for binding in (binding_of(root, harness, session, subagent), parse_binding(value), *list_earlier(value)):
@@ -256,7 +252,6 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
 
     Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
     """
-
     session = call.session_id
     if session is None:
         return None

@@ -19,7 +19,6 @@ def find_in_transcript(root: str, call: HookInput) -> str | None:
 
     A transcript may not have come to this call yet; then the last record it names is another.
     """
-
     data = read_end(str(call.transcript))
     index, store = Index(root), FileRecordStore(root)
     for printed in sorted(printed_ids(data.decode("utf-8", "replace")), reverse=True):

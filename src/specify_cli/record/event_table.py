@@ -467,7 +467,8 @@ OBJECT_MEMBERS: Mapping[str, tuple[str, ...]] = {
     for name, event in EVENTS.items()
     if (found := tuple(member for member, of in event.members.items() if of.kind == "object"))
 }
-LINKS = ("artifact_link", "commit_link")
+# What may stand in a record and be said of a closed one as well.
+LINKS = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
 # What may still be said of a closed record, each as one sealed line in a file of its own.
 ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)

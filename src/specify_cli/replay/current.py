@@ -14,8 +14,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ulid import ULID
-
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
 from doctrine.load import ParseCache
 from specify_cli import durable
@@ -26,7 +24,7 @@ from specify_cli.invocation.opening import Asked, Routed, Terms, compose_opening
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
-from specify_cli.record.ids import rfc3339
+from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id
 from specify_cli.record.verify import ERROR, verify_record
 from specify_cli.redaction.capture import MODES, narrower
@@ -131,9 +129,7 @@ def replay_against(
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
-        child = _compose_child(
-            opened, retrieval, today, str(ULID.from_bytes(millis.to_bytes(6, "big") + entropy(10))), millis, caller
-        )
+        child = _compose_child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
         if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
             break
     answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}

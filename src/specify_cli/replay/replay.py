@@ -16,8 +16,6 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from ulid import ULID
-
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.load import parse_bundle
@@ -29,7 +27,7 @@ from specify_cli.invocation.opening import build_digest
 from specify_cli.invocation.recorder import limited
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
-from specify_cli.record.ids import rfc3339
+from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import Record, chain, fold, is_stand_in, tip_of
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
@@ -677,4 +675,4 @@ def note_replay(
         "page": {"object": digest(page), "size": len(page), "media_type": "text/markdown", "head": ""},
     }
     line, _ = chain(tip, place.invocation_id, [body])
-    return records.annex(place.invocation_id, str(ULID.from_bytes(millis.to_bytes(6, "big") + entropy(10))), line)
+    return records.annex(place.invocation_id, new_ulid(millis, entropy(10)), line)

@@ -98,8 +98,7 @@ def find_evidence(request: str, table: RouterTable) -> Evidence:
 
 
 def _list_languages(profile: AgentProfile, table: RouterTable) -> frozenset[str]:
-    known = dict(table.rows("language_names"))
-    names = (known.get(fold(language), fold(language)) for language in profile.languages)
+    names = (table.language_names.get(fold(language), fold(language)) for language in profile.languages)
     return frozenset(name for name in names if name)
 
 
@@ -219,17 +218,18 @@ def choose_profile(
         claims, first = int(_claims_verb(p, lemma, table)), int(role in p.roles[:1])
         return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
 
-    best = max(key(s) for s in standings)
-    winners = [s for s in standings if key(s) == best]
-    second = max((key(s) for s in standings if key(s) != best), default=None)
+    keyed = [(key(s), s) for s in standings]
+    best = max(found for found, _ in keyed)
+    winners = [s for found, s in keyed if found == best]
+    second = max((found for found, _ in keyed if found != best), default=None)
     decided = "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
     if second and len(winners) == 1:
         decided = next(name for name, a, b in zip(_CRITERIA, best, second, strict=True) if a != b)
-    generalists = [s for s in standings if _rate_generality(s.profile, table) == 2]
+    generalists = [(found[4:], s) for found, s in keyed if _rate_generality(s.profile, table) == 2]
     if len(winners) > 1 and best[0] <= 0 and generalists:
         # Specialists the request does not speak of tie: the work belongs to the role's generalist.
-        top = max(key(s)[4:] for s in generalists)
-        winners = [s for s in generalists if key(s)[4:] == top]
+        top = max(found for found, _ in generalists)
+        winners = [s for found, s in generalists if found == top]
         decided = "generalist"
     why = "; ".join(part for part in (decided, winners[0].why) if part)
     return Choice(

@@ -76,6 +76,7 @@ class RouterTable:
         for action, words in self.aliases.items():
             self.verbs.update((word, Verb(word, action, "alias")) for word in words if " " not in word)
         self.foreign = self.actions("foreign")
+        self.language_names = dict(self.rows("language_names"))
         self.irregular = dict(pair.split("=") for _, text in self.rows("irregular") for pair in text.split())
 
     def rows(self, cell: str) -> list[tuple[str, str]]:

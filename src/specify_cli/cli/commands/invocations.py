@@ -31,11 +31,11 @@ _FOLLOW_PAUSE = 0.2
 def list_rows(values: Values) -> int:
     """List rows, newest first; records that cannot be read are named on stderr."""
     filters = invocations.Filters(
-        profile=_get_text(values, "profile"),
-        action=_get_text(values, "action"),
-        status=_get_text(values, "status"),
+        profile=shell.get_text(values, "profile"),
+        action=shell.get_text(values, "action"),
+        status=shell.get_text(values, "status"),
         since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
-        parent=_get_text(values, "parent"),
+        parent=shell.get_text(values, "parent"),
     )
     limit = values["limit"]
     project = _project()
@@ -96,7 +96,7 @@ def show(values: Values) -> int:
 def tail(values: Values) -> int:
     """Show the newest events, and with --follow those to come until the record is closed."""
     project = _project()
-    wanted = _get_text(values, "invocation_id") or invocations.newest_id(project)
+    wanted = shell.get_text(values, "invocation_id") or invocations.newest_id(project)
     if wanted is None:
         raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
     place = Index(project.root).resolve(wanted)
@@ -114,7 +114,7 @@ def tail(values: Values) -> int:
 def verify(values: Values) -> int:
     """Check one record, one file or every record; 3 if an error was found."""
     project = _project()
-    target = _get_text(values, "target")
+    target = shell.get_text(values, "target")
     if target is not None and values["all"]:
         raise CallerError("USAGE", "a target and --all exclude each other", "give one of the two")
     anchors = _read_anchors(values["anchor"])
@@ -289,11 +289,6 @@ def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
     from specify_cli.cli.render import event_line
 
     write_lines(event_line(event) for event in events)
-
-
-def _get_text(values: Values, key: str) -> str | None:
-    value = values[key]
-    return None if value is None else str(value)
 
 
 def _project() -> Project:

@@ -34,7 +34,7 @@ def replay(values: Values) -> int:
 
 
 def _run_exact(values: Values) -> int:
-    source = _get_text(values, "from_file")
+    source = shell.get_text(values, "from_file")
     if source is not None:
         if values["record"]:
             raise CallerError("USAGE", "--record and --from-file exclude each other", "import it, then replay it")
@@ -53,12 +53,12 @@ def _replay_in(project: Project, values: Values) -> int:
     replayed = replays.replay(
         project,
         wanted,
-        as_of=_get_text(values, "as_of"),
-        compare_to=_get_text(values, "compare_to"),
-        epsilon=_get_text(values, "epsilon") or DEFAULT_EPSILON,
-        rules_module=_get_text(values, "rules"),
+        as_of=shell.get_text(values, "as_of"),
+        compare_to=shell.get_text(values, "compare_to"),
+        epsilon=shell.get_text(values, "epsilon") or DEFAULT_EPSILON,
+        rules_module=shell.get_text(values, "rules"),
     )
-    folder = _get_text(values, "report")
+    folder = shell.get_text(values, "report")
     if folder is not None:
         for path in replays.write_report(folder, replayed):
             write_note(f"report: {path}")
@@ -83,7 +83,7 @@ def _run_against(values: Values) -> int:
         str(values["invocation_id"]),
         caller=shell.caller(),
         clock=time.time_ns,
-        key=_get_text(values, "idempotency_key"),
+        key=shell.get_text(values, "idempotency_key"),
         from_root=bool(values["from_root"]),
     )
     cache.save()
@@ -115,8 +115,3 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {item['what']} {one_line(item['name'])}: {shown}"
         if len(cause["changed"]) > _CHANGES_SHOWN:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"
-
-
-def _get_text(values: Values, key: str) -> str | None:
-    value = values[key]
-    return None if value is None else str(value)

@@ -37,8 +37,8 @@ def enable(values: Values) -> int:
     offer = make_offer(
         project,
         os.environ,
-        endpoint=_get_text(values, "endpoint"),
-        level=_get_text(values, "level"),
+        endpoint=shell.get_text(values, "endpoint"),
+        level=shell.get_text(values, "level"),
         token=None if token_file is None else _read_token_file(str(token_file)),
         proposed=not agreed,
     )
@@ -171,10 +171,6 @@ def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     held = done.left.held
     return line + (f", {held} wait behind a refused Started" if held else "")
-
-
-def _get_text(values: Values, key: str) -> str | None:
-    return None if values[key] is None else str(values[key])
 
 
 def _project() -> Project:
