@@ -10,11 +10,11 @@ demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
 core: $(READY)
-	$(BIN)/python -m pytest tests/vectors tests/histories tests/doctrine tests/specify_cli/test_durable.py \
+	$(BIN)/python -m pytest -n auto tests/vectors tests/histories tests/doctrine tests/specify_cli/test_durable.py \
 	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation replay)
 
 browser: $(READY)
