@@ -1,4 +1,4 @@
-"""What a collector keeps: every phase as received, for ever, once; a Protocol, on SQLite and in memory.
+"""What a collector keeps: every phase as received, for ever, once; a Protocol, and its engine on SQLite.
 
 An engine promises three things: `accept` gives its verdicts only when what they say is durable; a key
 (project, invocation, phase) is stored at most once whatever arrives at the same time; what arrived first stays.
@@ -190,7 +190,8 @@ def _get_beginning(value: object) -> str | None:
     return None if value is None else str(value)[:_REQUEST]
 
 
-def _compute_digest(body: str) -> str:
+def compute_digest(body: str) -> str:
+    """Return the SHA-256 by which a conflict names a body, and a damaged row is noticed."""
     return hashlib.sha256(body.encode("utf-8")).hexdigest()
 
 
@@ -202,90 +203,9 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, obj
     return STORED if client == owner else OWNED
 
 
-def _get_digest(stored: StoredEvent | None) -> str:
-    return "" if stored is None else _compute_digest(canonical(stored.event))
-
-
-class MemoryStorage:
-    """The Protocol without a disk: for tests, and the shortest reading of what an engine does."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: dict[Place, dict[str, StoredEvent]] = {}
-        self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
-
-    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
-        with self._lock:
-            return [self._accept(event, now, client) for event in events]
-
-    def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
-        invocation_id, phase = key_of(event)
-        place = Place(invocation_id, project_of(event))
-        phases = self._held.get(place, {})
-        verdict = judge(phases, phase, event, client)
-        if verdict == STORED:
-            self._held.setdefault(place, {})[phase] = StoredEvent(phase, now, json.loads(canonical(event)), client)
-        if verdict in (STORED, DUPLICATE):
-            return verdict
-        stored, sent = _get_digest(phases.get(phase)), _compute_digest(canonical(event))
-        seen = self._conflicts.pop((place, phase, sent), None)
-        first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
-        self._conflicts[place, phase, sent] = Conflict(
-            place.project_uuid, invocation_id, phase, stored, sent, first_at, now, times + 1, client
-        )
-        return verdict
-
-    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
-        with self._lock:
-            stored = sorted(self._held.items(), reverse=True)
-        found: list[Row] = []
-        for place, phases in stored:
-            row = row_of(phases.get(STARTED), phases.get(COMPLETED))
-            if (after is None or place < after) and _match_row(row, filters):
-                found.append(row)
-        return found[:limit]
-
-    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
-        with self._lock:
-            return {
-                place.project_uuid: sorted(phases.values(), key=lambda stored: stored.phase == COMPLETED)
-                for place, phases in sorted(self._held.items())
-                if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
-            }
-
-    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
-        with self._lock:
-            found = reversed(self._conflicts.values())
-            return [one for one in found if invocation_id in (None, one.invocation_id)][:limit]
-
-    def totals(self) -> Totals:
-        with self._lock:
-            stored = list(self._held.values())
-            return Totals(
-                len(stored),
-                sum(COMPLETED not in phases for phases in stored),
-                sum(map(len, stored)),
-                len(self._conflicts),
-            )
-
-    def close(self) -> None:
-        pass
-
-
-def _match_row(row: Row, filters: Filter) -> bool:
-    exact = (
-        (filters.project, row.project_uuid),
-        (filters.profile, row.profile_id),
-        (filters.action, row.action),
-        (filters.outcome, row.outcome),
-        (filters.status, row.status),
-    )
-    return (
-        all(want is None or want == stored for want, stored in exact)
-        and (filters.actor is None or filters.actor.casefold() in (row.actor_id or "").casefold())
-        and (filters.since is None or row.invocation_id >= filters.since)
-        and (filters.until is None or row.invocation_id < filters.until)
-    )
+def get_digest(stored: StoredEvent | None) -> str:
+    """Return the digest of an event that is held; empty where none is."""
+    return "" if stored is None else compute_digest(canonical(stored.event))
 
 
 _TABLES = """
@@ -387,14 +307,14 @@ class SqliteStorage:
         if verdict == STORED:
             run(
                 "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*key, phase, now, body, client, _compute_digest(body)),
+                (*key, phase, now, body, client, compute_digest(body)),
             )
             before = row_of(stored.get(STARTED), stored.get(COMPLETED)) if stored else None
             stored[phase] = StoredEvent(phase, now, dict(event), client)
             self._show(row_of(stored.get(STARTED), stored.get(COMPLETED)), before)
         if verdict in (STORED, DUPLICATE):
             return verdict
-        kept, sent = _get_digest(stored.get(phase)), _compute_digest(body)
+        kept, sent = get_digest(stored.get(phase)), compute_digest(body)
         seen = run(
             "DELETE FROM conflict WHERE invocation_id = ? AND project_uuid = ? AND phase = ? AND sent_sha256 = ?"
             " RETURNING first_at, times",
@@ -414,7 +334,7 @@ class SqliteStorage:
         marks = ", ".join("?" * (len(row) + 1))
         run(
             f"INSERT OR REPLACE INTO invocation ({_COLUMNS}, digest) VALUES ({marks})",
-            (*row, _compute_digest(repr(row))),
+            (*row, compute_digest(repr(row))),
         )
         if row.actor_id is not None:
             run("INSERT OR IGNORE INTO actor VALUES (?, ?)", (row.actor_id, row.actor_id.casefold()))
@@ -496,7 +416,7 @@ class SqliteStorage:
 
 def _check(digest: str, text: str, invocation_id: str) -> None:
     """Raise StorageError where a row is not as it was written; rows of schema version 1 have no digest."""
-    if digest and digest != _compute_digest(text):
+    if digest and digest != compute_digest(text):
         raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
 
 

@@ -12,10 +12,11 @@ import pytest
 from starlette.types import ASGIApp, Message
 
 from collecting import PROJECT, TOKEN, completed, id_of, started
+from memory_storage import MemoryStorage
 from specify_cli.collector.app import Client, build_app
 from specify_cli.collector.pages import shown
 from specify_cli.collector.reception import cursor_of, read_wanted
-from specify_cli.collector.storage import MemoryStorage, Place, StorageError
+from specify_cli.collector.storage import Place, StorageError
 from specify_cli.sync.contract import CONTENT_TYPE
 
 NOW = "2026-11-21T12:00:00.000Z"

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collecting import OTHER_PROJECT, PROJECT, completed, id_of, started
+from memory_storage import MemoryStorage
 from specify_cli.collector.storage import (
     CLOSED,
     CONFLICT,
@@ -26,7 +27,6 @@ from specify_cli.collector.storage import (
     OWNED,
     STORED,
     Filter,
-    MemoryStorage,
     Place,
     SqliteStorage,
     Storage,

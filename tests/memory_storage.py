@@ -1,0 +1,106 @@
+"""The collector's storage without a disk: the shortest reading of what an engine does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping, Sequence
+
+from specify_cli.collector.storage import (
+    DUPLICATE,
+    STORED,
+    Conflict,
+    Filter,
+    Place,
+    Row,
+    StoredEvent,
+    Totals,
+    compute_digest,
+    get_digest,
+    judge,
+    project_of,
+    row_of,
+)
+from specify_cli.sync.contract import COMPLETED, STARTED, canonical, key_of
+
+
+class MemoryStorage:
+    """The Protocol of `collector.storage` in memory."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[Place, dict[str, StoredEvent]] = {}
+        self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        with self._lock:
+            return [self._accept(event, now, client) for event in events]
+
+    def _accept(self, event: Mapping[str, object], now: str, client: str) -> str:
+        invocation_id, phase = key_of(event)
+        place = Place(invocation_id, project_of(event))
+        phases = self._held.get(place, {})
+        verdict = judge(phases, phase, event, client)
+        if verdict == STORED:
+            self._held.setdefault(place, {})[phase] = StoredEvent(phase, now, json.loads(canonical(event)), client)
+        if verdict in (STORED, DUPLICATE):
+            return verdict
+        stored, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
+        seen = self._conflicts.pop((place, phase, sent), None)
+        first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
+        self._conflicts[place, phase, sent] = Conflict(
+            place.project_uuid, invocation_id, phase, stored, sent, first_at, now, times + 1, client
+        )
+        return verdict
+
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        with self._lock:
+            stored = sorted(self._held.items(), reverse=True)
+        found: list[Row] = []
+        for place, phases in stored:
+            row = row_of(phases.get(STARTED), phases.get(COMPLETED))
+            if (after is None or place < after) and _match_row(row, filters):
+                found.append(row)
+        return found[:limit]
+
+    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
+        with self._lock:
+            return {
+                place.project_uuid: sorted(phases.values(), key=lambda stored: stored.phase == COMPLETED)
+                for place, phases in sorted(self._held.items())
+                if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
+            }
+
+    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
+        with self._lock:
+            found = reversed(self._conflicts.values())
+            return [one for one in found if invocation_id in (None, one.invocation_id)][:limit]
+
+    def totals(self) -> Totals:
+        with self._lock:
+            stored = list(self._held.values())
+            return Totals(
+                len(stored),
+                sum(COMPLETED not in phases for phases in stored),
+                sum(map(len, stored)),
+                len(self._conflicts),
+            )
+
+    def close(self) -> None:
+        pass
+
+
+def _match_row(row: Row, filters: Filter) -> bool:
+    exact = (
+        (filters.project, row.project_uuid),
+        (filters.profile, row.profile_id),
+        (filters.action, row.action),
+        (filters.outcome, row.outcome),
+        (filters.status, row.status),
+    )
+    return (
+        all(want is None or want == stored for want, stored in exact)
+        and (filters.actor is None or filters.actor.casefold() in (row.actor_id or "").casefold())
+        and (filters.since is None or row.invocation_id >= filters.since)
+        and (filters.until is None or row.invocation_id < filters.until)
+    )
