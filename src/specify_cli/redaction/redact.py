@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
-from specify_cli.redaction.rules import FINDERS, FINDERS_VERSION, OPTIONS, SHIPPED, Rule, by_pattern
+from specify_cli.redaction.rules import DIGEST, FINDERS, FINDERS_VERSION, OPTIONS, SHIPPED, Rule, by_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -72,7 +72,12 @@ NO_RULES = RuleSet((), (), frozenset(), (), frozenset(), _compute_digest())
 def shipped_rule_set() -> RuleSet:
     """Return the rules that come with the program."""
     ids = frozenset((*(rule.rule_id for rule in SHIPPED), OVERRUN))
-    return RuleSet(SHIPPED, (), frozenset(), (), ids, _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary()))
+    return RuleSet(SHIPPED, (), frozenset(), (), ids, DIGEST)
+
+
+def digest_of_shipped() -> str:
+    """Return the digest of the shipped rules and of the words they judge by: what `rules.json` must state."""
+    return _compute_digest(SHIPPED, OPTIONS, FINDERS_VERSION, vocabulary())
 
 
 def rule_set(user: Collection[tuple[str, str]], allow: Collection[str] = ()) -> RuleSet:

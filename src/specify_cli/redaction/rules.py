@@ -1,4 +1,4 @@
-"""What secrets look like: the shipped rules as a table, and the finders for what a needle and a pattern cannot say.
+"""What secrets look like: the shipped rules (`rules.json`), and the finders for what a needle and a pattern cannot say.
 
 A needle is looked for first; a regular expression is compiled when its needle stands in a text for the first time,
 and is tried only at that place, over a bounded or a once-read stretch.
@@ -6,6 +6,7 @@ and is tried only at that place, over a bounded or a once-read stretch.
 
 from __future__ import annotations
 
+import json
 import re
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
@@ -22,6 +23,8 @@ from specify_cli.redaction.heuristics import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    Options = dict[str, tuple[tuple[str, tuple[str, ...]], ...]]
+
 
 class Rule(NamedTuple):
     """One shipped rule: a needle, then `pattern` right behind it.
@@ -30,7 +33,8 @@ class Rule(NamedTuple):
     stand before the needle: "any", "word" (no letter or digit), "token" (nor one `_` or `-` behind one). `run` is how
     many token characters must follow before the pattern is tried. `back` is how many characters before the needle
     the pattern begins. `folded` needles and patterns, in lower case, are found in any case. `judge` names the function
-    in `JUDGES` that says whether what was found is a secret. A rule without a pattern is found by the function of its name in `FINDERS`.
+    in `JUDGES` that says whether what was found is a secret. A rule without a pattern is found by the function of its name in
+    `FINDERS`.
     """
 
     rule_id: str
@@ -49,48 +53,26 @@ class Rule(NamedTuple):
         return self.run >= 14 or self.back >= 14
 
 
-def _split(needles: str) -> tuple[str, ...]:
-    return tuple(needles.split())
+def _read_shipped() -> tuple[str, dict[str, str], Options, tuple[Rule, ...]]:
+    """Return what `rules.json` holds: the digest of the set, parts of patterns, options of commands, rules."""
+    with open(f"{__file__.rpartition('/')[0]}/rules.json", encoding="utf-8") as file:
+        found = json.load(file)
+    options = {
+        option: tuple((form, tuple(commands)) for form, commands in forms) for option, forms in found["options"].items()
+    }
+    rules = []
+    for row in found["rules"]:
+        needles, pattern = row["needles"], row.get("pattern", "")
+        for name, part in found["parts"].items() if "(?&" in pattern else ():
+            pattern = pattern.replace(f"(?&{name})", part)
+        needles = tuple(needles.split() if isinstance(needles, str) else needles)
+        rules.append(Rule(**{**row, "needles": needles, "pattern": pattern}))
+    return found["digest"], found["parts"], options, tuple(rules)
 
 
-_UUID = r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
-_SLASH = r"(?:\\?/|%2[Ff])"
-_SCHEME = r"(?:[ \t]{1,4}|%20|\+|:[ \t]{0,4})\\*[\"']?"
-# One word of a command line, in the quotes it stands in.
-_WORD = (
-    r"\\*[\"']?((?<=\")[^\"\n\\]{3,256}+|(?<=')[^'\n\\]{3,256}+|(?<![\"'])[^\s\"'\\;|&<>(){}-][^\s\"'\\;|<>)]{2,255}+)"
-)
-_KEY_LINES = (
-    r"(?:(?:\\r)?(?:\\n|\r?\n)[ \t]{0,64}[-+>|#*]?[ \t]{0,64}[\"']?(?:[A-Za-z0-9+/]{1,512}+={0,2}(?=[\"'\\,\s]|$)"
-    r"|(?:Proc-Type|DEK-Info|Version|Comment|Key|MAC-Data)[^\n\\]{0,256}|(?=\\n|\r?\n))[\"']?,?[ \t]{0,8}\+?"
-    r"|[ \t]{1,8}[A-Za-z0-9+/]{24,}+={0,2})*+"
-)
-# A letter and a digit stand within reach: what follows a prefix was drawn, not written. One token in 1,500 has its
-# first digit behind 40 characters.
-_DRAWN = r"(?=[A-Za-z_+/.-]{0,128}\d)(?=[^A-Za-z]{0,128}[A-Za-z])"
-
-# What stands behind an option of a command: `next` the next word, `glued` what is glued on, `pair` name:password,
-# `cookie` name=value. Short commands end in a space.
-OPTIONS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
-    "-u": (("pair", ("curl", "wget", "http")),),
-    "--user": (("pair", ("curl", "wget", "http")),),
-    "--proxy-user": (("pair", ("curl",)),),
-    "-b": (("cookie", ("curl",)), ("next", ("gh secret", "gh variable"))),
-    "--cookie": (("cookie", ("curl",)),),
-    "--body": (("next", ("gh secret", "gh variable")),),
-    "-p": (
-        ("next", ("docker login", "podman login", "registry login", "az login", "oc login", "cf login", "mongo", "twine", "sshpass")),
-        ("glued", ("mysql", "mariadb", "7z", "rar ", "sshpass", "mongo")),
-    ),
-    "-P": (("next", ("zip", "sqlcmd", "bcp ", "tsql")), ("glued", ("sqlcmd",))),
-    "-a": (("next", ("redis-cli", "valkey-cli", "keydb-cli")), ("pair", ("http ", "https "))),
-    "-w": (("next", ("ldap",)), ("glued", ("ldap",))),
-    "-k": (("next", ("openssl enc",)),),
-    "-storepass": (("next", ("keytool", "jarsigner")),),
-    "-keypass": (("next", ("keytool", "jarsigner")),),
-    "-passin": (("next", ("openssl",)),),
-    "-passout": (("next", ("openssl",)),),
-}  # fmt: skip
+# Read when the module is loaded, as the module itself is: nothing here reads a file later.
+DIGEST, _PARTS, OPTIONS, SHIPPED = _read_shipped()
+_WORD, _KEY_LINES = _PARTS["word"], _PARTS["key lines"]
 _OPTION = r"-{1,2}(?:" + "|".join(sorted((o.lstrip("-") for o in OPTIONS), key=len, reverse=True)) + ")"
 _NEXT = r"(?:[ \t]{1,4}|=|\\*[\"'],\s{0,4}){1,2}"
 _BEHIND = {
@@ -99,102 +81,6 @@ _BEHIND = {
     "pair": r"(?:[ \t]{0,4}=?[ \t]{0,4}|\\*[\"'],\s{0,4})\\*[\"']?[^\s:\"'\\]{1,128}+:([^\s\"'\\]{3,256}+)",
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
-# The order is precedence: where two rules find overlapping text, the first one names the mask.
-SHIPPED: tuple[Rule, ...] = (
-    Rule("private-key", "PEM, OpenSSH, PGP and PuTTY private keys, also escaped, quoted or cut off; a JWK's private members", ("PRIVATE KEY", '"kty"', '\\"kty\\"')),
-    Rule("private-key", "key material without its first line, told by how it begins", ("Private-Lines:",), r"( ?\d{1,4}" + _KEY_LINES + ")"),
-    Rule("private-key", "key material without its first line, told by how it begins", ("MII",), r"[A-Za-z0-9+/]{3}IBA(?:AKC|DANBg)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=40),
-    Rule("private-key", "key material without its first line, told by how it begins", _split("b3BlbnNzaC1rZXktdjEA MHcCAQEEI MIGkAgEBBD MIGHAgEAMBMG MC4CAQAwBQYDK2Vw"), r"[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, start="word", run=20),
-    Rule("private-key", "a PEM private key in base64", ("LS0tLS1CRUdJTiB",), r"(?:SU0EgUFJJVkFUR|QUklWQVRF|FQyBQUklWQVRF|PUEVOU1NIIFBSSVZB|FTkNSWVBURUQgUFJJVkFUR)[A-Za-z0-9+/]{20,}+={0,2}" + _KEY_LINES, run=40),
-    Rule("aws-access-key", "AWS access key ids", ("AKIA", "ASIA", "ABIA", "ACCA"), r"[A-Z0-9]{16,}+", run=16),
-    Rule("aws-secret-key", "the secret beside an AWS access key id", ("AKIA", "ASIA"), r"[A-Z0-9]{16}(?:[\s,:;|\"'/\\]|\\[nt]){1,8}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])", run=16),
-    Rule("azure-key", "Azure storage, service bus and application keys", ("accountkey=", "accesskey=", "sharedsecret="), r"([A-Za-z0-9+/%_-]{20,}+={0,2})", folded=True),
-    Rule("azure-client-secret", "Microsoft Entra client secrets", ("Q~",), r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,40}+", run=31, back=4),
-    Rule("azure-key", "Azure keys told by their signature", ("+ASt", "+ABa", "ACDb"), r"[A-Za-z0-9+/]{76}(?:\+ASt|\+ABa|ACDb)[A-Za-z0-9+/]{4,8}={0,2}(?![A-Za-z0-9+/])", back=76),
-    Rule("azure-key", "Azure keys told by their signature", _split("+ASb +AEh +ACR AIoT AzSe AzFu AzCa"), r"[A-Za-z0-9+/]{33}(?:\+A(?:Sb|Eh|CR)|AIoT|Az(?:Se|Fu|Ca))[A-Za-z0-9+/]{4,12}={0,2}(?![A-Za-z0-9+/])", back=33),
-    Rule("azure-key", "Azure DevOps tokens", ("AZDO",), r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])", back=76),
-    Rule("azure-sas", "signatures in shared access URLs", ("sig=",), r"([A-Za-z0-9%+/_-]{24,}+={0,2})", start="word", folded=True),
-    Rule("gcp-api-key", "Google API keys", ("AIza",), r"[A-Za-z0-9_-]{32,}+", run=32),
-    Rule("google-oauth", "Google OAuth access and refresh tokens and client secrets", ("ya29.", "GOCSPX-", "1//0"), r"[A-Za-z0-9_.-]{20,}+", start="word", run=20),
-    Rule("github-token", "GitHub tokens of every kind", ("gh", "github_pat_"), r"(?:(?<=gh)[pousr]_|(?<=_))[A-Za-z0-9_]{30,}+(?:\.[A-Za-z0-9_-]{16,}+)*", run=30),
-    Rule("gitlab-token", "GitLab tokens of every kind", ("gl", "GR1348941"), r"(?:(?<=gl)(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|ffct|oas|wt)-|(?<=1))[A-Za-z0-9_-]{18,}+(?:\.[A-Za-z0-9_-]{2,}+){0,2}", run=18),
-    Rule("bitbucket-token", "Bitbucket and Atlassian tokens and app passwords", ("ATBB", "ATATT3", "ATCTT3"), r"[A-Za-z0-9_=-]{24,}+", run=20),
-    Rule("npm-token", "npm access tokens", ("npm_",), r"[A-Za-z0-9]{30,}+", run=30),
-    Rule("pypi-token", "PyPI upload tokens", ("pypi-",), r"Ag[A-Za-z0-9_-]{30,}+", run=30),
-    Rule("slack-token", "Slack tokens", ("xox", "xapp-"), r"(?:[a-z](?:\.xox[a-z])?-|\d-)[A-Za-z0-9-]{10,}+", run=14),
-    Rule("slack-webhook", "Slack webhook addresses", ("hooks.slack.com",), _SLASH + "(?:services|workflows|triggers)" + _SLASH + r"((?:[A-Za-z0-9_+-]|\\?/|%2[Ff]){20,}+)"),
-    Rule("teams-webhook", "Microsoft Teams webhook addresses", ("webhook.office.com",), _SLASH + "webhookb2" + _SLASH + r"([A-Za-z0-9@/%\\-]{60,}+)"),
-    Rule("stripe-key", "Stripe secret, restricted and webhook keys", ("sk_", "rk_", "whsec_"), r"(?:(?<=[rs]k_)(?:live|test|prod)_|(?<=c_))[A-Za-z0-9+/]{10,}+=*", start="word", run=15),
-    Rule("twilio-key", "Twilio API keys", ("SK",), r"[0-9a-f]{32}(?![0-9A-Za-z])", start="word", run=32),
-    Rule("sendgrid-key", "SendGrid keys", ("SG.",), r"[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{30,}+", start="word", run=16),
-    Rule("anthropic-key", "Anthropic keys", ("sk-ant-",), r"[A-Za-z0-9_-]{20,}+", run=20),
-    Rule("openai-key", "OpenAI keys and those of services with the same form", ("sk-",), r"(?:(?:proj|svcacct|admin|None|service|or-v1|lf)-[A-Za-z0-9_-]{20,}+|(?=[A-Za-z]{0,64}\d)[A-Za-z0-9]{20,}+)", start="word", run=20),
-    Rule("huggingface-token", "Hugging Face tokens", ("hf_", "api_org_"), r"[A-Za-z0-9]{30,}+", start="word", run=30),
-    Rule("digitalocean-token", "DigitalOcean tokens", ("do",), r"[opr]_v1_[A-Fa-f0-9]{40,}+", run=45),
-    Rule("heroku-key", "Heroku keys", ("HRKU-",), r"[A-Za-z0-9_-]{36,}+", run=36),
-    Rule("heroku-key", "a UUID beside the word heroku", ("heroku",), r"[\w .:=\"'\\-]{0,40}?([0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})", folded=True),
-    Rule("databricks-token", "Databricks tokens", ("dapi",), r"[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])", start="word", run=32),
-    Rule("vault-token", "HashiCorp Vault and Terraform Cloud tokens", ("hvs.", "hvb.", "hvr."), r"[A-Za-z0-9_-]{24,}+", start="word", run=24),
-    Rule("vault-token", "Terraform Cloud tokens", (".atlasv1.",), r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{40,}+", back=14),
-    Rule("discord-token", "Discord bot tokens", _split("MT Mj Mz ND NT Nj Nz OD OT"), r"[A-Za-z0-9_-]{20,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{25,}+", start="word", run=28),
-    Rule("discord-token", "Discord webhook addresses", ("discord.com", "discordapp.com"), _SLASH + "api" + _SLASH + "webhooks" + _SLASH + r"\d+" + _SLASH + "([A-Za-z0-9_-]{40,}+)"),
-    Rule("telegram-token", "Telegram bot tokens", (":AA",), r"\d{8}:(AA[A-Za-z0-9_-]{30,}+)", run=30, back=8),
-    Rule("vendor-token", "tokens of further vendors, told by their prefix", _split("""
-        dckr_pat_ dckr_oat_ figd_ nvapi- pscale_ CFPAT- glsa_ glc_ lsv2_pt_ lsv2_sk_ dp.pt. dp.st. dp.ct. dp.sa.
-        dp.scim. dp.audit. tskey- sgp_ sbp_ sb_secret_ aio_ AVNS_ p8e- bkua_ CLOJARS_ dnkey- duffel_ EZAK EZTK fio-u-
-        FLWSECK FLWPUBK fo1_ ico- napi_ nfp_ NRAK- NRII- NRJS- pcsk_ phx_ phc_ pnu_ rdme_ rnd_ squ_ sqp_ sqa_ tk-us-
-        sm_pat_ sm_aat_ sm_sat_ tfp_ vcp_ xau_ zpka_ xkeysib- xsmtpsib- AKID LTAI AQVN sha256~ cfat_ cfut_ cfk_
-        rzp_live_ rzp_test_ s4t2ud- s4t2af- shpat_ shpca_ shppa_ shpss_ shptka_ sq0atp- sq0csp- sq0idp- lin_api_
-        lin_oauth_ ntn_ PMAK- sntryu_ pul- rubygems_ AKCp gsk_ xai- r8_ pplx- tvly- jina_ AGE-SECRET-KEY-1 dt0c01.
-        shippo_ circleci- CCIPAT_ vercel_ endr+ ATATT3 whsec_ v1.0- live_sk_ pypi-
-        """),
-        r"(?:[a-z0-9_-]{2,16}\.)?" + _DRAWN + r"[A-Za-z0-9_-]{14,}+(?:[.+~]{1,2}[A-Za-z0-9_-]{2,}+)*+", start="token", run=14),
-    Rule("vendor-token", "tokens of further vendors in base64, told by their prefix", _split("fm1a_ fm1r_ fm2_ ABSK bedrock-api-key- cmVmdGtu ops_eyJ sntrys_eyJ glc_eyJ eyJrIjoi essu_ sc_ ext_ scauth_ authress_"),
-        _DRAWN + r"[A-Za-z0-9+/_.,-]{50,}+={0,2}", start="token", run=40),
-    Rule("vendor-token", "tokens that end in a UUID", _split("pat-na1- pat-eu1- pat-ap1- amzn.mws. access-sandbox- access-development- access-production- sk-lf- pk-lf- sdk- mob- api-"),
-        _UUID, start="token", run=36),
-    Rule("vendor-token", "tokens that end in hex", ("key-", "test_", "pubkey-"), r"[0-9a-f]{32,}(?![0-9A-Za-z_-])", start="token", run=32),
-    Rule("vendor-token", "tokens of which a prefix says little", ("secret_", "live_", "4b1d"), r"(?=[A-Za-z_-]{0,40}\d)(?=[^A-Z]{0,40}[A-Z]|[0-9a-f]{35})[A-Za-z0-9_-]{35,}+", start="token", run=35),
-    Rule("vendor-token", "Octopus Deploy keys", ("API-",), r"[A-Z0-9]{25,28}(?![A-Za-z0-9-])", start="token", run=25),
-    Rule("vendor-token", "1Password secret keys", ("A3-",), r"[A-Z0-9]{6}-(?:[A-Z0-9]{5,11}-){3,4}[A-Z0-9]{5,6}(?![A-Za-z0-9])", start="token", run=30),
-    Rule("vendor-token", "Resend and Fireworks keys", ("re_", "fw_"), r"(?=[A-Za-z_]{0,30}\d)(?:(?<=re_)[A-Za-z0-9]{8}_[A-Za-z0-9]{24}|(?<=fw_)[A-Za-z0-9]{22,24})(?![A-Za-z0-9_])", start="token", run=22),
-    Rule("vendor-token", "Harness tokens", ("pat.", "sat."), r"[A-Za-z0-9_-]{22}\.[0-9a-f]{24}\.[A-Za-z0-9]{20}", start="token", run=22),
-    Rule("vendor-token", "Mapbox tokens", ("sk.eyJ", "pk.eyJ", "tk.eyJ"), r"[A-Za-z0-9_-]{40,}+\.[A-Za-z0-9_-]{20,}+", start="token", run=40),
-    Rule("vendor-token", "Dropbox and Yandex tokens", ("sl.", "t1."), r"(?:[a-z]\.)?(?:[A-Za-z0-9_=-]{8,80}+\.[A-Za-z0-9_-]{86}|[A-Za-z0-9_-]{100,}+)", start="token", run=40),
-    Rule("vendor-token", "JetBrains tokens", ("perm:", "perm-"), r"[A-Za-z0-9=_-]{8,}+\.[A-Za-z0-9=_-]{8,}+\.[A-Za-z0-9]{20,}+", start="token", run=14),
-    Rule("vendor-token", "Firebase keys", ("APA91b",), r"[A-Za-z0-9_-]{100,}+", run=100),
-    Rule("vendor-token", "Twitter bearer tokens", ("AAAAAAAAAAAAAAAAAAAAA",), r"(?!A{12})[A-Za-z0-9%]{60,}+", start="token", run=14),
-    Rule("vendor-token", "Braintree tokens", ("access_token$",), r"(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}"),
-    Rule("vendor-token", "Mandrill keys", ("md-",), r"(?=[^A-Z]{0,21}[A-Z])(?=\D{0,21}\d)[A-Za-z0-9_-]{22}(?![A-Za-z0-9_-])", start="token", run=22),
-    Rule("vendor-token", "MaxMind keys", ("_mmk",), r"(?<![A-Za-z0-9])[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk(?![A-Za-z0-9_])", back=36),
-    Rule("vendor-token", "Mailchimp keys", ("-us",), r"(?<![0-9a-f])[0-9a-f]{32}-us\d{1,2}(?!\d)", back=32),
-    Rule("vendor-token", "Airtable tokens", ("pat",), r"[A-Za-z0-9]{14}\.[a-f0-9]{64}", start="token", run=14),
-    Rule("vendor-token", "Square and Facebook access tokens", ("EAA",), r"[A-Za-z0-9_-]{50,}+", start="token", run=50),
-    Rule("vendor-token", "Facebook access tokens", ("EAACEdEose0cBA",), r"[A-Za-z0-9]{20,}+", start="token", run=20),
-    Rule("vendor-token", "crates.io tokens", ("cio",), r"[A-Za-z0-9]{32}(?![A-Za-z0-9])", start="token", run=32),
-    Rule("vendor-token", "NuGet keys", ("oy2",), r"[a-z0-9]{43}(?![A-Za-z0-9])", start="token", run=43),
-    Rule("vendor-token", "Okta tokens", ("SSWS ",), r"([A-Za-z0-9_-]{30,}+)", start="word"),
-    Rule("vendor-token", "Twitch chat tokens", ("oauth:",), r"([a-z0-9]{30})(?![A-Za-z0-9])", start="token"),
-    Rule("vendor-token", "Asana tokens", ("0/", "1/", "2/"), r"(?:\d{16}(?:/\d{16})?:)?([0-9a-f]{32})(?![0-9A-Za-z])", start="token", run=32),
-    Rule("jwt", "JSON web tokens", ("eyJ",), r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+){0,2}", start="word", run=8),
-    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("authorization",), r"\\*[\"']?\s{0,4}[:=,]\s{0,4}\\*[\"']?[frb]{0,2}(?:bearer|basic|token|apikey|api-key|key|sso-key|negotiate|bot|ntlm)[ \t]{1,4}([^\s\"'\\,;`]{6,4096}+)", folded=True, judge="credential"),
-    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("bearer",), _SCHEME + r"([A-Za-z0-9._~+/=:-]{16,}+)", start="word", folded=True, judge="bearer"),
-    Rule("authorization", "credentials of Authorization headers and behind Bearer or Basic", ("basic",), _SCHEME + r"([A-Za-z0-9._~+/=:-]{8,}+)", start="word", folded=True, judge="basic"),
-    Rule("cookie", "cookies in headers", ("cookie",), r"2?\\*[\"']?\s{0,4}[:=]\s{0,4}\\*[\"']?([A-Za-z0-9_.!#$%&*+^|~-]{1,128}+=(?![<{$])(?:[^\s;\"'\\]{6,4096}+|[^\s;\"'\\]{0,5}(?=;\s?[A-Za-z0-9_.-]{1,128}=))(?:;\s?[^\s;=\"'\\]{1,128}+(?:=[^;\"'\\\r\n]{0,4096}+)?+){0,64}+)", folded=True),
-    Rule("url-password", "passwords and tokens before the @ of an address", ("://", ":\\/\\/")),
-    Rule("url-password", "passwords in Go database addresses", ("@tcp(", "@unix(")),
-    Rule("user-password", "passwords behind the options of command lines (curl -u and -b, docker login -p, mysql -p, redis-cli -a, zip -P, …)", (" -", "\"-", "'-")),
-    Rule("user-password", "passwords set or piped on command lines", ("config set ", "configure set "), r"\S{0,160}?(?:_auth|_password|secret|token)[A-Za-z_]{0,16}[ =]{1,4}" + _WORD, judge="value"),
-    Rule("user-password", "passwords set or piped on command lines", ("securestring",), r"[^\n\"']{0,40}(?=[\"'])" + _WORD, folded=True, judge="value"),
-    Rule("user-password", "passwords set or piped on command lines", ("echo ",), r"(?=[^\n|]{3,300}+\|)(?:-[ne]{1,2} )?\\*[\"']?(?:[\w.-]{1,64}:(?=[^\n|]{3,256}\|[^\n|]{0,24}chpasswd))?([^\s\"'\\|][^\n|\"'\\]{1,255}?[^\s\"'\\|])\\*[\"']?\s{0,4}\|\s{0,4}(?:[^\n|]{0,160}?(?:-password-stdin|passwd)|sudo -S)", judge="value"),
-    Rule("user-password", "passwords set or piped on command lines", ("sqlplus ",), r"(?:-[A-Za-z]{1,8} ){0,4}\\*[\"']?[\w$#]{1,64}/([^\s@\"']{3,128}+)@?", judge="value"),
-    Rule("netrc", "passwords in netrc lines", ("machine ", "default login"), r"\s{0,4}(?:\S{1,256}\s{1,4}login)?\s{1,4}\S{1,128}\s{1,4}password\s{1,4}(\S{1,256})", folded=True),
-    Rule("secret-value", "a value beside a telling name (password, secret, token, api_key, connection_string, …) that is no placeholder, reference or ordinary word", (*_split("""
-        pass pw secret token key credential creds auth sess jwt connectionstring connection_string connstr _pat
-        senha wachtwoord contraseña пароль 密码 密碼 パスワード 비밀번호 hasło lösenord
-        """), "connection string"), folded=True),
-)  # fmt: skip
-
 # Grows when the functions below would find something else in the same text.
 FINDERS_VERSION = 3
 

@@ -26,7 +26,7 @@ from specify_cli.redaction.capture import (
     shipped_rule_set,
 )
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
-from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, folded_of, refuse_catch_all
+from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, digest_of_shipped, folded_of, refuse_catch_all
 from specify_cli.redaction.rules import SHIPPED
 from support import FULL
 
@@ -603,6 +603,10 @@ def test_the_document_lists_the_shipped_rules() -> None:
     shipped[OVERRUN] = ["a whole text in which a project's rule matched anew behind each of its own masks"]
 
     assert table == shipped
+
+
+def test_the_digest_stated_with_the_shipped_rules_is_theirs() -> None:
+    assert digest_of_shipped() == shipped_rule_set().digest
 
 
 def test_without_rules_nothing_is_looked_for() -> None:
