@@ -13,6 +13,7 @@ import os
 import re
 import tomllib
 
+from doctrine.languages import ENDINGS
 from doctrine.light import NamedTuple
 from doctrine.load import SourceError, read_source
 
@@ -23,105 +24,17 @@ if TYPE_CHECKING:
 
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 6
-# What tools put into a checkout: there in one, absent from the next.
-_MADE = "node_modules bower_components venv env __pycache__ site-packages target dist build out bin obj vendor"
-_LOCAL = "third_party coverage htmlcov tmp temp log logs"
-_SKIPPED = frozenset(f"{_MADE} {_LOCAL}".split())
 _PLAIN = re.compile(r"[A-Za-z0-9_@+-][A-Za-z0-9_@+./-]{0,99}\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,39}\Z")
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
 _TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*)[^\S\n]*:(?![=:])", re.M)
 _RECIPE = re.compile(r"^@?([A-Za-z0-9][\w-]*)(?:[^\S\n][^\n:]*)?:(?!=)", re.M)
-ENDINGS = {
-    ".py": "python",
-    ".ts": "typescript",
-    ".tsx": "typescript",
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".mjs": "javascript",
-    ".rs": "rust",
-    ".go": "go",
-    ".java": "java",
-    ".kt": "kotlin",
-    ".rb": "ruby",
-    ".php": "php",
-    ".cs": "csharp",
-    ".swift": "swift",
-    ".c": "c",
-    ".cc": "cpp",
-    ".cpp": "cpp",
-    ".ex": "elixir",
-    ".exs": "elixir",
-    ".scala": "scala",
-    ".dart": "dart",
-    ".hs": "haskell",
-    ".sql": "sql",
-}
 # Purposes in the order in which a change meets them.
 PURPOSES = ("build", "format", "lint", "types", "one test", "test", "docs")
-_TARGETS = {
-    "build": ("build",),
-    "format": ("format", "fmt"),
-    "lint": ("lint", "check"),
-    "types": ("typecheck", "types", "mypy"),
-    "test": ("test", "tests"),
-    "docs": ("docs",),
-}
-_SCRIPTS = {
-    "build": ("build",),
-    "format": ("format:check", "fmt:check", "prettier:check"),
-    "lint": ("lint",),
-    "types": ("typecheck", "type-check", "check-types", "types", "tsc"),
-    "test": ("test",),
-    "docs": ("docs:build",),
-}
-# A file in the root and the commands that come with it.
-_BY_FILE: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...] = (
-    (
-        "Cargo.toml",
-        "rust",
-        (
-            ("format", "cargo fmt --check"),
-            ("lint", "cargo clippy --all-targets -- -D warnings"),
-            ("one test", "cargo test NAME"),
-            ("test", "cargo test"),
-        ),
-    ),
-    (
-        "go.mod",
-        "go",
-        (
-            ("format", "gofmt -l ."),
-            ("lint", "go vet ./..."),
-            ("one test", "go test ./PACKAGE -run NAME"),
-            ("test", "go test ./..."),
-        ),
-    ),
-    ("gradlew", "java", (("build", "./gradlew assemble"), ("test", "./gradlew check"))),
-    ("mvnw", "java", (("test", "./mvnw -q verify"),)),
-    ("pom.xml", "java", (("test", "mvn -q verify"),)),
-    ("mix.exs", "elixir", (("format", "mix format --check-formatted"), ("test", "mix test"))),
-    ("Package.swift", "swift", (("build", "swift build"), ("test", "swift test"))),
-    ("pubspec.yaml", "dart", (("lint", "dart analyze"), ("test", "dart test"))),
-    ("build.sbt", "scala", (("test", "sbt test"),)),
-    ("stack.yaml", "haskell", (("test", "stack test"),)),
-)
-_FRAMEWORKS = (
-    *("django", "flask", "fastapi", "sqlalchemy", "celery", "pydantic", "typer"),
-    *("react", "vue", "svelte", "angular", "next", "express"),
-    *("axum", "actix-web", "tokio"),
-)
-_DIALECTS = (
-    ("PostgreSQL", ("psycopg", "psycopg2", "psycopg2-binary", "asyncpg", "pg", "pg-promise", "postgres")),
-    ("MySQL", ("mysqlclient", "pymysql", "aiomysql", "mysql", "mysql2")),
-    ("SQLite", ("aiosqlite", "sqlite3", "better-sqlite3")),
-)
+with open(os.path.join(os.path.dirname(__file__), "survey.json"), encoding="utf-8") as _file:
+    _KNOWN = json.load(_file)
 _MIGRATION_FOLDERS = ("migrations", "migrate")
 _NUMBERED = re.compile(r"[Vv]?\d+[_.-]")
-# Folders whose code is not the project's own work: what lies there says nothing about its data or its focus.
-_NOT_PRODUCT = "tests test spec e2e testing testdata fixtures examples example samples sample demo demos docs doc"
-_HELPERS = "benchmarks bench scripts tools contrib"
-_ASIDE = frozenset(f"{_NOT_PRODUCT} {_HELPERS}".split())
 # Their migrations say themselves how they are undone.
 _UNDOING_TOOLS = ("alembic", "django", "rails", "knex")
 
@@ -173,7 +86,7 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
         name=_project_name(python, package),
         languages=languages,
         root_languages=known,
-        frameworks=tuple(name for name in _FRAMEWORKS if name in wanted),
+        frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in wanted),
         steps=_find_steps(repository, python, package, wanted, languages),
         sources=_find_sources(repository),
         tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
@@ -203,7 +116,7 @@ class _Repository:
                     path = f"{folder}/{name}" if folder else name
                     if not is_folder:
                         self.files.append(path)
-                    elif name.lower() not in _SKIPPED and not name.endswith(".egg-info"):
+                    elif name.lower() not in _KNOWN["skipped"].split() and not name.endswith(".egg-info"):
                         self.folders.add(path)
                         below.append(path)
             level = below
@@ -242,7 +155,8 @@ class _Repository:
 
 
 def _is_aside(path: str) -> bool:
-    return not _ASIDE.isdisjoint(path.lower().split("/"))
+    """Return whether a path is not the project's own work: it says nothing about its data or its focus."""
+    return not set(_KNOWN["aside"].split()).isdisjoint(path.lower().split("/"))
 
 
 # --- names and languages
@@ -306,9 +220,9 @@ def _find_steps(
         *_find_python_steps(repository, python, wanted),
         *_find_package_steps(repository, package, wanted, languages),
     ]
-    for name, language, lines in _BY_FILE:
+    for name, language, lines in _KNOWN["files"]:
         if repository.has(name) and not any(step.language == language for step in by_language):
-            by_language += [Step(purpose, line, language) for purpose, line in lines]
+            by_language += [Step(purpose, line, language) for purpose, line in lines.items()]
     if repository.has("Gemfile") and "spec" in repository.folders:
         by_language += [
             Step("one test", "bundle exec rspec PATH:LINE", "ruby"),
@@ -326,8 +240,8 @@ def _read_targets(repository: _Repository) -> Iterator[Step]:
     """Yield what the project's Makefile or justfile offers."""
     for name, runner, pattern in (("Makefile", "make", _TARGET), ("justfile", "just", _RECIPE)):
         offered = set(pattern.findall(repository.text(name)))
-        for purpose, targets in _TARGETS.items():
-            target = next((target for target in targets if target in offered), None)
+        for purpose, targets in _KNOWN["targets"].items():
+            target = next((target for target in targets.split() if target in offered), None)
             if target:
                 yield Step(purpose, f"{runner} {target}")
         if offered:
@@ -383,8 +297,8 @@ def _find_package_steps(
     locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
     runner = next((name for lock, name in locks if repository.has(lock)), "npm")
     found: set[str] = set()
-    for purpose, names in _SCRIPTS.items():
-        name = next((name for name in names if isinstance(scripts.get(name), str)), None)
+    for purpose, names in _KNOWN["scripts"].items():
+        name = next((name for name in names.split() if isinstance(scripts.get(name), str)), None)
         # The placeholder `npm init` writes fails by design.
         if name is not None and "no test specified" not in scripts[name]:
             found.add(purpose)
@@ -426,9 +340,9 @@ def _find_data(repository: _Repository, wanted: set[str]) -> Data | None:
     holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql") and not _is_aside(path)}
     if not folders and not holding and not tool:
         return None
-    dialect = next((name for name, drivers in _DIALECTS if wanted.intersection(drivers)), "") or _read_compose_file(
-        repository
-    )
+    dialect = next(
+        (name for name, drivers in _KNOWN["drivers"].items() if wanted.intersection(drivers.split())), ""
+    ) or _read_compose_file(repository)
     names = [name for folder in folders for name in repository.names(folder)]
     within = {holder for holder in holding if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)}
     return Data(

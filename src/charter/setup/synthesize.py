@@ -1,18 +1,19 @@
-"""A first charter from a short interview: what a repository says of itself, and what its people answer.  [pure]
+"""A first charter from a short interview: what a repository says of itself, and what its people answer.
 
 `proposals` turns a survey into answers a person can take with Enter, `synthesize` turns survey and answers into
-files.  Nothing is read or written here; who calls shows the files, asks, and writes them.  The same survey and
-answers give the same bytes: no time, no name of a machine or folder.  Whatever is answered, the files can be
-read back without a finding; a test holds this.
+files, whose texts are in `templates/`.  Nothing of the project is read or written here; who calls shows the files,
+asks, and writes them.  The same survey and answers give the same bytes: no time, no name of a machine or folder.
+Whatever is answered, the files can be read back without a finding; a test holds this.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
 
-from charter.setup.survey import ENDINGS
+from doctrine.languages import ENDINGS
 from doctrine.light import NamedTuple
 from doctrine.text import UNSEEN
 
@@ -67,39 +68,16 @@ class PlannedFile(NamedTuple):
     data: bytes
 
 
-QUESTIONS = (
-    Question(
-        "languages",
-        "Which languages is this project written in, the main one first?",
-        ",",
-        "Names with commas between them, for example: python, sql. They choose the profile that does the work.",
-    ),
-    Question(
-        "test_command",
-        "Which command runs the tests?",
-        about="As you type it in the project's folder, for example: pytest -q. Agents run it before they hand over.",
-    ),
-    Question(
-        "test_rule",
-        "What must every change bring in the way of tests?",
-        about="One sentence. It becomes the first rule of the charter.",
-    ),
-    Question("review_rule", "What must a review establish?", about="One sentence that a reviewing agent works by."),
-    Question("approver", "Who approves a change?", about="A person or a role, for example: the owner of the module."),
-    Question(
-        "forbidden",
-        "What is forbidden until a person says yes to it? A semicolon separates several.",
-        ";",
-        "Acts, not wishes, for example: delete data; change the public API.",
-    ),
-)
-_LANGUAGES_KNOWN = """
-ada assembly bash c clojure cobol cpp crystal csharp css dart elixir elm erlang fortran fsharp gdscript gleam go graphql
-groovy haskell hcl html java javascript julia kotlin lisp lua makefile matlab nim nix objective-c ocaml pascal perl php
-powershell prolog protobuf python r racket ruby rust scala scheme scss shell solidity sql svelte swift terraform tcl
-typescript v vala verilog vhdl vue webassembly yaml zig zsh
-"""
-_LANGUAGES = frozenset(_LANGUAGES_KNOWN.split())
+_FOLDER = os.path.join(os.path.dirname(__file__), "templates")
+
+
+def _read_template(name: str) -> str:
+    with open(os.path.join(_FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+_TEXTS = json.loads(_read_template("texts.json"))
+QUESTIONS = tuple(Question(**given) for given in _TEXTS["questions"])
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-z0-9_][A-Za-z0-9_./+-]*(?: |\Z)")
 
@@ -107,17 +85,7 @@ _PROGRAM = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*=\S* )*[A-Za-z0-9_./~$-]*[A-Za-
 def proposals(survey: Survey) -> Answers:
     """Return the answers a repository suggests."""
     tested = next((step.line for step in survey.steps if step.purpose == "test"), "")
-    forbidden = [
-        "put secrets or personal data into code, fixtures, logs or reports",
-        "force-push to a shared branch or rewrite its history",
-        "skip, delete or loosen a test to get to green",
-        "add or upgrade a dependency",
-    ]
-    if survey.data is not None:
-        forbidden += [
-            "run a statement that changes data or schema anywhere but in a scratch database",
-            "edit a migration that has been merged",
-        ]
+    forbidden = [*_TEXTS["forbidden"], *(_TEXTS["forbidden_with_data"] if survey.data is not None else ())]
     return Answers(
         languages=survey.languages,
         test_command=tested,
@@ -171,7 +139,9 @@ def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], 
         if program and not has_program(program):
             return f"{program!r} is neither a program on the PATH nor a file of this project."
     if question.field == "languages":
-        unknown = [name for name in take_answer(Answers(), question, line).languages if name not in _LANGUAGES]
+        unknown = [
+            name for name in take_answer(Answers(), question, line).languages if name not in _TEXTS["languages"].split()
+        ]
         if unknown:
             return f"{_join_words(map(repr, unknown))}: no language is known by this name."
     return ""
@@ -209,10 +179,10 @@ def synthesize(
     steps = tuple(s for s in survey.steps if s.language in spoken and s.line != answers.test_command)
     main = next((language for language in answers.languages if language != "sql"), "")
     texts = [
-        (POLICY, _POLICY),
+        (POLICY, _read_template("policy.yaml")),
         (BUILD_GUIDE, _render_build_guide(survey, answers, steps)),
         (SCHEMA_GUIDE, _render_schema_guide(survey, survey.data) if survey.data else ""),
-        (GRAPH, _GRAPH),
+        (GRAPH, _read_template("graph.yaml")),
         (PROFILE, _render_profile(survey, answers, steps, main, shipped) if profile and main else ""),
         (CHARTER, _render_charter(answers, steps)),
     ]
@@ -262,31 +232,6 @@ _NO_TEST_COMMAND = (
 )
 
 
-# --- policy and graph
-
-
-_POLICY = """\
-# What of the charter and the doctrine an agent may be shown. The first rule that matches decides.
-# match: uri, kind, tag; all that are named must fit, * stands for any characters. action: allow, deny, redact.
-# `spec-kitty charter lint` says which rules never decide anything.
-rules:
-  # Tag an artifact `confidential`: agents learn that there is a rule and whom to ask, not what it says.
-  - id: confidential-is-withheld
-    match: {tag: confidential}
-    action: redact
-    reason: confidential; ask a maintainer before going on with what it bears on
-"""
-_GRAPH = """\
-# Which of this project's doctrine bears on which work, in addition to what ships: from an action, a role or a
-# profile (action:review, role:REVIEWER, profile:<id>) to artifacts. A request finds the rest by its words.
-edges:
-  - from: action:implement
-    to: [doctrine://toolguide/build-and-test]
-  - from: action:review
-    to: [doctrine://toolguide/build-and-test]
-"""
-
-
 # --- doctrine: what holds for some work; long enough to be of use, because only a request that needs it brings it in
 
 
@@ -304,7 +249,7 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
     said = " ".join([*(step.line for step in steps), answers.test_command])
-    tools = [word for word in re.findall(r"[a-z]{3,}", said) if word in _TOOLS]
+    tools = [word for word in re.findall(r"[a-z]{3,}", said) if word in _TEXTS["tools"].split()]
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
     return _render_artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
@@ -319,17 +264,18 @@ _LOOK_FOR_COMMANDS = (
     "No build or test command was found here. Before the first change look for one (README, scripts, CI), run it"
     " once on the untouched checkout, and write it into this file with what it printed."
 )
-_PYTHON_TOOLS = ("pytest", "ruff", "mypy", "pyright", "black", "tox", "mkdocs", "django")
-_SCRIPT_TOOLS = ("npm", "pnpm", "yarn", "bun", "eslint", "tsc", "vitest", "jest")
-_OTHER_TOOLS = ("make", "just", "cargo", "clippy", "gofmt", "gradlew", "mvn", "mix", "rspec")
-_TOOLS = frozenset((*_PYTHON_TOOLS, *_SCRIPT_TOOLS, *_OTHER_TOOLS))
 
 
 def _render_schema_guide(survey: Survey, data: Data) -> str:
     rules = ["A merged migration is history. What it got wrong is the next migration."]
-    rules += [*_BY_TOOL.get(data.tool, ()), *_WAYS_BACK.get(data.ways_back, ()), *_BY_DIALECT.get(data.dialect, ())]
+    for topic, known in (("by_tool", data.tool), ("ways_back", data.ways_back), ("by_dialect", data.dialect)):
+        rules += _TEXTS[topic].get(known, ())
     code = _list_folders(survey.sources) or "the code"
-    parts = [_describe_data(data), _render_list(rules), _MIGRATION_REVIEW.format(code=code)]
+    parts = [
+        _describe_data(data),
+        _render_list(rules),
+        _read_template("migration-review.md").rstrip("\n").format(code=code),
+    ]
     keywords = ["sql", "migration", "schema", "table", "column", "index", "database", "rollback", "backfill"]
     keywords += [word.lower() for word in (data.tool, data.dialect) if word]
     title = "Schema and migrations of this project"
@@ -351,67 +297,6 @@ def _describe_data(data: Data) -> str:
     return " ".join(said) or "The SQL of this project is in its root folder."
 
 
-_MIGRATION_REVIEW = """\
-A migration can be merged when these are answered, each with a line, a query or a command as its evidence:
-1. Which tables does it touch, how many rows do they hold in production, what does each statement lock, and for how \
-long? Without the numbers: ask for them, do not guess.
-2. Does the program that runs now work on the new schema, and the new program on the old one?
-3. Which rows break the new constraint or type? The query that counts them, and its answer.
-4. Who uses what is renamed or dropped? Search {code}, fixtures, reports and jobs for the name; an ORM hides half of \
-the uses.
-5. After a day of writes, what is lost by going back?
-6. Was it run on data shaped like production, and how long did it take?"""
-_WAYS_BACK = {
-    "paired": (
-        "Every migration has its `down` script. Up, down and up again on a scratch database end in one schema.",
-    ),
-    "none": (
-        "No script undoes these migrations. Each says at its top, as a comment, how it is undone and what that loses;"
-        " the statement was tried once on a scratch database.",
-    ),
-}
-_BY_TOOL = {
-    "alembic": (
-        "`alembic upgrade head --sql` prints what would run: read that, not the Python. Autogenerate misses renames,"
-        " server defaults and most constraints.",
-        "On a scratch database `alembic upgrade head`, `alembic downgrade -1`, `alembic upgrade head`, then"
-        " `alembic check`; `alembic heads` names one head.",
-    ),
-    "django": (
-        "`python manage.py sqlmigrate APP NAME` prints what would run: read that, not the Python.",
-        "`python manage.py makemigrations --check --dry-run` finds nothing left over. A `RunPython` has its reverse and"
-        " uses `apps.get_model`, never the models of today.",
-    ),
-    "prisma": (
-        "Read `migration.sql`, not the schema file: Prisma drops and adds where a rename was meant.",
-        "Prisma has no way back of its own: the SQL that undoes the migration stands beside it and was tried once.",
-    ),
-    "rails": (
-        "On a scratch database `db:migrate`, `db:rollback` and `db:migrate` leave the schema file as it was.",
-        "`change` only for what Rails can reverse, `up` and `down` for the rest. A migration does not use the models"
-        " of today.",
-    ),
-    "knex": (
-        "On a scratch database `migrate:latest`, `migrate:rollback` and `migrate:latest` end in the same schema.",
-    ),
-}
-_BY_DIALECT = {
-    "PostgreSQL": (
-        "`SET lock_timeout` before any `ALTER TABLE`: while it waits for its lock, every query behind it waits too.",
-        "`CREATE INDEX CONCURRENTLY` runs outside a transaction, so it is a migration of its own; where it fails it"
-        " leaves an invalid index to drop.",
-    ),
-    "MySQL": (
-        "Each DDL statement commits on its own: one to a migration, or a failure half-way leaves half a schema.",
-        "State `ALGORITHM` and `LOCK`: MySQL then refuses where it would copy or lock the table without a word.",
-    ),
-    "SQLite": (
-        "Most alterations rebuild the table: new table, copy, drop, rename in one transaction, foreign keys off, then"
-        " `PRAGMA foreign_key_check`. Indexes, triggers and views have to be made again.",
-    ),
-}
-
-
 # --- the profile
 
 
@@ -424,9 +309,7 @@ def _render_profile(
     quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_list_folders(folders)}" if folders else ""
-    purpose = "Change this project the way it already works, and show that the change does what was asked."
     focus = f"{shown}{where}: the change, its tests, and the lines of documentation it makes untrue."
-    boundary = "Does not approve its own change, widen the request, or do unasked what the charter forbids."
     success = (
         f"After the last edit {passed}{quiet}; the report quotes what they printed; every hunk serves the request."
     )
@@ -436,32 +319,17 @@ def _render_profile(
     patterns = [f"*{ending}" for ending, language in ENDINGS.items() if language == main]
     patterns += [pattern for profile in specialists for pattern in profile.file_patterns]
     keywords = [() if visible else (main,), *(profile.domain_keywords for profile in specialists)]
-    fields = [
-        f"profile-id: {PROFILE_ID}",
-        f"name: {_quote('Implementer of ' + (survey.name or 'this project'))}",
-        f"description: {_quote(f'Changes the {shown} code of this project and hands it over checked.')}",
-        'schema-version: "2"',
-        "roles: [IMPLEMENTER]",
-        "capabilities: [read, write, edit, search, shell, test]",
-        "routing-priority: 60",
-        f"purpose: {_quote(purpose)}",
-        "specialization:",
-        f"  primary-focus: {_quote(focus)}",
-        f"  avoidance-boundary: {_quote(boundary)}",
-        f"  success-definition: {_quote(success)}",
-        "collaboration:",
-        "  handoff-to: [critic-cato]",
-        "  output-artifacts: [diff, tests, report]",
-        "specialization-context:",
-        f"  languages: {_render_flow((main,) if visible else ())}",
-        f"  frameworks: {_render_flow(survey.frameworks)}",
-        f"  file-patterns: {_render_flow(patterns)}",
-        f"  domain-keywords: {_render_flow(word for words in keywords for word in words)}",
-        "directive-references: [smallest-sufficient-change, tests-prove-behaviour, read-before-writing]",
-        "tactic-references: [red-green-refactor]",
-        "tags: [project]",
-    ]
-    return "\n".join(line for line in fields if not line.endswith(": []")) + "\n"
+    text = _read_template("profile.agent.yaml").format(
+        name=_quote("Implementer of " + (survey.name or "this project")),
+        description=_quote(f"Changes the {shown} code of this project and hands it over checked."),
+        focus=_quote(focus),
+        success=_quote(success),
+        languages=_render_flow((main,) if visible else ()),
+        frameworks=_render_flow(survey.frameworks),
+        patterns=_render_flow(patterns),
+        keywords=_render_flow(word for words in keywords for word in words),
+    )
+    return "".join(line for line in text.splitlines(True) if not line.endswith(": []\n"))
 
 
 # --- forms

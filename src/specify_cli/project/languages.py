@@ -8,51 +8,8 @@ from __future__ import annotations
 
 import os
 
+from doctrine.languages import LANGUAGES
 from specify_cli.routing.router import ProjectFacts
-
-_MARKERS = {
-    "pyproject.toml": "python",
-    "setup.py": "python",
-    "setup.cfg": "python",
-    "requirements.txt": "python",
-    "pipfile": "python",
-    "package.json": "javascript",
-    "tsconfig.json": "typescript",
-    "cargo.toml": "rust",
-    "go.mod": "go",
-    "pom.xml": "java",
-    "build.gradle": "java",
-    "build.gradle.kts": "kotlin",
-    "gemfile": "ruby",
-    "composer.json": "php",
-    "package.swift": "swift",
-    "cmakelists.txt": "cpp",
-    "mix.exs": "elixir",
-    "build.sbt": "scala",
-    "pubspec.yaml": "dart",
-    "stack.yaml": "haskell",
-}
-_ENDINGS = {
-    ".py": "python",
-    ".js": "javascript",
-    ".ts": "typescript",
-    ".rs": "rust",
-    ".go": "go",
-    ".java": "java",
-    ".kt": "kotlin",
-    ".rb": "ruby",
-    ".php": "php",
-    ".sln": "csharp",
-    ".csproj": "csharp",
-    ".cs": "csharp",
-    ".swift": "swift",
-    ".cpp": "cpp",
-    ".cc": "cpp",
-    ".exs": "elixir",
-    ".ex": "elixir",
-    ".cabal": "haskell",
-    ".sql": "sql",
-}
 
 
 def detect_facts(root: str) -> ProjectFacts:
@@ -62,7 +19,7 @@ def detect_facts(root: str) -> ProjectFacts:
         with os.scandir(root) as entries:
             for entry in entries:
                 name = entry.name.lower()
-                language = _MARKERS.get(name) or _ENDINGS.get(os.path.splitext(name)[1])
+                language = LANGUAGES.get(name) or LANGUAGES.get(os.path.splitext(name)[1])
                 if language and language not in found and entry.is_file(follow_symlinks=False):
                     found.add(language)
     except (OSError, ValueError):
