@@ -165,31 +165,17 @@ def compose(
         "merged, where the record came with git; else left out": origin,
         "action": started.get("action"),
         "profile id": started.get("profile_id"),
-        "actor id": actor.get("actor_id"),
         "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)": str(
             uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}")
         ),
-        "actor type": actor.get("actor_type"),
-        "actor provider": actor.get("provider"),
-        "actor model": actor.get("model"),
-        "actor tool": actor.get("tool"),
-        "context digest": started.get("governance_context_hash"),
-        "context available": started.get("governance_context_available"),
-        "verb": started.get("verb"),
-        "mode of work": started.get("mode_of_work"),
-        "router confidence": started.get("router_confidence"),
-        "trace id": started.get("trace_id"),
-        "parent invocation id": started.get("parent_invocation_id"),
-        "match reason, redacted again": started.get("match_reason"),
-        "request text, redacted again": started.get("request_text"),
-        "outcome": line.get("outcome"),
-        "closed by": line.get("closed_by"),
-        "evidence digest": line.get("evidence_ref"),
     }
     event: dict[str, object] = {}
     for field in FIELDS:
         if phase in field.phases and level in field.levels:
-            value = values[field.source]
+            name = field.path.rpartition(".")[2]
+            # What is not derived stands under its own name in the line, or in its actor.
+            own = actor if field.path.startswith(_ACTOR) else line
+            value = values[field.source] if field.source in values else own.get(name)
             if value is not None or not field.path.startswith(_OMIT_NULL):
                 _put(event, field.path.split("."), value)
     data = event["data"]
