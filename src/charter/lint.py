@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from charter.context import (
     CHARTER_MARKDOWN,
@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
     Lines = Mapping[tuple[str | int, ...], int]
 
-ERROR = "error"
-ADVICE = "advice"
+ERROR: Literal["error"] = "error"
+ADVICE: Literal["advice"] = "advice"
 # Every code: how bad, and what it says.
-CODES: Mapping[str, tuple[str, str]] = {
+CODES: Mapping[str, tuple[Literal["error", "advice"], str]] = {
     "CHARTER_BROKEN": (ERROR, "A charter file cannot be read."),
     "POLICY_BROKEN": (ERROR, "The policy cannot be read, so agents are shown nothing."),
     "DOCTRINE_BROKEN": (ERROR, "A doctrine file cannot be used, or its id is taken."),
@@ -91,12 +91,21 @@ _MAX_UNREAD = 20
 class Finding(NamedTuple):
     """One problem at one place."""
 
-    severity: str
+    severity: Literal["error", "advice"]
     code: str
-    path: str
+    file: str
     line: int | None
     problem: str
     repair: str
+
+
+class LintReport(NamedTuple):
+    """Every finding, and how many there are of each severity."""
+
+    ok: bool
+    errors: int
+    advice: int
+    findings: list[Finding]
 
 
 class ProfileFiles(NamedTuple):
@@ -155,7 +164,7 @@ def lint(
 
 
 def _sort_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(set(found), key=lambda item: (item.path, item.line or 0, item.code, item.problem)))
+    return tuple(sorted(set(found), key=lambda item: (item.file, item.line or 0, item.code, item.problem)))
 
 
 def _finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:

@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ulid import ULID
 
@@ -52,14 +52,17 @@ class Ailment(NamedTuple):
     """One thing that is wrong: a code, how bad, where, what, and the command that fixes it."""
 
     code: str
-    severity: str
+    severity: Literal["error", "warning", "info"]
     path: str
     message: str
     repair: str
 
-    def as_value(self) -> dict[str, object]:
-        """Return the JSON shape inside `docs/schemas/doctor-report.json`."""
-        return self._asdict()
+
+class DoctorReport(NamedTuple):
+    """Everything that is wrong; `ok` where nothing of it is an error."""
+
+    ok: bool
+    ailments: list[Ailment]
 
 
 def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:

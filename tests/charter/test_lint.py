@@ -252,7 +252,7 @@ def test_each_fault_is_named_with_file_line_and_repair(tmp_path: Path, name: str
         files = {}
     found = lint(tmp_path, files)
 
-    assert (code, path, line) in [(item.code, item.path, item.line) for item in found]
+    assert (code, path, line) in [(item.code, item.file, item.line) for item in found]
     assert all(item.problem and item.repair and item.severity == CODES[item.code][0] for item in found)
     assert {code} == {item.code for item in found} or "secret in a broken" in name
 
@@ -281,7 +281,7 @@ def test_what_nobody_sees_is_named_where_it_stands(tmp_path: Path, hidden: str) 
     files = {**SOUND, DIRECTIVE: A_DIRECTIVE.replace("title: ", f"title: x{hidden}", 1)}
     found = [item for item in lint(tmp_path, files) if item.code == "HIDDEN_TEXT"]
 
-    assert [item.path for item in found] == [DIRECTIVE]
+    assert [item.file for item in found] == [DIRECTIVE]
     assert f"U+{ord(hidden[0]):04X}" in found[0].problem
 
 
@@ -332,7 +332,7 @@ def test_a_secret_is_never_repeated(tmp_path: Path) -> None:
 def test_one_broken_file_does_not_hide_another(tmp_path: Path) -> None:
     found = lint(tmp_path, {**SOUND, POLICY: "[", DIRECTIVE: "[", PROFILE: "[", CONFIG: "[", CHARTER_YAML: "["})
 
-    assert {POLICY, DIRECTIVE, PROFILE, CONFIG, CHARTER_YAML} == {item.path for item in found}
+    assert {POLICY, DIRECTIVE, PROFILE, CONFIG, CHARTER_YAML} == {item.file for item in found}
     assert len(found) == 5
 
 
@@ -345,7 +345,7 @@ def test_a_link_and_a_file_too_large_are_findings(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / POLICY)
     found = lint_project(str(tmp_path), profile_folders=FOLDERS)
 
-    assert [POLICY, DIRECTIVE, PROFILE] == [item.path for item in found]
+    assert [POLICY, DIRECTIVE, PROFILE] == [item.file for item in found]
     assert {ERROR} == {item.severity for item in found}
 
 
@@ -387,7 +387,7 @@ def test_the_layout_of_older_projects_is_advised_on_and_no_error(tmp_path: Path)
     found = lint(tmp_path, files)
 
     assert {item.severity for item in found} == {"advice"}
-    assert {(item.code, item.path.rpartition("/")[2]) for item in found} == {
+    assert {(item.code, item.file.rpartition("/")[2]) for item in found} == {
         ("UNREAD_FILE", "strict.yaml"),
         ("UNREAD_FILE", "answers.yaml"),
         ("UNKNOWN_KIND", "release.md"),

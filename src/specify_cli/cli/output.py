@@ -39,9 +39,18 @@ def _spell_match(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def plain(value: object) -> object:
+    """Return a value as JSON has it: a NamedTuple is an object of its members."""
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: plain(member) for name, member in value.items()}
+    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
 def write_json(value: object) -> None:
     """Write one JSON document to stdout; characters a terminal would act on are written as JSON escapes."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    text = json.dumps(plain(value), ensure_ascii=False, indent=2)
     _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
 
 

@@ -6,6 +6,7 @@ and validate what the real commands print.
 
 from __future__ import annotations
 
+import builtins
 import collections.abc
 import json
 import re
@@ -17,8 +18,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from charter import lint
 from charter.setup import synthesize
 from specify_cli import doctor
+from specify_cli.hooks.settings import detection, skills
 from specify_cli.invocation import closing, opening
 from specify_cli.invocation.caller import HOOKED
 from specify_cli.record import compare
@@ -29,7 +32,8 @@ from specify_cli.record.event_table import EVENTS
 from specify_cli.replay import judge
 from specify_cli.routing import router
 from specify_cli.storage import archive, queries
-from specify_cli.sync import contract, outbox, push
+from specify_cli.sync import contract, outbox, push, status
+from specify_cli.sync.status import TokenState
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")
@@ -40,41 +44,57 @@ class _Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-_SHAPES_OF: dict[object, type[BaseModel]] = {}
-
-
 def derived(source: Any) -> Callable[[type[T]], type[T]]:
-    """Make a shape of a value the library returns; the class names only the members that say more, or are added.
-
-    A member of the source whose type has a shape of its own takes that shape.
-    """
+    """Make a shape of a value the library returns; the class names only the members that say more, or are added."""
 
     def build(stated: type[T]) -> type[T]:
-        known = {**vars(typing), **vars(collections.abc), **vars(sys.modules[source.__module__])}
-        known |= {name: _SHAPES_OF[value] for name, value in known.items() if _is_known(value)}
-        own = {name: _evaluate(annotation, globals()) for name, annotation in stated.__annotations__.items()}
-        names = dict.fromkeys((*source.__annotations__, *own))
-        fields: dict[str, Any] = {
-            name: (
-                own[name] if name in own else _evaluate(source.__annotations__[name], known),
-                getattr(stated, name, ...),
-            )
-            for name in names
+        own = {
+            name: _evaluate(annotation, vars(sys.modules[__name__]))
+            for name, annotation in stated.__annotations__.items()
         }
-        shape = create_model(stated.__name__, __base__=_Shape, __doc__=stated.__doc__, __module__=__name__, **fields)
-        _SHAPES_OF[source] = shape
-        return shape  # type: ignore[return-value]
+        defaults = {name: getattr(stated, name) for name in own if hasattr(stated, name)}
+        _SHAPES_OF[source] = _make_shape(source, stated.__name__, stated.__doc__, own, defaults)
+        return _SHAPES_OF[source]  # type: ignore[return-value]
 
     return build
 
 
-def _is_known(value: object) -> bool:
-    return isinstance(value, type) and value in _SHAPES_OF
+_SHAPES_OF: dict[object, type[BaseModel]] = {}
 
 
-def _evaluate(annotation: Any, known: dict[str, Any]) -> Any:
+def shape_of(source: Any) -> type[BaseModel]:
+    """Return the shape of a value the library returns: an object of its members, and so are NamedTuples among them."""
+    if source not in _SHAPES_OF:
+        _SHAPES_OF[source] = _make_shape(source, source.__name__, source.__doc__, {}, {})
+    return _SHAPES_OF[source]
+
+
+def _make_shape(
+    source: Any, name: str, about: str | None, own: dict[str, Any], defaults: dict[str, Any]
+) -> type[BaseModel]:
+    known = _Names(source)
+    of_source = {name: _evaluate(text, known) for name, text in source.__annotations__.items() if name not in own}
+    fields: dict[str, Any] = {
+        name: (own.get(name, of_source.get(name)), defaults.get(name, ...))
+        for name in dict.fromkeys((*source.__annotations__, *own))
+    }
+    return create_model(name, __base__=_Shape, __doc__=about, __module__=__name__, **fields)
+
+
+class _Names(dict[str, Any]):
+    """The names in a module, each NamedTuple among them as its shape."""
+
+    def __init__(self, source: Any) -> None:
+        self._modules = (vars(sys.modules[source.__module__]), vars(typing), vars(collections.abc), vars(builtins))
+
+    def __missing__(self, name: str) -> Any:
+        value = next(module[name] for module in self._modules if name in module)
+        return shape_of(value) if isinstance(value, type) and hasattr(value, "_fields") else value
+
+
+def _evaluate(annotation: Any, known: Any) -> Any:
     text = getattr(annotation, "__forward_arg__", annotation)
-    return eval(text, known) if isinstance(text, str) else text
+    return eval(text, {}, known) if isinstance(text, str) else text
 
 
 def _one_of(names: Iterable[str]) -> Any:
@@ -282,26 +302,6 @@ class CharterSynthesis(_Shape):
     answers: InterviewAnswers
     files: list[SynthesizedFile]
     notes: list[str]
-
-
-class LintFinding(_Shape):
-    """One problem of a governance file."""
-
-    severity: Literal["error", "advice"]
-    code: str
-    file: str
-    line: int | None
-    problem: str
-    repair: str
-
-
-class CharterLint(_Shape):
-    """Printed by charter lint."""
-
-    ok: bool
-    errors: int
-    advice: int
-    findings: list[LintFinding]
 
 
 @derived(compare.Mismatch)
@@ -804,40 +804,11 @@ class Brief(_Shape):
 HarnessName = Annotated[str, _one_of(HOOKED)]
 
 
-class HooksPlace(_Shape):
-    """A settings file and how things stand in it."""
-
-    scope: Literal["project", "user"]
-    path: str
-    state: Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
-    problem: str | None
-
-
-class HarnessStatus(_Shape):
+@derived(detection.HarnessStatus)
+class HarnessStatus:
     """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
 
     harness: HarnessName
-    title: str
-    detected: bool
-    installed: bool
-    command: str
-    source: str
-    places: list[HooksPlace]
-
-
-class HooksStatus(_Shape):
-    """Printed by hooks status. `program` is what `spec-kitty` means on the PATH and `resolved` the file that is.
-
-    `ours` says whether that knows the hook; it is null where there is none, and where it was not asked because it lies
-    below the project.
-    """
-
-    program: str | None
-    on_path: bool
-    resolved: str | None
-    ours: bool | None
-    below_project: bool
-    harnesses: list[HarnessStatus]
 
 
 class HooksChange(_Shape):
@@ -889,61 +860,19 @@ class HooksTest(_Shape):
     events: list[HookedEvent]
 
 
-class SkillFile(_Shape):
-    """A shipped file and what became of it; one that was edited is kept."""
-
-    path: str
-    state: Literal["new", "unchanged", "edited", "replaced"]
-    diff: str | None
-
-
-class SkillsInstalled(_Shape):
-    """Printed by skills install."""
-
-    dry_run: bool
-    files: list[SkillFile]
-
-
-class SyncProposal(_Shape):
-    """What the committed config proposes, unchecked."""
-
-    endpoint: str | None = None
-    level: str | None = None
-
-
 @derived(outbox.Counts)
 class SyncCounts:
     """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by reason."""
 
 
 SyncLevel = Literal["ids", "metadata", "full"]
-TokenState = Literal["environment", "file", "missing", "unusable"]
 
 
-class SyncStatus(_Shape):
-    """Printed by sync status; counts are null where nobody agreed to an endpoint."""
+@derived(status.SyncStatus)
+class SyncStatus:
+    """Printed by sync status; counts are null where nobody agreed to an endpoint. A proposal is unchecked."""
 
-    enabled: bool
-    endpoint: str | None
     level: SyncLevel | None
-    project_uuid: str | None
-    consented_at: str | None
-    listener: str | None
-    proposal: SyncProposal | None
-    token: TokenState | None
-    running: bool
-    pending: int | None
-    delivered: int | None
-    refused: int | None
-    held: int | None
-    excluded: dict[str, int] | None
-    oldest_pending: str | None
-    last_success: str | None
-    last_failure: str | None
-    failing_since: str | None
-    paused_until: str | None
-    why: str | None
-    propagation_errors: str | None
 
 
 @derived(contract.Gap)
@@ -991,20 +920,6 @@ class SyncPlanned(_Shape):
     events: list[dict[str, Any]]
 
 
-@derived(doctor.Ailment)
-class Ailment:
-    """One thing that is wrong, and what fixes it."""
-
-    severity: Literal["error", "warning", "info"]
-
-
-class DoctorReport(_Shape):
-    """Printed by doctor."""
-
-    ok: bool
-    ailments: list[Ailment]
-
-
 class Error(BaseModel):
     """The object on stderr when a command with --json is refused."""
 
@@ -1039,7 +954,7 @@ SHAPES: dict[str, Any] = {
     "charter-context": CharterContext,
     "charter-artifact": CharterArtifact,
     "charter-synthesis": CharterSynthesis,
-    "charter-lint": CharterLint,
+    "charter-lint": shape_of(lint.LintReport),
     "recorded": Recorded,
     "comparison": Comparison,
     "execution-state": State,
@@ -1050,10 +965,10 @@ SHAPES: dict[str, Any] = {
     "imported": Imported,
     "replay-report": ReplayReport,
     "replay-diff": ReplayDiff,
-    "hooks-status": HooksStatus,
+    "hooks-status": shape_of(detection.HooksStatus),
     "hooks-changes": HooksChanges,
     "hooks-test": HooksTest,
-    "skills-installed": SkillsInstalled,
+    "skills-installed": shape_of(skills.SkillsInstalled),
     "initialised": Initialised,
     "accepted": Accepted,
     "reindexed": Reindexed,
@@ -1063,7 +978,7 @@ SHAPES: dict[str, Any] = {
     "sync-disabled": SyncDisabled,
     "sync-pushed": SyncPushed,
     "sync-planned": SyncPlanned,
-    "doctor-report": DoctorReport,
+    "doctor-report": shape_of(doctor.DoctorReport),
     "collector-listening": CollectorListening,
     "error": Error,
 }

@@ -11,13 +11,18 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 
-from doctrine.light import NamedTuple
+from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
 from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
 
-ERROR, WARNING, INFO = "error", "warning", "info"
+if TYPE_CHECKING:
+    from typing import Final, Literal
+
+ERROR: Final = "error"
+WARNING: Final = "warning"
+INFO: Final = "info"
 
 _TIME = re.compile(TIME_PATTERN)
 _TIME_KEYS = {"started": "started_at", "completed": "completed_at"}
@@ -31,7 +36,7 @@ _MAX_GAPS = 8
 _KNOWN = frozenset(EVENTS)
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
-FINDINGS: Mapping[str, tuple[str, str, str]] = {
+FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     "EMPTY_RECORD": (ERROR, "the file holds no line", "restore it from another clone"),
     "UNREADABLE_LINE": (ERROR, "a line is not a JSON object", "restore the record from another clone"),
     "OVERLONG_LINE": (ERROR, "a line is longer than 2 MiB", "restore the record from another clone"),
@@ -118,7 +123,7 @@ class Finding(NamedTuple):
     """One problem at one place. `seq` is null where the line cannot say it; `offset` counts bytes."""
 
     code: str
-    severity: str
+    severity: Literal["error", "warning", "info"]
     file: str
     seq: int | None
     offset: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import Literal, NamedTuple
 
 from doctrine.text import count
 from specify_cli.doctor import Ailment
@@ -49,35 +50,43 @@ _EXAMPLE_CLOSED: dict[str, object] = {
 }
 
 
-def status(project: Project, environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the JSON shape `docs/schemas/sync-status.json`. Raises InvocationError."""
-    value: dict[str, object] = {
-        "enabled": False,
-        "endpoint": None,
-        "level": None,
-        "project_uuid": project.config.project_uuid,
-        "consented_at": None,
-        "listener": None,
-        "proposal": dict(consents.proposal(project)) or None,
-        "token": None,
-        "running": False,
-        "pending": None,
-        "delivered": None,
-        "refused": None,
-        "held": None,
-        "excluded": None,
-        "oldest_pending": None,
-        "last_success": None,
-        "last_failure": None,
-        "failing_since": None,
-        "paused_until": None,
-        "why": None,
-        "propagation_errors": None,
-    }
+TokenState = Literal["environment", "file", "missing", "unusable"]
+
+
+class SyncStatus(NamedTuple):
+    """How delivery stands; counts are null where nobody agreed to an endpoint. A proposal is unchecked."""
+
+    enabled: bool
+    endpoint: str | None
+    level: str | None
+    project_uuid: str | None
+    consented_at: str | None
+    listener: str | None
+    proposal: dict[str, str] | None
+    token: TokenState | None = None
+    running: bool = False
+    pending: int | None = None
+    delivered: int | None = None
+    refused: int | None = None
+    held: int | None = None
+    excluded: dict[str, int] | None = None
+    oldest_pending: str | None = None
+    last_success: str | None = None
+    last_failure: str | None = None
+    failing_since: str | None = None
+    paused_until: str | None = None
+    why: str | None = None
+    propagation_errors: str | None = None
+
+
+def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
+    """Return how delivery stands. Raises InvocationError."""
+    uuid = project.config.project_uuid
+    none = SyncStatus(False, None, None, uuid, None, None, dict(consents.proposal(project)) or None)
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:
-        return value
+        return none
     outbox = Outbox(project, folder, consent.endpoint)
     try:
         outbox.scan()
@@ -86,23 +95,22 @@ def status(project: Project, environment: Mapping[str, str]) -> dict[str, object
         outbox.close()
     until, why = _pause(folder)
     errors = f"{folder}/{consents.ERRORS}"
-    return {
-        **value,
+    return none._replace(
         **consent._asdict(),
-        "enabled": consent.project_uuid == project.config.project_uuid,
-        "token": token_state(folder, environment),
-        "running": is_running(folder, project.root),
         **counts._asdict(),
-        "last_success": facts.get("last_success"),
-        "last_failure": facts.get("last_failure"),
-        "failing_since": facts.get("failing_since"),
-        "paused_until": until,
-        "why": facts.get("why") or why,
-        "propagation_errors": errors if counts.refused and os.path.exists(errors) else None,
-    }
+        last_success=facts.get("last_success"),
+        last_failure=facts.get("last_failure"),
+        failing_since=facts.get("failing_since"),
+        enabled=consent.project_uuid == uuid,
+        token=token_state(folder, environment),
+        running=is_running(folder, project.root),
+        paused_until=until,
+        why=facts.get("why") or why,
+        propagation_errors=errors if counts.refused and os.path.exists(errors) else None,
+    )
 
 
-def token_state(folder: str, environment: Mapping[str, str]) -> str:
+def token_state(folder: str, environment: Mapping[str, str]) -> TokenState:
     """Return where a usable token is found: environment or file; else missing or unusable."""
     try:
         consents.read_token(folder, environment)
@@ -177,23 +185,22 @@ def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailme
     except InvocationError as error:
         yield Ailment(error.code, ERROR, folder, error.message, error.suggestion)
         return
-    if not now["enabled"]:
-        what = f"consent is for project {now['project_uuid']}, which .kittify/config.yaml no longer names"
+    if not now.enabled:
+        what = f"consent is for project {now.project_uuid}, which .kittify/config.yaml no longer names"
         yield Ailment("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
-    if now["token"] in ("missing", "unusable"):
-        what = f"the token is {now['token']}: nothing can be delivered from here"
+    if now.token in ("missing", "unusable"):
+        what = f"the token is {now.token}: nothing can be delivered from here"
         yield Ailment(
             "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
         )
-    refused = now["refused"]
-    if isinstance(refused, int) and refused:
-        what = f"the endpoint refused {count(refused, 'envelope')}; {now['propagation_errors']} says why"
+    if now.refused:
+        what = f"the endpoint refused {count(now.refused, 'envelope')}; {now.propagation_errors} says why"
         yield Ailment("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
-    if now["failing_since"]:
-        what = f"nothing could be delivered since {now['failing_since']}: {now['why']}"
-        yield Ailment("SYNC_FAILING", WARNING, str(now["endpoint"]), what, "spec-kitty sync push")
-    excluded = now["excluded"]
-    doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0) if isinstance(excluded, dict) else 0
+    if now.failing_since:
+        what = f"nothing could be delivered since {now.failing_since}: {now.why}"
+        yield Ailment("SYNC_FAILING", WARNING, str(now.endpoint), what, "spec-kitty sync push")
+    excluded = now.excluded or {}
+    doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
     if doubtful:
         what = f"{doubtful} records are damaged or cannot be read and are not sent"
         yield Ailment("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")

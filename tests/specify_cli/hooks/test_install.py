@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ where = SettingsPlace(HARNESSES["claude-code"], "project", sys.argv[1], HARNESSE
 """
 
 
-def place(root: Path, harness: Harness = CLAUDE, scope: str = "project") -> SettingsPlace:
+def place(root: Path, harness: Harness = CLAUDE, scope: Literal["project", "user"] = "project") -> SettingsPlace:
     return SettingsPlace(harness, scope, str(root), harness.project if scope == "project" else harness.user)
 
 
@@ -60,7 +60,9 @@ def everything(root: Path) -> dict[str, bytes | None]:
 
 @each
 @pytest.mark.parametrize("scope", ["project", "user"])
-def test_in_again_and_out_leaves_the_disk_as_it_was(tmp_path: Path, harness: Harness, scope: str) -> None:
+def test_in_again_and_out_leaves_the_disk_as_it_was(
+    tmp_path: Path, harness: Harness, scope: Literal["project", "user"]
+) -> None:
     where = place(tmp_path, harness, scope)
     before = everything(tmp_path)
 
@@ -268,8 +270,9 @@ def test_a_folder_nobody_may_write_to_is_an_error_and_nothing_is_changed(tmp_pat
         "os.setgid(65534) if os.getuid() == 0 else None\nos.setuid(65534) if os.getuid() == 0 else None\n"
         "install(where)\n"
     )
-    for folder in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        folder.chmod(0o755)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_mode & 0o005 != 0o005:
+            folder.chmod(0o755)
     path.chmod(0o644)
     (tmp_path / ".kittify/local").mkdir(parents=True)
     (tmp_path / ".kittify/local").chmod(0o777)

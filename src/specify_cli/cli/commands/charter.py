@@ -168,7 +168,7 @@ def _find_config_line(root: str, message: str) -> int:
 
 def lint(values: Values) -> int:
     """Show every finding with file, line, problem and repair; 1 where one is an error."""
-    from charter.lint import ADVICE, ERROR, Finding, lint_project
+    from charter.lint import ERROR, Finding, LintReport, lint_project
 
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     folders = PROJECT_FOLDERS
@@ -178,31 +178,16 @@ def lint(values: Values) -> int:
         line = _find_config_line(project.root, broken.message)
         found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
     errors = sum(item.severity == ERROR for item in found)
-    value = {
-        "ok": errors == 0,
-        "errors": errors,
-        "advice": sum(item.severity == ADVICE for item in found),
-        "findings": [
-            {
-                "severity": item.severity,
-                "code": item.code,
-                "file": item.path,
-                "line": item.line,
-                "problem": item.problem,
-                "repair": item.repair,
-            }
-            for item in found
-        ],
-    }
+    report = LintReport(not errors, errors, len(found) - errors, found)
     if values["json"]:
-        write_json(value)
+        write_json(report)
         return 1 if errors else 0
     lines: list[str] = []
     for item in found:
-        place = item.path if item.line is None else f"{item.path}:{item.line}"
+        place = item.file if item.line is None else f"{item.file}:{item.line}"
         lines.append(f"{item.severity}: {one_line(place)}: {one_line(item.problem)} ({item.code})")
         lines.append(f"  {one_line(item.repair)}")
-    count = f"{errors} error{'' if errors == 1 else 's'}, {value['advice']} advice"
+    count = f"{errors} error{'' if errors == 1 else 's'}, {report.advice} advice"
     lines.append(f"{'not sound' if errors else 'sound'}: {count}")
     write_lines(lines)
     return 1 if errors else 0

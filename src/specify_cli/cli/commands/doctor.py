@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.doctor import Ailment, examine
+from specify_cli.doctor import Ailment, DoctorReport, examine
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.verify import ERROR
 from specify_cli.sync.trigger import CONSENT, sync_folder
@@ -31,7 +31,7 @@ def doctor(values: Values) -> int:
     found = [*examine(project, cache), *_sync(project)]
     errors = sum(item.severity == ERROR for item in found)
     if values["json"]:
-        write_json({"ok": errors == 0, "ailments": [item.as_value() for item in found]})
+        write_json(DoctorReport(errors == 0, found))
         return 1 if errors else 0
     lines: list[str] = []
     shown: dict[str, int] = {}

@@ -8,12 +8,20 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.handler import MAX_INPUT, parsed
 from specify_cli.hooks.rehearsal import rehearse
-from specify_cli.hooks.settings.detection import USAGE, Program, find_program, is_detected, list_in_use, settings_place
+from specify_cli.hooks.settings.detection import (
+    USAGE,
+    Program,
+    describe_hooks,
+    find_program,
+    is_detected,
+    list_in_use,
+    settings_place,
+)
 from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
-from specify_cli.hooks.settings.install import Change, standing
+from specify_cli.hooks.settings.install import Change
 from specify_cli.hooks.settings.install import install as put_in
 from specify_cli.hooks.settings.install import uninstall as take_out
-from specify_cli.hooks.settings.skills import install_skills
+from specify_cli.hooks.settings.skills import describe_installed, install_skills
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
@@ -58,46 +66,17 @@ def status(values: Values) -> int:
     """Show how things stand for every harness, in the project and for the user."""
     root, home = _find_folders()
     program = find_program(root)
-    rows: list[dict[str, object]] = []
-    for harness in HARNESSES.values():
-        places = []
-        for scope in SCOPES:
-            place = settings_place(harness, scope, root, home)
-            found = None if place is None else standing(place)
-            if found is not None:
-                places.append(
-                    {"scope": scope, "path": found.place.path, "state": found.state, "problem": found.problem}
-                )
-        rows.append(
-            {
-                "harness": harness.name,
-                "title": harness.title,
-                "detected": is_detected(harness, root, home),
-                "installed": any(place["state"] not in ("absent", "foreign", "invalid") for place in places),
-                "command": harness.command,
-                "source": harness.source,
-                "places": places,
-            }
-        )
+    found = describe_hooks(program, root, home)
     if values["json"]:
-        write_json(
-            {
-                "program": program.path,
-                "on_path": program.path is not None,
-                "resolved": program.resolved,
-                "ours": program.ours,
-                "below_project": program.below_project,
-                "harnesses": rows,
-            }
-        )
+        write_json(found)
         return 0
     lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
-    for row, harness in zip(rows, HARNESSES.values(), strict=True):
-        lines.append(f"{harness.title} ({harness.name}) · {'in use here' if row['detected'] else 'not seen here'}")
-        for place in row["places"]:  # type: ignore[attr-defined]
-            lines.append(f"  {place['scope']:<8} {place['state']:<9} {one_line(place['path'])}")
-            if place["problem"]:
-                lines.append(f"           {one_line(place['problem'])}")
+    for row in found.harnesses:
+        lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}")
+        for place in row.places:
+            lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
+            if place.problem:
+                lines.append(f"           {one_line(place.problem)}")
     write_lines(lines)
     _warn(program)
     return 0
@@ -142,8 +121,7 @@ def skills(values: Values) -> int:
     dry = bool(values["dry_run"])
     found = install_skills(root, used, force=bool(values["force"]), dry_run=dry)
     if values["json"]:
-        files = [{"path": file.path, "state": file.state, "diff": file.diff or None} for file in found]
-        write_json({"dry_run": dry, "files": files})
+        write_json(describe_installed(found, dry_run=dry))
         return 0
     lines = []
     for file in found:
@@ -163,7 +141,8 @@ def skills(values: Values) -> int:
 
 def _change_settings(values: Values, *, installing: bool) -> int:
     root, home = _find_folders()
-    scope, dry = str(values["scope"]), bool(values["dry_run"])
+    scope = next(scope for scope in SCOPES if scope == values["scope"])
+    dry = bool(values["dry_run"])
     wanted = str(values["harness"])
     chosen = [HARNESSES[wanted]] if wanted != _DETECTED else list_in_use(root, home, scope, installing=installing)
     act = put_in if installing else take_out

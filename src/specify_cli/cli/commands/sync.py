@@ -20,8 +20,8 @@ from specify_cli.sync import consent as consents
 from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, flat
 from specify_cli.sync.offer import Offer, accept, make_offer
 from specify_cli.sync.outbox import Outbox
+from specify_cli.sync.status import SyncStatus, token_state, waiting
 from specify_cli.sync.status import status as standing
-from specify_cli.sync.status import token_state, waiting
 from specify_cli.sync.trigger import is_running, sync_folder
 
 if TYPE_CHECKING:
@@ -243,31 +243,29 @@ def _render_event(event: dict[str, object]) -> Iterator[str]:
             yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def _render_status(found: dict[str, object]) -> str:
-    if found["endpoint"] is None:
+def _render_status(found: SyncStatus) -> str:
+    if found.endpoint is None:
         lines = ["sync is off: nothing leaves this project"]
-        proposal = found["proposal"]
-        if isinstance(proposal, dict):
-            lines.append(f"the project proposes {one_line(proposal)}; see it with: spec-kitty sync enable")
+        if found.proposal is not None:
+            lines.append(f"the project proposes {one_line(found.proposal)}; see it with: spec-kitty sync enable")
         return "\n".join(lines)
-    excluded = found["excluded"]
-    left_out = ", ".join(f"{count} {why}" for why, count in excluded.items()) if isinstance(excluded, dict) else ""
+    left_out = ", ".join(f"{count} {why}" for why, count in (found.excluded or {}).items())
     rows = [
-        ("endpoint", f"{found['endpoint']} at level {found['level']}, agreed {found['consented_at']}"),
-        ("token", found["token"]),
-        ("pending", f"{found['pending']}" + (f", oldest {found['oldest_pending']}" if found["oldest_pending"] else "")),
-        ("delivered", found["delivered"]),
-        ("refused", f"{found['refused']}" + (f", see {found['propagation_errors']}" if found["refused"] else "")),
-        ("held", f"{found['held']} behind a refused Started" if found["held"] else None),
+        ("endpoint", f"{found.endpoint} at level {found.level}, agreed {found.consented_at}"),
+        ("token", found.token),
+        ("pending", f"{found.pending}" + (f", oldest {found.oldest_pending}" if found.oldest_pending else "")),
+        ("delivered", found.delivered),
+        ("refused", f"{found.refused}" + (f", see {found.propagation_errors}" if found.refused else "")),
+        ("held", f"{found.held} behind a refused Started" if found.held else None),
         ("excluded", left_out or "0"),
-        ("last success", found["last_success"] or "never"),
-        ("failing since", found["failing_since"]),
-        ("why", found["why"]),
-        ("paused until", found["paused_until"]),
-        ("now", "a push is under way" if found["running"] else None),
+        ("last success", found.last_success or "never"),
+        ("failing since", found.failing_since),
+        ("why", found.why),
+        ("paused until", found.paused_until),
+        ("now", "a push is under way" if found.running else None),
     ]
     lines = [f"{name + ':':<15}{one_line(value)}" for name, value in rows if value is not None]
-    if not found["enabled"]:
+    if not found.enabled:
         lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
     return "\n".join(lines)
 

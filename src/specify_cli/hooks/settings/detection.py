@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from specify_cli.errors import CallerError
-from specify_cli.hooks.settings.harnesses import HARNESSES, Harness
-from specify_cli.hooks.settings.install import SettingsPlace, standing
+from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.hooks.settings.install import SettingsPlace, State, standing
 
 # What our program answers to `hook --help`, and nobody else's.
 USAGE = "Usage: spec-kitty hook HARNESS"
@@ -43,6 +43,57 @@ class Program(NamedTuple):
         return None
 
 
+class PlaceStatus(NamedTuple):
+    """A settings file and how things stand in it."""
+
+    scope: Literal["project", "user"]
+    path: str
+    state: State
+    problem: str | None
+
+
+class HarnessStatus(NamedTuple):
+    """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
+
+    harness: str
+    title: str
+    detected: bool
+    installed: bool
+    command: str
+    source: str
+    places: list[PlaceStatus]
+
+
+class HooksStatus(NamedTuple):
+    """How hooks stand. `program` is what `spec-kitty` means on the PATH and `resolved` the file that is.
+
+    `ours` says whether that knows the hook; it is null where there is none, and where it was not asked because it lies
+    below the project.
+    """
+
+    program: str | None
+    on_path: bool
+    resolved: str | None
+    ours: bool | None
+    below_project: bool
+    harnesses: list[HarnessStatus]
+
+
+def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus:
+    """Return how things stand for every harness, in the project and for the user."""
+    rows = []
+    for harness in HARNESSES.values():
+        found = [settings_place(harness, scope, root, home) for scope in SCOPES]
+        there = [standing(place) for place in found if place is not None]
+        places = [PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there]
+        installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
+        detected = is_detected(harness, root, home)
+        about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
+        rows.append(HarnessStatus(*about, places))
+    below = program.below_project
+    return HooksStatus(program.path, program.path is not None, program.resolved, program.ours, below, rows)
+
+
 def find_program(root: str) -> Program:
     """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the project holds it."""
     path = shutil.which("spec-kitty")
@@ -71,7 +122,9 @@ def find_program(root: str) -> Program:
     return Program(path, resolved, ours, False)
 
 
-def settings_place(harness: Harness, scope: str, root: str, home: str | None) -> SettingsPlace | None:
+def settings_place(
+    harness: Harness, scope: Literal["project", "user"], root: str, home: str | None
+) -> SettingsPlace | None:
     """Return where a harness's settings are; None where there is no home folder."""
     if scope == "project":
         return SettingsPlace(harness, scope, root, harness.project)
@@ -94,7 +147,7 @@ def is_detected(harness: Harness, root: str, home: str | None) -> bool:
     return any(os.path.exists(folder) for folder in folders)
 
 
-def list_in_use(root: str, home: str | None, scope: str, *, installing: bool) -> list[Harness]:
+def list_in_use(root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool) -> list[Harness]:
     """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
     if not installing:
         places = [settings_place(harness, scope, root, home) for harness in HARNESSES.values()]

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from specify_cli.hooks.settings.json_text import (
     JsonTextError,
@@ -25,7 +25,7 @@ from specify_cli.hooks.settings.json_text import (
     style_of,
 )
 
-SCOPES = ("project", "user")
+SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
 TIMEOUT_SECONDS = 15
 _KEY = "spec-kitty"
 
@@ -359,7 +359,7 @@ def without_hooks(text: str, harness: Harness) -> str:
     return text
 
 
-def presence(text: str, harness: Harness) -> str:
+def presence(text: str, harness: Harness) -> Literal["absent", "partial", "current"]:
     """absent · partial (some of it, or in another form) · current. Raises JsonTextError."""
     if is_blank(text):
         return "absent"

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, StoredDataError
@@ -33,11 +33,14 @@ from specify_cli.hooks.settings.json_text import JsonTextError, is_blank, read
 MAX_SETTINGS = 4 * 1024 * 1024
 
 
+State = Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
+
+
 class SettingsPlace(NamedTuple):
     """Where a harness's settings are for a scope."""
 
     harness: Harness
-    scope: str
+    scope: Literal["project", "user"]
     root: str
     relative: str
 
@@ -79,7 +82,7 @@ class Standing(NamedTuple):
     """How things stand at one place."""
 
     place: SettingsPlace
-    state: str  # absent · current · outdated · edited · foreign · invalid
+    state: State
     problem: str | None
 
 
@@ -128,8 +131,8 @@ def standing(place: SettingsPlace) -> Standing:
             return Standing(place, "absent", None)
         text = _decode_text(place, data)
         if place.harness.form == "plugin":
-            ours = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
-            state = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
+            ours: State = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
+            state: State = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
             return Standing(place, state, None)
         found = presence(text, place.harness)
         return Standing(place, "outdated" if found == "partial" else found, None)

@@ -7,8 +7,8 @@ second time nothing changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
 
 import specify_cli
 from specify_cli import durable
@@ -34,7 +34,7 @@ class SkillFile(NamedTuple):
     """One file and what became of it."""
 
     path: str
-    state: str  # new · unchanged · edited (kept as it is) · replaced
+    state: Literal["new", "unchanged", "edited", "replaced"]
     content: str
     there: str | None
 
@@ -42,6 +42,26 @@ class SkillFile(NamedTuple):
     def diff(self) -> str:
         """Return what is there against what is shipped, empty where they are the same."""
         return difference(self.path, self.there, self.content)
+
+
+class InstalledFile(NamedTuple):
+    """A shipped file and what became of it; one that was edited is kept."""
+
+    path: str
+    state: Literal["new", "unchanged", "edited", "replaced"]
+    diff: str | None
+
+
+class SkillsInstalled(NamedTuple):
+    """What an install of skills did, or would do."""
+
+    dry_run: bool
+    files: list[InstalledFile]
+
+
+def describe_installed(files: Sequence[SkillFile], *, dry_run: bool) -> SkillsInstalled:
+    """Return what is said of an install."""
+    return SkillsInstalled(dry_run, [InstalledFile(file.path, file.state, file.diff or None) for file in files])
 
 
 def install_skills(
