@@ -381,10 +381,20 @@ class CallInDoubt(_Shape):
     """A call that began and has no result."""
 
     call_id: str
+    attempt: str
     tool: str
     step: str | None
     side_effect: str
     safe_again: bool
+
+
+class ResultNotKept(_Shape):
+    """A result that a resume cannot give back; `needed` where the program is sure to ask for it."""
+
+    seq: int
+    what: str
+    reason: str
+    needed: bool
 
 
 class ResumePlan(_Shape):
@@ -394,6 +404,7 @@ class ResumePlan(_Shape):
     resumable: bool
     first_incomplete: StepPlace | None
     in_doubt: list[CallInDoubt]
+    not_kept: list[ResultNotKept]
     changed: list[str]
     unchecked: list[str]
     state: StateOfRun
@@ -461,7 +472,7 @@ class ReplayFinding:
 
     code: Annotated[str, _one_of(judge.FINDINGS)]
     severity: Literal["error", "warning"]
-    part: Literal["router", "retrieval", "context", "policy", "gate", "patch", "state"]
+    part: Literal["router", "execution", "retrieval", "context", "policy", "gate", "patch", "state"]
     expected: Any
     actual: Any
 

@@ -361,7 +361,9 @@ COMMANDS: tuple[Command, ...] = (
         (
             _ID,
             Param("program", "option", "The function that takes the run.", metavar="MODULE:FUNCTION"),
-            Param("rerun", "option", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID"),
+            Param(
+                "rerun", "option", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID:SEQ"
+            ),
             _JSON,
         ),
         ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),

@@ -8,7 +8,8 @@ is refused by name. Running and writing are the runtime's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
@@ -19,95 +20,199 @@ from specify_cli.redaction.redact import NO_RULES
 Fields = Mapping[str, object]
 Place = tuple[str, int]
 TOP: Place = ("", 0)
-_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "LimitExceeded"}
+_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "LIMIT_EXCEEDED", "LimitExceeded"}
+# What a program asks a run for: event → the member that names it. Those of the run stand in no step.
+ASKS: Mapping[str, str] = {
+    "step_started": "step",
+    "tool_call": "tool",
+    "model_call": "model",
+    "gate_decision": "gate",
+    "checkpoint": "label",
+    **dict.fromkeys(("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""),
+}
+OF_THE_RUN = ("step_started", "checkpoint", "stage_transition", "retrieval_request", "artifact_link")
+# Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
+Key = tuple[str, Place, str, str]
+# What an event that is asked for again has to have in common with the recorded one.
+AGREED: tuple[str, ...] = (
+    *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash", "prompt_hash"),
+    *("inputs", "inputs_hash", "before_hash", "after_hash", "diff_hash"),
+)
 
 
-class RecordedCall(NamedTuple):
-    """A tool call and, if it came, its result."""
+class Recorded:
+    """Something a program asked a run for: a step, a call, a decision; `result` is the line that answered it.
 
-    call: Fields
-    result: Fields | None
+    `ordered` says that its place follows from the order of the program alone; what ran beside it has none.
+    """
+
+    __slots__ = ("attempts", "fields", "key", "ordered", "result", "taken")
+
+    def __init__(self, fields: Fields, key: Key, ordered: bool) -> None:
+        self.fields = fields
+        self.key = key
+        self.ordered = ordered
+        self.result: Fields | None = None
+        self.attempts = 1
+        self.taken = False
 
     @property
     def call_id(self) -> str:
-        return str(self.call.get("call_id"))
+        return str(self.fields.get("call_id"))
 
     @property
     def safe_again(self) -> bool:
         """Return whether running it once more does no harm."""
-        return self.call.get("side_effect") in ("none", "idempotent")
+        return self.fields.get("side_effect") in ("none", "idempotent")
+
+    @property
+    def attempt(self) -> str:
+        """Return what consent to run it once more names: this attempt, and no later one."""
+        return f"{self.call_id}:{self.fields.get('seq')}"
+
+
+class NotKept(NamedTuple):
+    """A result that cannot be given back; `needed` where the program is sure to ask for it."""
+
+    seq: int
+    what: str
+    reason: str
+    needed: bool
 
 
 class History:
-    """The run events of a record by place. `get` reads an object by its digest."""
+    """What a record has of a run, by place. `get` reads an object by its digest."""
 
     def __init__(self, lines: Iterable[Fields], get: Callable[[str], bytes]) -> None:
         self._get = get
         self.completed: dict[Place, Fields] = {}
         self.failed: dict[Place, Fields] = {}
-        self.begun: dict[Place, Fields] = {}
-        self.calls: dict[str, RecordedCall] = {}
-        self.gates: dict[tuple[Place, str], list[Fields]] = {}
-        self.models: dict[tuple[Place, str], list[Fields]] = {}
-        self.retrievals: dict[str, tuple[Fields, Fields | None]] = {}
-        self.stages: list[str] = []
-        self.labels: set[str] = set()
-        self.plain: dict[tuple[str, Place], list[Fields]] = {}
-        # What an enclosing step's result stands for is not asked for again once that step has completed.
-        self._around: dict[Place, frozenset[Place]] = {}
-        self._staged: list[tuple[str, frozenset[Place]]] = []
-        keys: dict[str, str] = {}
-        running: dict[Place, None] = {}
+        self.begun: dict[Place, Recorded] = {}
+        self.calls: dict[str, Recorded] = {}
+        self._requests: dict[str, Recorded] = {}
+        self._asked: list[Recorded] = []
+        # Steps and tool calls that have begun and not ended, where the order of the program tells what is in them.
+        self._running: list[Place] = []
+        self._calling: dict[Place, list[str]] = {}
         for fields in lines:
-            self._take(fields, keys, running)
-        self.stages = [name for name, around in self._staged if not around & self.completed.keys()]
+            self._take(fields)
+        self._in_order: dict[Key, list[Recorded]] = {}
+        self._alike: dict[tuple[object, ...], list[Recorded]] = {}
+        self._due: deque[Recorded] = deque()
+        # An older writer did not mark what ran beside other work.
+        unmarked = not any(entry.fields.get("beside") for entry in self._asked)
+        for entry in self._asked:
+            beside = entry.fields.get("beside") is True
+            if not beside:
+                self._in_order.setdefault(entry.key, []).append(entry)
+            if beside or unmarked:
+                self._alike.setdefault(_shape(entry.key, entry.fields), []).append(entry)
+            if entry.ordered and entry.fields["event"] in ("step_started", "stage_transition"):
+                self._due.append(entry)
 
-    def _take(self, fields: Fields, keys: dict[str, str], running: dict[Place, None]) -> None:
+    def _take(self, fields: Fields) -> None:
         event = str(fields.get("event"))
-        place = _place(fields)
-        if event == "step_started":
-            self._around[place] = frozenset(running)
-            running[place] = None
-            self.begun[place] = fields
+        place = place_of(fields)
+        if event == "step_started" and place in self.begun:
+            self.begun[place].result = None
             self.failed.pop(place, None)
-        elif event == "step_completed":
-            running.pop(place, None)
-            self.completed[place] = fields
-        elif event == "step_failed":
-            running.pop(place, None)
+            if self.begun[place].ordered:
+                self._running.append(place)
+        elif event in ("step_completed", "step_failed"):
+            if place in self._running:
+                self._running.remove(place)
+            if place in self.begun:
+                self.begun[place].result = fields
             # An interrupt, or what its writer calls retryable, is a step that has not ended.
-            if not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
+            if event == "step_completed":
+                self.completed[place] = fields
+            elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
                 self.failed[place] = fields
-        elif event == "tool_call":
-            key = str(fields.get("idempotency_key"))
-            keys[str(fields.get("call_id"))] = key
-            self.calls[key] = RecordedCall(fields, None)
+        elif event == "tool_call" and str(fields.get("call_id")) in self.calls:
+            again = self.calls[str(fields.get("call_id"))]
+            again.fields, again.attempts, again.result = fields, again.attempts + 1, None
         elif event == "tool_result":
-            key = keys.get(str(fields.get("call_id")), "")
-            if key in self.calls:
-                self.calls[key] = self.calls[key]._replace(result=fields)
-        elif event == "gate_decision":
-            self.gates.setdefault((place, str(fields.get("gate"))), []).append(fields)
-        elif event == "model_call":
-            self.models.setdefault((place, str(fields.get("model"))), []).append(fields)
-        elif event == "retrieval_request":
-            self.retrievals[str(fields.get("request_id"))] = (fields, None)
+            call = self.calls.get(str(fields.get("call_id")))
+            if call is not None:
+                call.result = fields
+                open_calls = self._calling.get(place_of(call.fields), [])
+                if call.call_id in open_calls:
+                    open_calls.remove(call.call_id)
         elif event == "retrieval_response":
-            request = self.retrievals.get(str(fields.get("request_id")))
-            if request is not None:
-                self.retrievals[str(fields.get("request_id"))] = (request[0], fields)
-        elif event == "stage_transition":
-            self._staged.append((str(fields.get("to")), frozenset(running)))
-        elif event == "checkpoint" and fields.get("label") is not None:
-            self.labels.add(str(fields.get("label")))
-        elif event in ("error", "patch_apply", "artifact_link"):
-            self.plain.setdefault((event, place), []).append(fields)
+            asked = self._requests.get(str(fields.get("request_id")))
+            if asked is not None:
+                asked.result = fields
+        elif event in ASKS and fields.get("request_id") != "context" and fields.get("manual") is not False:
+            self._ask(event, place, fields)
+
+    def _ask(self, event: str, place: Place, fields: Fields) -> None:
+        step, beside = place, fields.get("beside") is True
+        if event not in OF_THE_RUN:
+            ordered = not beside and (place not in self.begun or self.begun[place].ordered)
+        else:
+            ordered = not beside
+            name, _, ordinal = str(fields.get("within", "")).rpartition(" ")
+            step = (name, int(ordinal)) if beside and ordinal.isdecimal() else TOP
+            step = self._running[-1] if ordered and self._running else step
+        open_calls = self._calling.setdefault(step, [])
+        caller = open_calls[-1] if open_calls and not beside else ""
+        if event == "tool_call" and not beside:
+            open_calls.append(str(fields.get("call_id")))
+        entry = Recorded(fields, (event, step, caller, str(fields.get(ASKS[event], ""))), ordered)
+        self._asked.append(entry)
+        if event == "step_started":
+            self.begun[place] = entry
+            if ordered:
+                self._running.append(place)
+        elif event == "tool_call":
+            self.calls[entry.call_id] = entry
+        elif event == "retrieval_request":
+            self._requests[str(fields.get("request_id"))] = entry
+
+    def take(self, key: Key, body: Fields, number: int | None) -> Recorded | None:
+        """Return what the record has of this, and take it: the `number`th of its kind at its place.
+
+        Without a number, of what ran beside other work, the first that was asked for in the same way.
+        """
+        in_order = self._in_order.get(key, ()) if number is not None else ()
+        found = in_order[number - 1] if number is not None and number <= len(in_order) else None
+        if found is None:
+            alike = self._alike.get(_shape(key, body), ())
+            wanted = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
+            found = next(wanted, None)
+        if found is not None:
+            found.taken = True
+        return found
 
     @property
-    def in_doubt(self) -> tuple[RecordedCall, ...]:
+    def due(self) -> Recorded | None:
+        """Return the first step or stage that a program which goes on has yet to come to."""
+        while self._due and (self._due[0].taken or self._is_given_back(self._due[0])):
+            self._due.popleft()
+        return self._due[0] if self._due else None
+
+    @property
+    def unasked(self) -> Recorded | None:
+        """Return what a program that has ended did not come to, though the record has it."""
+        left = (entry for entry in self.begun.values() if place_of(entry.fields) in self._ended and not entry.taken)
+        return self.due or next((entry for entry in left if not self._is_given_back(entry)), None)
+
+    @property
+    def _ended(self) -> Set[Place]:
+        return self.completed.keys() | self.failed.keys()
+
+    def _is_given_back(self, entry: Recorded) -> bool:
+        """Return whether a step or call that has its result stands for this, so that nobody asks for it."""
+        _, step, caller, _ = entry.key
+        if step in self._ended or (caller in self.calls and self.calls[caller].result is not None):
+            return True
+        return step in self.begun and step != TOP and self._is_given_back(self.begun[step])
+
+    @property
+    def in_doubt(self) -> tuple[Recorded, ...]:
         """Calls that began and have no result: nobody can tell from here whether they took effect."""
         return tuple(
-            item for item in self.calls.values() if item.result is None and _place(item.call) not in self.completed
+            item for item in self.calls.values() if item.result is None and place_of(item.fields) not in self.completed
         )
 
     @property
@@ -115,11 +220,31 @@ class History:
         """Return the first step that began and has no end."""
         return next((place for place in self.begun if place not in self.completed and place not in self.failed), None)
 
+    def list_not_kept(self) -> Iterator[NotKept]:
+        """Yield the results that a program which goes on may ask for and that cannot be given back."""
+        for entry in self._asked:
+            event = entry.fields.get("event")
+            line, name = {
+                "step_started": (self.completed.get(place_of(entry.fields)), "output"),
+                "model_call": (entry.fields, "response"),
+                "tool_call": (entry.result, "output"),
+            }.get(str(event), (None, ""))
+            if line is None or self._is_given_back(entry):
+                continue
+            try:
+                self.value(line, name)
+            except StoredDataError as error:
+                seq = line.get("seq")
+                yield NotKept(seq if type(seq) is int else -1, str(line["event"]), error.message, event != "tool_call")
+
     @property
-    def required(self) -> frozenset[Place]:
-        """Return the steps that ended and that a program which goes on has to come to again."""
-        ended = self.completed.keys() | self.failed.keys()
-        return frozenset(place for place in ended if not self._around.get(place, frozenset()) & self.completed.keys())
+    def retrievals(self) -> int:
+        """Return how many searches the program has made."""
+        return len(self._requests)
+
+    def last_ordinal(self, step: str) -> int:
+        """Return the highest number a step of this name has."""
+        return max((ordinal for name, ordinal in self.begun if name == step), default=0)
 
     def value(self, fields: Fields, name: str) -> object:
         """Return the value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""
@@ -151,7 +276,11 @@ class History:
         raise _not_kept(where, name, "the capture mode of its side kept a part or nothing of it")
 
 
-def _place(fields: Fields) -> Place:
+def _shape(key: Key, fields: Fields) -> tuple[object, ...]:
+    return (key[0], key[1], key[3], *(fields.get(name) for name in (*AGREED, "digest_key")))
+
+
+def place_of(fields: Fields) -> Place:
     step, ordinal = fields.get("step"), fields.get("ordinal")
     return TOP if step is None else (str(step), ordinal if type(ordinal) is int else 1)
 
@@ -191,13 +320,13 @@ class RecordedError(Exception):
     """An error a step or tool ended in when it ran; its text is the recorded one."""
 
 
-def in_doubt_error(call: RecordedCall, invocation_id: str) -> CallerError:
+def in_doubt_error(call: Recorded, invocation_id: str) -> CallerError:
     """Return the refusal to run again what may have taken effect already."""
     return CallerError(
         "IN_DOUBT",
-        f"call {call.call_id} of {call.call.get('tool')} began and has no result: it may have taken effect, and "
+        f"call {call.call_id} of {call.fields.get('tool')} began and has no result: it may have taken effect, and "
         "running it again may do so twice",
-        f"if it did not: spec-kitty resume {invocation_id} --rerun {call.call_id}; if it did, record its tool_result",
+        f"if it did not: spec-kitty resume {invocation_id} --rerun {call.attempt}; if it did, record its tool_result",
     )
 
 
@@ -212,11 +341,12 @@ def determinism_violation(what: str, body: Fields) -> StoredDataError:
     )
 
 
-def side_effects_not_allowed(tool: str) -> CallerError:
+def side_effects_not_allowed(calls: str, *, live: bool = True) -> CallerError:
     """Return the refusal to let a re-execution touch the outside world."""
+    what = "would make them again" if live else "gives back what they came to, but cannot see what stands around them"
     return CallerError(
         "SIDE_EFFECTS_NOT_ALLOWED",
-        f"{tool} has side effects outside the project and is not idempotent; a re-execution would cause them again",
+        f"calls with side effects outside the project that are not idempotent: {calls}; a re-execution {what}",
         "give --allow-external if that is meant",
     )
 
@@ -233,6 +363,112 @@ def changed_members(recorded: Mapping[str, object], now: Mapping[str, object]) -
     ]
 
 
+class Watch:
+    """The events of a run that its re-execution has to come to again.
+
+    What the order of the program places comes in that order; what ran beside other work comes at its place, whenever.
+    """
+
+    def __init__(self, lines: Sequence[Fields]) -> None:
+        self._places: set[Place] = set()
+        self._in_order: deque[tuple[Fields, bool]] = deque()
+        self._beside: dict[Signature, list[Fields]] = {}
+        self.left = 0
+        # What a tool called whose result was given back instead.
+        self.passed_over: set[object] = set()
+        calling: dict[Place, list[object]] = {}
+        for fields in lines:
+            found, place = signature(fields), place_of(fields)
+            calls = calling.setdefault(place, [])
+            if fields.get("call_id") in calls:
+                calls.remove(fields["call_id"])
+            if found is not None:
+                self.left += 1
+                if self._is_beside(fields):
+                    self._beside.setdefault(found, []).append(fields)
+                else:
+                    self._in_order.append((fields, bool(calls)))
+            if fields.get("event") == "tool_call" and not fields.get("beside"):
+                calls.append(fields.get("call_id"))
+
+    def _is_beside(self, fields: Fields) -> bool:
+        place = place_of(fields)
+        if fields.get("event") == "step_started" and fields.get("beside"):
+            self._places.add(place)
+        return fields.get("beside") is True or place in self._places
+
+    def check(self, body: Fields) -> StoredDataError | None:
+        """Take the event this one is again; the violation where there is none."""
+        found = signature(body)
+        if found is None:
+            return None
+        self.left -= 1
+        if self._is_beside(body):
+            alike = self._beside.get(found)
+            if alike:
+                alike.pop()
+                return None
+            # An older writer did not mark what ran beside other work.
+            entry = next((entry for entry in self._in_order if signature(entry[0]) == found), None)
+            if entry is not None:
+                self._in_order.remove(entry)
+                return None
+            near = next((item for item in self._list_rest() if _is_near(item, body)), None)
+            what = "the run had none like it" if near is None else difference(signature(near) or (), found)
+            return determinism_violation(what, body)
+        while self._in_order and self._in_order[0][1] and signature(self._in_order[0][0]) != found:
+            self._pass_over()
+        if not self._in_order:
+            return determinism_violation(f"the run had ended there, and now comes {body['event']}", body)
+        expected = signature(self._in_order.popleft()[0])
+        return None if expected == found else determinism_violation(difference(expected or (), found), body)
+
+    def _pass_over(self) -> None:
+        fields, _ = self._in_order.popleft()
+        self.passed_over.add(fields.get("seq"))
+        self.left -= 1
+
+    def finish(self) -> StoredDataError | None:
+        """Return the violation of a program that has ended before it came to everything."""
+        while self._in_order and self._in_order[0][1]:
+            self._pass_over()
+        if self.left <= 0:
+            return None
+        return determinism_violation(f"it ended, and its original had {self.left} more events", self._list_rest()[0])
+
+    def _list_rest(self) -> list[Fields]:
+        return [fields for fields, _ in self._in_order] + [item for items in self._beside.values() for item in items]
+
+
+def settle(lines: Sequence[Fields]) -> list[Fields]:
+    """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
+    ends: dict[object, int] = {}
+    for number, fields in enumerate(lines):
+        if fields.get("event") in ("step_completed", "step_failed"):
+            ends[place_of(fields)] = number
+        elif fields.get("event") == "tool_result":
+            ends[fields.get("call_id")] = number
+    begun: set[object] = set()
+    kept = []
+    for number, fields in enumerate(lines):
+        event = fields.get("event")
+        is_step = event in ("step_started", "step_completed", "step_failed")
+        name: object = place_of(fields) if is_step else fields.get("call_id")
+        if event in ("step_started", "tool_call"):
+            if name in begun:
+                continue
+            begun.add(name)
+        elif event in ("step_completed", "step_failed", "tool_result") and ends[name] != number:
+            continue
+        kept.append(fields)
+    return kept
+
+
+def _is_near(one: Fields, two: Fields) -> bool:
+    return all(one.get(name) == two.get(name) for name in ("event", "step", "ordinal", "tool", "model", "gate"))
+
+
+Signature = tuple[tuple[str, object], ...]
 # What two runs of one program must agree on, event by event; ids, times and states are not among it.
 _SIGNATURE = (
     "event",
@@ -267,12 +503,18 @@ _SIGNATURE = (
 )
 
 
-def signature(fields: Fields) -> tuple[tuple[str, object], ...] | None:
+# What means the same: a result that was given back, and a name of an older writer.
+_RENAMED: Mapping[str, object] = {"replayed": "ok", "LimitExceeded": "LIMIT_EXCEEDED"}
+
+
+def signature(fields: Fields) -> Signature | None:
     """Return what an event must come to again; None for one that may differ."""
     event = EVENTS.get(str(fields.get("event")))
     if event is None or not event.compared or fields.get("request_id") == "context":
         return None
-    return tuple((name, fields[name]) for name in _SIGNATURE if fields.get(name) is not None)
+    return tuple(
+        (name, _RENAMED.get(str(fields[name]), fields[name])) for name in _SIGNATURE if fields.get(name) is not None
+    )
 
 
 def difference(expected: Sequence[tuple[str, object]], found: Sequence[tuple[str, object]]) -> str:

@@ -221,8 +221,11 @@ class Recorder:
             manual["label"] = shown
         return self._write([Composed(manual, (), ())], self._read_grounds(), dedupe=(None,), check=check)
 
-    def retrieve(self, query: str, k: int | None, *, request_id: str) -> Retrieved:
-        """Search charter and doctrine as they are now, and record question, answer and what was searched."""
+    def retrieve(self, query: str, k: int | None, *, request_id: str, marks: Body | None = None) -> Retrieved:
+        """Search charter and doctrine as they are now, and record question, answer and what was searched.
+
+        `marks` are members of both lines.
+        """
         from charter.context import assemble_context
         from specify_cli.record.seal import digest_of
 
@@ -241,6 +244,7 @@ class Recorder:
         error = plain.error
         hits, filters = limited(plain.hits, config), list(plain.filters_applied)
         request: Body = {
+            **(marks or {}),
             "event": "retrieval_request",
             "request_id": request_id,
             "query": plain.query,
@@ -249,6 +253,7 @@ class Recorder:
             "corpus": grounds.corpus,
         }
         response: Body = {
+            **(marks or {}),
             "event": "retrieval_response",
             "request_id": request_id,
             "hits": hits,

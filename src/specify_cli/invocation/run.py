@@ -11,57 +11,61 @@ import copy
 import functools
 import math
 import os
+import sys
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+import warnings
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.event_body import idempotency_key
+from specify_cli.invocation.event_body import Composed, idempotency_key
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.history import (
+    AGREED,
+    ASKS,
+    OF_THE_RUN,
     TOP,
     History,
     Place,
-    RecordedCall,
-    determinism_violation,
-    difference,
+    Recorded,
+    Watch,
     divergence,
     in_doubt_error,
+    place_of,
     recorded_error,
     side_effects_not_allowed,
-    signature,
 )
 from specify_cli.invocation.opening import InvocationPayload, Terms
 from specify_cli.invocation.recorder import Batch, Recorder, Retrieved, lost_events
 from specify_cli.project.config import load_project
+from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout
 from specify_cli.record.state import ExecutionState
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.storage.store import Body, place_of
+from specify_cli.storage import store
+from specify_cli.storage.store import Body
 
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
-_NOTHING = object()
-# What an event that is asked for again has to have in common with the recorded one.
-_AGREED: tuple[str, ...] = (
-    "tool",
-    "step_type",
-    "path",
-    "kind",
-    "error_code",
-    "input_hash",
-    "args_hash",
-    "prompt_hash",
-    "inputs",
+_NOTHING: Any = object()
+# What says that a run could not go on, as against a run that went on and failed: none of it is the program's doing.
+REFUSALS = frozenset(
+    {
+        "RUN_BUSY",
+        "STATE_DIVERGENCE",
+        "IN_DOUBT",
+        "RESULT_NOT_KEPT",
+        "NOT_RESUMABLE",
+        "DETERMINISM_VIOLATION",
+        "SIDE_EFFECTS_NOT_ALLOWED",
+    }
 )
-_AGREED += ("inputs_hash", "before_hash", "after_hash", "diff_hash")
-# Code flags of generators, coroutines and asynchronous generators.
-_ASYNC = 0x20 | 0x80 | 0x200
 
 
 class LimitExceeded(CallerError):
@@ -75,6 +79,50 @@ class LimitExceeded(CallerError):
             "begin another invocation, or open it with a wider limit",
         )
         self.limit = name
+
+
+_HERE: ContextVar[Scope | None] = ContextVar("specify_cli.scope", default=None)
+
+
+def _find_lane() -> tuple[int, int]:
+    """Return what runs this: a thread and, in it, a task. Within one lane the program itself says what comes first."""
+    loops = sys.modules.get("asyncio")
+    try:
+        return threading.get_ident(), 0 if loops is None else id(loops.current_task())
+    except RuntimeError:  # no loop runs in this thread
+        return threading.get_ident(), 0
+
+
+class Scope:
+    """A part of a run that is being worked on: the run itself, a step, a call.
+
+    A context variable leads to it, so whatever runs in a copy of the context (a task, a thread of asyncio's or of a
+    framework) knows its place. A thread without one is taken to work for the step that is open, if there is just one.
+    """
+
+    def __init__(self, run: Run, above: Scope | None, place: Place) -> None:
+        self._run = run
+        self.above = above
+        self.outer = _HERE.get()
+        self.place = place
+        self.lane = _find_lane()
+        # Whether the order of the program alone says when this comes: in the whole run, and in its step.
+        self.ordered = above is None or above.holds(self.lane)
+        self.in_step: bool = above is None or isinstance(self, Step) or (above.in_step and above.lane == self.lane)
+        self.refused = False
+        # The call as the record knows it; of the run and of a step none.
+        self.known_id = ""
+
+    def holds(self, lane: tuple[int, int]) -> bool:
+        """Return whether what this lane does now has its place in the order of the program."""
+        return self.ordered and self.lane == lane
+
+    def _enter(self) -> None:
+        _HERE.set(self)
+
+    def _leave(self) -> None:
+        if _HERE.get() is self:
+            _HERE.set(self.outer)
 
 
 class GateResult(NamedTuple):
@@ -112,27 +160,52 @@ def open_invocation(
     terms = Terms(trail=trail, capture=capture, limits=limits, tools=tools or {}, program=program)
     payload = opened.invoke(request, profile=profile, verb=verb, caller=caller, terms=terms)
     project, cache = load_project(os.fspath(repo), home)
-    place = place_of(payload.profile_id, payload.invocation_id)
-    return Run(opened, Recorder(project, place, cache=cache, follow=True), payload, rules)
+    place = store.place_of(payload.profile_id, payload.invocation_id)
+    recorder = Recorder(project, place, cache=cache, follow=True)
+    narrowed = _list_narrowed(capture or {}, recorder.started.get("capture")) if trail else ()
+    if narrowed:
+        told = f"CAPTURE_NARROWED: {', '.join(narrowed)}: .kittify/config.yaml states no more"
+        payload = payload._replace(warnings=(*payload.warnings, told))
+        warnings.warn(f"{told}; a run that is to be resumed needs its results whole", stacklevel=2)
+    return Run(opened, recorder, payload, rules)
+
+
+def _list_narrowed(asked: Mapping[str, str], recorded: object) -> tuple[str, ...]:
+    """Return where less is captured than was asked for."""
+    modes = recorded if isinstance(recorded, Mapping) else {}
+    sides = ((side, mode) for key, mode in asked.items() for side in CAPTURE_SIDES.get(f"capture_{key}_io", (key,)))
+    return tuple(
+        f"{side} {mode} was asked, {modes.get(side)} is kept" for side, mode in sides if modes.get(side) != mode
+    )
 
 
 class Past(NamedTuple):
     """What an earlier process did of this run, or another run of its program, and how that is taken.
 
-    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`) steps are, tool and
-    model results are given back unless `live` says otherwise, and with `watch` every event has to be the same.
+    In a resumed run steps and calls that ended are not run again. In a re-execution (`again`, the URI of the original)
+    steps are, tool and model results are given back unless `live_tools` or `models` say otherwise, and with `watch`
+    every event has to be the same.
     """
 
     history: History
     trace_id: str
     spent_seconds: float = 0.0
     rerun: frozenset[str] = frozenset()
-    again: bool = False
+    again: str = ""
     live_tools: bool = False
     allow_external: bool = False
     models: Mapping[str, Callable[[Any], Any]] = {}
-    watch: tuple[tuple[tuple[str, object], ...], ...] | None = None
+    watch: Watch | None = None
     seam: Body | None = None
+
+    def allows(self, call: Recorded) -> bool:
+        """Return whether a call in doubt may run once more: this attempt was consented to, or it does no harm."""
+        consented = call.attempt in self.rerun or (call.attempts == 1 and call.call_id in self.rerun)
+        return call.safe_again or consented
+
+    def locate(self, fields: Mapping[str, object]) -> dict[str, object]:
+        """Return the member that says whose result is given back."""
+        return {"source": f"{self.again}/event/{fields.get('seq')}"}
 
 
 class Run:
@@ -155,17 +228,20 @@ class Run:
         self.payload = payload
         self._rules = gates.RULES if rules is None else rules
         self._lock = threading.RLock()
-        self._here = threading.local()
-        self._ordinals: dict[tuple[str, ...], int] = {}
+        self._counts: dict[tuple[object, ...], int] = {}
+        self._steps: list[Step] = []
+        calls = () if past is None else past.history.calls.values()
+        self._keys = {str(call.fields.get("idempotency_key")) for call in calls}
         self._began = time.monotonic()
         self._past = past
         self._seam_body = None if past is None else past.seam
-        self._asked: set[Place] = set()
         self._claim = claim if claim is not None else take_claim(recorder.project.root, recorder.invocation_id)
-        self._watched = None if past is None or past.watch is None else list(past.watch)
+        self._watched = None if past is None else past.watch
         self._spent_before = 0.0 if past is None else past.spent_seconds
         self._violated: LimitExceeded | None = None
+        self._refused: InvocationError | None = None
         self._closed = False
+        self._top = Scope(self, None, TOP)
 
     # --- what it is
 
@@ -203,20 +279,34 @@ class Run:
     ) -> None:
         if self._closed:
             return
-        if error is None:
-            self.close("done" if self._violated is None else "failed")
+        if self._refused is not None and not self._again:
+            # The run could not go on here; it stays open for a resume that can.
+            self._closed = True
+            self._recorder.close()
+            self.release()
             return
-        if isinstance(error, SystemExit) and error.code in (None, 0):
+        error = self._refused or error
+        if error is None or (isinstance(error, SystemExit) and error.code in (None, 0)):
             self.close("done" if self._violated is None else "failed")
             return
         try:
             if not isinstance(error, LimitExceeded):
-                self._emit(
-                    "error",
-                    {"error_code": type(error).__name__, "message": _describe_error(error), "severity": "error"},
-                )
+                self._write("error", {**_describe_failure(error), "severity": "error"})
         finally:
             self.close("abandoned" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "failed")
+
+    def adopt_lane(self) -> None:
+        """Take the task, or thread, that runs now for the one whose order is that of the program."""
+        self._top.lane = _find_lane()
+
+    async def __aenter__(self) -> Run:
+        self.adopt_lane()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
 
     def close(self, outcome: str = "done", *, evidence: str | None = None, artifacts: Sequence[str] = ()) -> None:
         """Close the record; `with` does it at its end."""
@@ -242,21 +332,13 @@ class Run:
 
     def stage(self, name: str) -> None:
         """Go to another stage: a durable transition and a checkpoint to replay against."""
-        self._check()
-        number, past = self._count_ordinal("stage"), self.history
-        if past is not None and number <= len(past.stages):
-            if past.stages[number - 1] != name:
-                raise self._diverged(f"stage {number}", past.stages[number - 1], name)
-            return
-        self._emit("stage_transition", {"to": name})
+        self._ask("stage_transition", {"to": name})
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
         """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE."""
         with self._lock:
             self._check()
-            past = self.history
-            if past is not None and label in past.labels:
-                past.labels.discard(str(label))
+            if self._find({"event": "checkpoint", "label": label or ""}) is not None:
                 return Batch(self.invocation_id, (), 1, False, (), ())
             self._write_seam()
             return self._recorder.commit(label, force=force)
@@ -274,58 +356,55 @@ class Run:
 
         Raises LimitExceeded before the work, and whatever the work raises.
         """
-        ordinal = self._count_ordinal("step", name)
-        given = {"args": list(args), "kwargs": kwargs} if args or kwargs else _NOTHING
-        begun: dict[str, object] = {"step": name, "ordinal": ordinal, "step_type": step_type}
-        entering = {**begun, **_include_if_given("input", given)}
-        past = self.history
-        if past is not None and (name, ordinal) in past.begun:
-            self._check_agreement("step_started", entering, past.begun[name, ordinal])
-            self._asked.add((name, ordinal))
-            done = past.completed.get((name, ordinal))
-            if done is not None:
-                return cast(T, past.value(done, "output"))
-            ended = past.failed.get((name, ordinal))
-            if ended is not None:
-                raise recorded_error(str(ended.get("error_code")), str(ended.get("message", "")))
-        with self._lock:
-            self._check("steps")
-            self._emit("step_started", entering)
-        outer = getattr(self._here, "step", None)
-        self._here.step = (name, ordinal)
-        started = time.monotonic()
-        try:
-            result = function(*args, **kwargs)
-            _refuse_async(name, result)
-            decision = "PASS" if decide is None else decide(result)
-            if decision not in DECISIONS:
-                raise CallerError(
-                    "INVALID_VALUE",
-                    f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
-                    "decide=lambda r: …",
-                )
-        except BaseException as error:
-            failed = {
-                "error_code": type(error).__name__,
-                "message": _describe_error(error),
-                "duration_ms": _measure_since(started),
-            }
-            self._emit("step_failed", {**begun, **failed})
-            raise
-        finally:
-            self._here.step = outer
-        gave = {"decision": decision, "output": result, "duration_ms": _measure_since(started)}
-        self._emit("step_completed", {**begun, **gave})
-        return result
+        with self.begin_step(name, _collect_args(args, kwargs), step_type=step_type) as step:
+            if not step.done:
+                result = function(*args, **kwargs)
+                _refuse_async(name, result, "run.astep")
+                step.end(result, "PASS" if decide is None else decide(result))
+        return cast(T, step.output)
+
+    async def astep(
+        self,
+        name: str,
+        function: Callable[..., Awaitable[T]],
+        *args: Any,
+        step_type: str = "step",
+        decide: Callable[[T], str] | None = None,
+        **kwargs: Any,
+    ) -> T:
+        """Await one unit of work and give its result, as `step` does for a plain function."""
+        with self.begin_step(name, _collect_args(args, kwargs), step_type=step_type) as step:
+            if not step.done:
+                result = await function(*args, **kwargs)
+                step.end(result, "PASS" if decide is None else decide(result))
+        return cast(T, step.output)
+
+    def begin_step(self, name: str, given: object = _NOTHING, *, step_type: str = "step") -> Step:
+        """Begin a unit of work that ends elsewhere: by `end` or `fail`, or with the `with` it stands in.
+
+        Where it was done before, `done` is true and `output` what it gave. Raises the error it failed with then.
+        """
+        return Step(self, name, given, step_type)
 
     def tool(
         self, name: str, args: object = _NOTHING, *, side_effect: str = "external", idempotency_key: str | None = None
     ) -> ToolCall:
         """Return one tool call: `with run.tool("read", {"path": p}, side_effect="none") as call: call.result = …`.
 
-        Without `args` it decorates a function, and every call of that is one tool call.
+        Without `args` it decorates a function, plain or async, and every call of that is one tool call. A key that is
+        given names the first call that is made with it.
         """
         return ToolCall(self, name, args, side_effect, idempotency_key)
+
+    @property
+    def call(self) -> ToolCall:
+        """Return the tool call that is being made here. Raises CallerError outside of one."""
+        scope: Scope | None = self._find_scope()
+        while scope is not None:
+            if isinstance(scope, ToolCall):
+                return scope
+            scope = scope.above
+        raise CallerError("INVALID_VALUE", "run.call: no tool call is being made here", "use it in a tool's function")
 
     def gate(
         self, name: str, rule: str, inputs: object, *, blocking: bool = True, override: str | None = None
@@ -348,12 +427,6 @@ class Run:
         except Exception as error:
             self.error(type(error).__name__, f"gate {name}: rule {rule} gave no answer: {_describe_error(error)}")
             raise
-        before = self._find_recorded_gate(name)
-        result = GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
-        if before is not None:
-            was = (before.get("outcome"), before.get("reason_code"))
-            if was != (verdict.outcome, verdict.reason_code):
-                raise self._diverged(f"gate {name}", was, (verdict.outcome, verdict.reason_code))
         decided: dict[str, object] = {
             "gate": name,
             "rule_ref": rule,
@@ -362,14 +435,14 @@ class Run:
             "outcome": verdict.outcome,
             "reason_code": verdict.reason_code,
             "blocking": blocking,
+            **({} if override is None else {"override": override}),
         }
-        if before is not None:
-            self._check_agreement("gate_decision", decided, before)
-            return result
-        self._emit(
-            "gate_decision", decided | ({} if override is None else {"override": override}) | self._describe_place()
-        )
-        return result
+        before = self._ask("gate_decision", decided)
+        was = (verdict.outcome, verdict.reason_code)
+        if before is not None and (before.fields.get("outcome"), before.fields.get("reason_code")) != was:
+            recorded = (before.fields.get("outcome"), before.fields.get("reason_code"))
+            self.refuse_deviation(f"gate {name}", recorded, was)
+        return GateResult(verdict.outcome, verdict.reason_code, blocking and override is None)
 
     def model_call(
         self,
@@ -377,66 +450,55 @@ class Run:
         prompt: object,
         response: object = None,
         *,
-        tokens: Mapping[str, int] | None = None,
+        tokens: Mapping[str, int] | Callable[[Any], Mapping[str, int]] | None = None,
         duration_ms: int | None = None,
         ok: bool = True,
         call: Callable[[Any], T] | None = None,
     ) -> Any:
         """Record what the host asked its model and what came back; with `call`, ask it now and give the answer.
 
-        Raises LimitExceeded before asking, and whatever `call` raises.
+        `tokens` may be a function of the answer. Raises LimitExceeded before asking, and whatever `call` raises.
         """
-        number = self._count_ordinal("model", *self._place_text(), model)
-        recorded = self._find_recorded_model(model, number)
-        if recorded is not None and self.history is not None:
-            self._check_agreement("model_call", {"model": model, "prompt": prompt}, recorded)
-            return self._get_history().value(recorded, "response")
-        self._check("model_calls")
-        started = time.monotonic()
-        if self._past is not None and self._past.again and call is not None:
-            call = self._replay_model(model, recorded, call)
-            if recorded is not None and tokens is None and model not in self._past.models:
-                tokens = cast("Mapping[str, int] | None", recorded.get("tokens"))
-        if call is not None:
-            try:
-                response = call(prompt)
-            except BaseException as error:
-                duration_ms, ok, response = (
-                    _measure_since(started),
-                    False,
-                    f"{type(error).__name__}: {_describe_error(error)}",
-                )
-                self._record_model_call(model, prompt, response, tokens, duration_ms, ok)
-                raise
-            duration_ms = _measure_since(started)
-        self._record_model_call(model, prompt, response, tokens, duration_ms, ok)
+        with ModelCall(self, model, prompt, tokens, made=call is None) as asked:
+            if asked.done:
+                return asked.response
+            if call is not None:
+                response = (asked.stand_in or call)(prompt)
+                _refuse_async(model, response, "run.amodel_call")
+            else:
+                asked.ok, asked.duration_ms = ok, duration_ms
+            asked.response = response
         return response
 
-    def _record_model_call(
-        self, model: str, prompt: object, response: object, tokens: Any, duration_ms: int | None, ok: bool
-    ) -> None:
-        fields: dict[str, object] = {"model": model, "prompt": prompt, "response": response, "ok": ok}
-        measured = {"tokens": None if tokens is None else dict(tokens), "duration_ms": duration_ms}
-        self._check_limits(
-            "model_call",
-            fields | {key: value for key, value in measured.items() if value is not None} | self._describe_place(),
-        )
+    async def amodel_call(
+        self,
+        model: str,
+        prompt: object,
+        call: Callable[[Any], Awaitable[T]],
+        *,
+        tokens: Mapping[str, int] | Callable[[Any], Mapping[str, int]] | None = None,
+    ) -> T:
+        """Await a model's answer, record both and give it, as `model_call` does for a plain function."""
+        with ModelCall(self, model, prompt, tokens) as asked:
+            if not asked.done:
+                given = (asked.stand_in or call)(prompt)
+                asked.response = await given if hasattr(given, "__await__") else given
+        return cast(T, asked.response)
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
         """Search the project's charter and doctrine as they are now; request and response are on the record."""
         with self._lock:
             self._check()
-            request_id = f"r{self._count_ordinal('retrieve')}"
-            past = self.history
-            if past is not None and request_id in past.retrievals:
-                request, response = past.retrievals[request_id]
-                if request.get("query") != query:
-                    raise self._diverged(f"retrieval {request_id}", request.get("query"), query)
-                if response is not None:
-                    return self._recorder.retrieved(request, response)
+            body = {"event": "retrieval_request", "query": query}
+            recorded = self._find(body, self._mark(body))
+            if recorded is not None and recorded.result is not None and not self._again:
+                return self._recorder.retrieved(recorded.fields, recorded.result)
             self._write_seam()
-            found = self._recorder.retrieve(query, k, request_id=request_id)
-            self._check_watched(2)
+            recorded_ones = 0 if self.history is None else self.history.retrievals
+            number = self._count("request", first=recorded_ones)
+            found = self._recorder.retrieve(query, k, request_id=f"r{number}", marks=self._mark(body))
+            for written in self._recorder.last_bodies[-2:]:
+                self._watch(written)
             return found
 
     def patch(
@@ -450,35 +512,30 @@ class Run:
         ok: bool = True,
     ) -> None:
         """Record that a file was created, modified or deleted."""
-        self._check()
         texts = {"before": before, "after": after, "diff": diff}
         fields = {key: text for key, text in texts.items() if text is not None}
-        self._emit("patch_apply", {"path": path, "kind": kind, "ok": ok, **fields, **self._describe_place()})
+        self._ask("patch_apply", {"path": path, "kind": kind, "ok": ok, **fields})
 
     def error(self, error_code: str, message: str = "", *, severity: str = "error") -> None:
         """Record that something went wrong."""
-        self._check()
-        self._emit(
-            "error", {"error_code": error_code, "message": message, "severity": severity, **self._describe_place()}
-        )
+        self._ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
-        self._check()
-        self._emit("artifact_link", {"path": path})
+        self._ask("artifact_link", {"path": path})
 
     # --- limits
 
     def _check(self, about: str = "") -> None:
-        """Refuse to go on where a limit is spent, or would be by one more of what this is about.
+        """Refuse to go on where the run was refused or is closed, or a limit is spent or would be by this.
 
         Raises LimitExceeded; the violation is on stable storage then.
 
         Whoever begins what is counted holds the lock from here until it is on the record.
         """
         with self._lock:
-            if self._violated is not None:
-                raise self._violated
+            if self._refused is not None or self._violated is not None:
+                raise self._refused or cast(LimitExceeded, self._violated)
             if self._closed:
                 raise CallerError("ALREADY_COMPLETED", f"{self.invocation_id} is closed", "open another invocation")
             limits = self._recorder.started.get("limits")
@@ -502,163 +559,214 @@ class Run:
         """Put a violation on the record; nothing of the run goes on after it."""
         exceeded = LimitExceeded(name, allowed, found)
         violated = {"rule_id": f"limit:{name}", "allowed": allowed, "found": found, "message": exceeded.message}
-        self._emit("policy_violation", violated | self._describe_place())
+        self._write("policy_violation", violated | self._describe_place())
         self._violated = exceeded
         return exceeded
 
-    def _check_limits(self, event: str, payload: Mapping[str, object]) -> None:
-        """Record what has cost tokens; the call that exceeds them is the last."""
+    def check_tokens(self) -> None:
+        """Record that tokens are overspent; the call that exceeds them is the last."""
         with self._lock:
-            self._emit(event, payload)
             limits = self._recorder.started.get("limits")
             allowed = limits.get("tokens") if isinstance(limits, Mapping) else None
             spent = self._recorder.fold.usage.tokens
             if type(allowed) is int and spent > allowed and self._violated is None:
                 self._record_violation("tokens", allowed, spent)
 
+    @property
+    def violated(self) -> LimitExceeded | None:
+        """Return the limit that was spent."""
+        return self._violated
+
+    # --- where it is done
+
+    def _find_scope(self, event: str = "") -> Scope:
+        """Return what the caller is in the middle of.
+
+        What a thread without a context asks for in no step is taken to belong to the only step that is open.
+        """
+        scope = _HERE.get()
+        while scope is not None and scope._run is not self:
+            scope = scope.outer
+        if scope is not None or event in OF_THE_RUN:
+            return scope or self._top
+        with self._lock:
+            above = {id(step.above) for step in self._steps}
+            open_steps = [step for step in self._steps if id(step) not in above]
+        return open_steps[0] if len(open_steps) == 1 and _find_lane() != self._top.lane else self._top
+
+    def _describe_place(self) -> dict[str, object]:
+        step, ordinal = self._find_scope().place
+        return {} if (step, ordinal) == TOP else {"step": step, "ordinal": ordinal}
+
+    def _mark(self, body: Mapping[str, object]) -> dict[str, object]:
+        """Return the members that say of an event that it came beside others, so its line says nothing of its order."""
+        scope, lane = self._find_scope(str(body["event"])), _find_lane()
+        if body["event"] not in OF_THE_RUN:
+            return {} if scope.in_step and scope.lane == lane else {"beside": True}
+        if scope.holds(lane):
+            return {}
+        return {"beside": True} | ({} if scope.place == TOP else {"within": f"{scope.place[0]} {scope.place[1]}"})
+
+    def _count(self, *key: object, first: int = 0) -> int:
+        with self._lock:
+            number = self._counts[key] = self._counts.get(key, first) + 1
+            return number
+
     # --- what was done before
 
-    def _get_history(self) -> History:
-        assert self._past is not None
-        return self._past.history
+    @property
+    def _again(self) -> str:
+        """Return the URI of the run that is executed again; empty where none is."""
+        return "" if self._past is None else self._past.again
 
-    def _check_agreement(self, event: str, payload: Mapping[str, object], recorded: Mapping[str, object]) -> None:
-        """Refuse a program that gives a step or call another input than the record has."""
-        now = self._recorder.compose(event, payload).body
-        for key in _AGREED:
-            both = now.get("digest_key") == recorded.get("digest_key")
-            if both and now.get(key) is not None and recorded.get(key) not in (None, now[key]):
-                about = next((now[name] for name in ("tool", "gate", "model", "path", "step") if now.get(name)), "")
-                raise self._diverged(f"{event} {about}, {key}".replace(" ,", ","), recorded[key], now[key])
+    def _find(self, body: Mapping[str, object], marks: Mapping[str, object] | None = None) -> Recorded | None:
+        """Return what the record has of this event, checked: the program may go on with what it has not.
 
-    def _diverged(self, where: str, expected: object, found: object) -> StoredDataError:
-        return divergence(where, expected, found, appended=self._past is not None and self._seam_body is None)
+        Raises STATE_DIVERGENCE where the program gives another input than the record has, or something new before it
+        has come to what the record has.
+        """
+        event = str(body["event"])
+        scope = self._find_scope(event)
+        marks = self._mark(body) if marks is None else marks
+        key = (event, scope.place, scope.known_id, str(body.get(ASKS[event], "")))
+        number = None if marks else self._count("asked", key)
+        if self._past is None:
+            return None
+        with self._lock:
+            found = self._past.history.take(key, body, number)
+            if self._again:
+                return found
+            due = self._past.history.due
+            if found is None and not marks and due is not None and scope.ordered:
+                name = str(body.get(ASKS[event]) or body.get("to", ""))
+                self.refuse_deviation(f"{event} {name}".strip(), _describe_asked(due.fields), "something new")
+        if found is not None:
+            for member in AGREED:
+                both = body.get("digest_key") == found.fields.get("digest_key")
+                if both and body.get(member) is not None and found.fields.get(member) not in (None, body[member]):
+                    about = f"{_describe_asked(body)}, {member}"
+                    self.refuse_deviation(about, found.fields[member], body[member])
+        return found
+
+    def refuse(self, error: InvocationError) -> NoReturn:
+        """Refuse to go on: what is under way here has no end, and nothing further of the run begins."""
+        with self._lock:
+            self._refused = self._refused or error
+            scope: Scope | None = self._find_scope()
+            while scope is not None:
+                scope.refused = True
+                scope = scope.above
+        raise error
+
+    def refuse_deviation(self, where: str, expected: object, found: object) -> NoReturn:
+        """Refuse a program that does not do again what the record says it did."""
+        appended = self._past is not None and self._seam_body is None
+        self.refuse(divergence(where, expected, found, appended=appended))
 
     def all_asked(self) -> None:
         """Hold a resumed program that has ended against what the record has of it. Raises STATE_DIVERGENCE."""
-        past = self.history
-        if past is None:
-            return
-        missing = sorted(past.required - self._asked)
-        if missing:
-            raise self._diverged("at the end", f"step {missing[0][0]} ({missing[0][1]})", "no such step")
-        stages = self._ordinals.get(("stage",), 0)
-        if stages < len(past.stages):
-            raise self._diverged("at the end", f"stage {past.stages[stages]}", "no such stage")
+        self._check_refused()
+        missing = None if self.history is None else self.history.unasked
+        if missing is not None:
+            self.refuse_deviation("at the end", _describe_asked(missing.fields), "nothing of the kind")
 
-    def _find_recorded_gate(self, name: str) -> Mapping[str, object] | None:
-        number, past = self._count_ordinal("gate", *self._place_text(), name), self.history
-        found = [] if past is None else past.gates.get((self._place(), name), [])
-        return found[number - 1] if number <= len(found) else None
+    def _check_refused(self) -> None:
+        if self._refused is not None:
+            raise self._refused
 
-    def _find_recorded_model(self, model: str, number: int) -> Mapping[str, object] | None:
-        if self._past is None:
-            return None
-        found = self._past.history.models.get((self._place(), model), [])
-        return found[number - 1] if number <= len(found) else None
-
-    def _replay_model(self, model: str, recorded: Mapping[str, object] | None, call: Callable[[Any], Any]) -> Any:
-        """Return who answers a model call of a re-execution: the function named for it, the record, or the program."""
+    def give_back(self, fields: Mapping[str, object], member: str) -> Any:
+        """Return a recorded value as it was. Raises StoredDataError RESULT_NOT_KEPT."""
         assert self._past is not None
-        if model in self._past.models:
-            return self._past.models[model]
-        if recorded is None:
-            return call
-        answer = self._past.history.value(recorded, "response")
-        return lambda _: answer
-
-    @property
-    def rerun(self) -> frozenset[str]:
-        """Return the calls in doubt that may run again."""
-        return frozenset() if self._past is None else self._past.rerun
-
-    def recorded_call(self, key: str) -> RecordedCall | None:
-        """Return the call an earlier process, or the re-executed run, made at this place."""
-        return None if self._past is None else self._past.history.calls.get(key)
+        try:
+            return self._past.history.value(fields, member)
+        except StoredDataError as error:
+            self.refuse(error)
 
     def _write_seam(self) -> None:
         """Say once, before the first new line, that a later process went on."""
         if self._seam_body is not None:
             body = self._seam_body
-            self._recorder.append_bodies([body], after=cast(int, body["from_seq"]))
+            try:
+                self._recorder.append_bodies([body], after=cast(int, body["from_seq"]))
+            except InvocationError as error:
+                self.refuse(error)
             self._seam_body = None
 
-    def _check_watched(self, count: int) -> None:
-        for body in self._recorder.last_bodies[-count:]:
-            self._check_same(body)
-
-    def _check_same(self, body: Mapping[str, object]) -> None:
+    def _watch(self, body: Mapping[str, object]) -> None:
         """Hold an event of a re-execution against the one at its place. Raises DETERMINISM_VIOLATION."""
-        watched = self._watched
-        found = None if watched is None else signature(body)
-        if watched is None or found is None:
-            return
-        if not watched:
-            self._watched = None
-            raise determinism_violation(f"the run had ended there, and now comes {dict(found)['event']}", body)
-        expected = watched.pop(0)
-        if expected != found:
-            self._watched = None
-            raise determinism_violation(difference(expected, found), body)
+        if self._watched is not None:
+            violation = self._watched.check(body)
+            if violation is not None:
+                self._watched = None
+                self.refuse(violation)
 
     @property
     def outstanding(self) -> bool:
         """Return whether the re-executed run had more events than have come."""
-        return bool(self._watched)
+        return self._watched is not None and self._watched.left > 0
 
     def finished(self) -> None:
         """Say that the program has ended. Raises DETERMINISM_VIOLATION where its original went on."""
-        if self._watched:
-            rest, self._watched = self._watched, None
-            raise determinism_violation(f"it ended, and its original had {len(rest)} more events", dict(rest[0]))
+        self._check_refused()
+        violation = None if self._watched is None else self._watched.finish()
+        if violation is not None:
+            self._watched = None
+            self.refuse(violation)
 
     # --- writing
 
-    def _emit(self, event: str, payload: Mapping[str, object]) -> str | None:
-        """Write one event now; the call id where it has one."""
+    def _ask(self, event: str, payload: Mapping[str, object]) -> Recorded | None:
+        """Write one event, unless the record has it at this place: then return what it has."""
         with self._lock:
-            past = self.history
-            if past is not None and event in ("error", "patch_apply", "artifact_link"):
-                number = self._count_ordinal(event, *self._place_text())
-                known = past.plain.get((event, self._place()), [])
-                if number <= len(known):
-                    if event != "artifact_link":
-                        self._check_agreement(event, payload, known[number - 1])
-                    return None
-            composed = self._recorder.compose(event, payload)
+            self._check()
+            composed = self.compose(event, payload)
+            recorded = self._find(composed.body)
+            if recorded is None or self._again:
+                self.append(composed)
+                return None
+            return recorded
+
+    def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+        """Return an event as it would be written here."""
+        placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
+        composed = self._recorder.compose(event, placed)
+        composed.body.update(self._mark(composed.body))
+        return composed
+
+    def _write(self, event: str, payload: Mapping[str, object]) -> None:
+        self.append(self._recorder.compose(event, payload))
+
+    def append(self, composed: Composed) -> None:
+        """Write one event now."""
+        with self._lock:
             self._write_seam()
             try:
                 self._recorder.append([composed])
-                self._check_same(composed.body)
+                self._watch(composed.body)
             except EnvironmentFault as error:
                 if composed.durable:
                     raise
                 self._recorder.note_gap(lost_events([composed], error))
-            call_id = composed.body.get("call_id")
-            return None if call_id is None else str(call_id)
 
-    def _count_ordinal(self, *key: str) -> int:
-        with self._lock:
-            number = self._ordinals[key] = self._ordinals.get(key, 0) + 1
-            return number
+    def make_key(self, body: Mapping[str, object], given: str | None, recorded: Recorded | None) -> str:
+        """Return the key of a tool call: the recorded one, a given one for its first, else one made of the place.
 
-    def _describe_place(self) -> dict[str, object]:
-        step = getattr(self._here, "step", None)
-        return {} if step is None else {"step": step[0], "ordinal": step[1]}
-
-    def _place(self) -> Place:
-        return getattr(self._here, "step", None) or TOP
-
-    def _place_text(self) -> tuple[str, str]:
-        step, ordinal = self._place()
-        return step, str(ordinal)
-
-    def _make_key(self, tool: str) -> str:
-        """Return the key of the next call of a tool here: a re-executed run has those of its original."""
+        What runs beside other work is told apart by its arguments.
+        """
+        if recorded is not None:
+            return str(recorded.fields.get("idempotency_key"))
+        if given is not None and given not in self._keys:
+            self._keys.add(given)
+            return given
         trace_id = self.trace_id if self._past is None else self._past.trace_id
-        step, ordinal = self._place_text()
-        number = self._count_ordinal("tool", step, ordinal, tool)
-        return idempotency_key(trace_id, step, ordinal, tool, str(number))
+        step, ordinal = place_of(body)
+        place: tuple[str, ...] = (step, str(ordinal), str(body["tool"]))
+        if body.get("beside"):
+            place = (*place, "beside", str(body.get("args_hash")))
+        while (key := idempotency_key(trace_id, *place, str(self._count("key", *place)))) in self._keys:
+            pass  # a recorded call has it
+        self._keys.add(key)
+        return key
 
 
 def take_claim(root: str, invocation_id: str) -> int:
@@ -684,8 +792,160 @@ def take_claim(root: str, invocation_id: str) -> int:
     return fd
 
 
-class ToolCall:
-    """One tool call, as a context manager or a decorator. Set `result` inside; an exception is its error."""
+class Step(Scope):
+    """One unit of work, begun: `end` it or let it `fail`; a `with` does so at its end."""
+
+    def __init__(self, run: Run, name: str, given: object, step_type: str) -> None:
+        payload = {"step": name, "step_type": step_type, **_include_if_given("input", given)}
+        with run._lock:
+            run._check()
+            composed = run.compose("step_started", payload)
+            recorded = run._find(composed.body)
+            super().__init__(run, run._find_scope("step_started"), TOP)
+            name = str(composed.body["step"])
+            first = 0 if run._past is None else run._past.history.last_ordinal(name)
+            ordinal = place_of(recorded.fields)[1] if recorded else run._count("ordinal", name, first=first)
+            self.place = (name, ordinal)
+            self._fields: dict[str, object] = {"step": name, "ordinal": ordinal, "step_type": step_type}
+            composed.body["ordinal"] = ordinal
+            self.output: Any = None
+            self.done = False
+            self._ended = False
+            past = run.history  # of a resumed run only
+            if recorded is not None and past is not None:
+                if self.place in past.completed:
+                    self.done = self._ended = True
+                    self.output = run.give_back(past.completed[self.place], "output")
+                    return
+                if self.place in past.failed:
+                    failed = past.failed[self.place]
+                    raise recorded_error(str(failed.get("error_code")), str(failed.get("message", "")))
+            # A step that a crash left open is open still; one that ended, and may be tried again, begins once more.
+            if recorded is None or past is None or recorded.result is not None:
+                run._check("steps")
+                run.append(composed)
+            run._steps.append(self)
+        self._started = time.monotonic()
+        self._enter()
+
+    def __enter__(self) -> Step:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.fail(error)
+        else:
+            self.end(self.output)
+
+    def end(self, output: object = None, decision: str = "PASS") -> None:
+        """Say what the work came to; a second end says nothing."""
+        if decision not in DECISIONS:
+            raise CallerError(
+                "INVALID_VALUE",
+                f"decide: expected {', '.join(DECISIONS)}, found {decision!r}",
+                "decide=lambda r: …",
+            )
+        self.output = output
+        self._finish("step_completed", {"decision": decision, "output": output})
+
+    def fail(self, error: BaseException) -> None:
+        """Say that the work ended in an error."""
+        self._finish("step_failed", _describe_failure(error))
+
+    def _finish(self, event: str, payload: Mapping[str, object]) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        self._leave()
+        with self._run._lock:
+            self._run._steps.remove(self)
+        if self.refused:
+            self._run._check_refused()
+        self._run._write(event, {**self._fields, **payload, "duration_ms": _measure_since(self._started)})
+
+
+class ModelCall(Scope):
+    """One question to a model. Set `response`, and `tokens` once they are known; `done` where it was answered before.
+
+    `stand_in` answers in the model's place in a re-execution.
+    """
+
+    def __init__(self, run: Run, model: str, prompt: object, tokens: Any, *, made: bool = False) -> None:
+        super().__init__(run, run._find_scope(), run._find_scope().place)
+        self._payload: dict[str, object] = {"model": model, "prompt": prompt}
+        self._fields: dict[str, object] = {}
+        self.tokens = tokens
+        self.response: Any = None
+        self.ok = True
+        self.duration_ms: int | None = None
+        self.done = False
+        self.stand_in: Callable[[Any], Any] | None = None
+        with run._lock:
+            run._check()
+            composed = run.compose("model_call", self._payload)
+            recorded, past = run._find(composed.body), run._past
+            self.ordered_marks = composed.body.get("beside")
+            if recorded is not None and past is not None and not run._again:
+                self.done = True
+                self.response = run.give_back(recorded.fields, "response")
+                if recorded.fields.get("ok") is False and not made:
+                    code, _, message = str(self.response).partition(": ")
+                    raise recorded_error(code, message)
+                return
+            run._check("model_calls")
+            if past is None or made:
+                pass
+            elif model in past.models:
+                self.stand_in = past.models[model]
+                self._fields["answered_by"] = _name_function(self.stand_in)
+            elif recorded is not None:
+                answer = run.give_back(recorded.fields, "response")
+                self.stand_in = lambda _: answer
+                self._fields.update(past.locate(recorded.fields))
+                self.tokens = recorded.fields.get("tokens") if tokens is None else tokens
+        self._started = time.monotonic()
+        self._made = made
+
+    def __enter__(self) -> ModelCall:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.done:
+            return
+        if self.refused:
+            self._run._check_refused()
+        response = self.response
+        if error is not None:
+            self.ok, response = False, f"{type(error).__name__}: {_describe_error(error)}"
+        if not self._made:
+            self.duration_ms = _measure_since(self._started)
+        spent = self.tokens(response) if callable(self.tokens) and error is None else self.tokens
+        counted = None if spent is None or callable(spent) else dict(spent)
+        measured = {"tokens": counted, "duration_ms": self.duration_ms}
+        with self._run._lock:
+            composed = self._run.compose(
+                "model_call",
+                {
+                    **self._payload,
+                    "response": response,
+                    "ok": self.ok,
+                    **{key: value for key, value in measured.items() if value is not None},
+                },
+            )
+            composed.body.update(self._fields)
+            self._run.append(composed)
+            self._run.check_tokens()
+
+
+class ToolCall(Scope):
+    """One tool call, as a context manager or a decorator. Set `result` inside; an exception is its error.
+
+    Where the call was made before, `done` is true and `result` what it gave.
+    """
 
     def __init__(self, run: Run, name: str, args: object, side_effect: str, key: str | None) -> None:
         self._run = run
@@ -695,39 +955,102 @@ class ToolCall:
         self._given_key = key
         self._denied: str | None = None
         self._started = 0.0
-        self._silent = False
+        self._recorded: Recorded | None = None
+        self._result: object = None
+        self._silent = self._begun = False
+        self.done = False
         self.call_id = ""
         self.idempotency_key = ""
-        self.result: object = None
+
+    @property
+    def result(self) -> Any:
+        """Return what the call gives, or gave where it was made before."""
+        if self._result is None and self.done and self._recorded is not None:
+            assert self._recorded.result is not None
+            self._result = self._run.give_back(self._recorded.result, "output")
+        return self._result
+
+    @result.setter
+    def result(self, value: object) -> None:
+        self._result = value
 
     def __enter__(self) -> ToolCall:
-        recorded = self._find()
-        if recorded is not None and recorded.result is not None and self._run.history is not None:
-            # What stands in a `with` cannot be left out; only where it does no harm may it run once more.
-            if self._side_effect != "none":
-                raise CallerError(
-                    "NOT_RESUMABLE",
-                    f"the call of {self._name} has its result, and the body of a with cannot be skipped",
-                    "make it a decorated function, or do it inside a step",
-                )
-            self._silent = True
-            return self
-        return self._record_begin(recorded)
+        return self if self._begun else self._begin(sys._getframe(1).f_code.co_names)
+
+    async def __aenter__(self) -> ToolCall:
+        return self._begin(sys._getframe(1).f_code.co_names)
+
+    async def __aexit__(self, *raised: Any) -> None:
+        self.__exit__(*raised)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._leave()
+        if self.refused:
+            self._run._check_refused()
         if self._silent:
             return
+        past, fields = self._run._past, {"call_id": self.call_id, "tool": self._name}
+        source: dict[str, object] = {}
         status, output = "ok", self.result
+        if self.done and self._recorded is not None and self._recorded.result is not None and past is not None:
+            was = str(self._recorded.result.get("status"))
+            status, source = "replayed" if was == "ok" else was, past.locate(self._recorded.result)
         if self._denied is not None:
             status, output = "denied", self._denied
         elif error is not None:
             status, output = "error", f"{type(error).__name__}: {_describe_error(error)}"
-        fields = {"call_id": self.call_id, "tool": self._name, "status": status, "output": output}
-        self._run._emit(
-            "tool_result", {**fields, "duration_ms": _measure_since(self._started), **self._run._describe_place()}
-        )
+        payload = {**fields, "status": status, "output": output, "duration_ms": _measure_since(self._started)}
+        composed = self._run._recorder.compose("tool_result", payload | self._at)
+        composed.body.update(self._marks | source)
+        self._run.append(composed)
+
+    def _begin(self, names: Sequence[str]) -> ToolCall:
+        """Begin the call, or find it done. `names` are those its caller's code uses: what can leave a body out asks."""
+        self._begun = True
+        run, past = self._run, self._run._past
+        above = run._find_scope()
+        super().__init__(run, above, above.place)
+        looks = "done" in names
+        with run._lock:
+            run._check()
+            called = {"tool": self._name, "side_effect": self._side_effect}
+            composed = run.compose("tool_call", {**called, **_include_if_given("args", self._args)})
+            self._recorded = recorded = run._find(composed.body)
+            self._marks = {name: composed.body[name] for name in ("beside",) if name in composed.body}
+            self._at = {name: composed.body[name] for name in ("step", "ordinal") if name in composed.body}
+            self.idempotency_key = run.make_key(composed.body, self._given_key, recorded)
+            error: Exception | None = None
+            if recorded is not None and recorded.result is not None and past is not None and not past.live_tools:
+                self.done = not run._again or looks
+                if self.done and recorded.result.get("status") == "error":
+                    code, _, message = str(run.give_back(recorded.result, "output")).partition(": ")
+                    error = recorded_error(code, message)
+            if run.history is not None and recorded is not None:
+                self.call_id = self.known_id = recorded.call_id
+                self._silent = self.done
+                if error is not None:
+                    raise error
+                if self.done and self._side_effect == "external" and not looks:
+                    run.refuse(_not_resumable(self._name))
+                if not self.done and past is not None and not past.allows(recorded):
+                    run.refuse(in_doubt_error(recorded, run.invocation_id))
+                composed.body["call_id"] = recorded.call_id
+            if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
+                run.refuse(side_effects_not_allowed(self._name))
+            if not self._silent:
+                run._check("tool_calls")
+                composed.body["idempotency_key"] = self.idempotency_key
+                run.append(composed)
+                self.call_id = str(composed.body["call_id"])
+                self.known_id = self.call_id if recorded is None else recorded.call_id
+        self._started = time.monotonic()
+        if error is not None:
+            self.__exit__(None, None, None)
+            raise error
+        self._enter()
+        return self
 
     def deny(self, reason: str) -> None:
         """Say that the call was not allowed, and why."""
@@ -735,93 +1058,81 @@ class ToolCall:
 
     def __call__(self, function: Callable[..., T]) -> Callable[..., T]:
         """Return the function, each of its calls one tool call with the arguments it was given."""
+        flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+        if flags & _GENERATES:
+            raise _not_done(self._name, "run.tool")
 
-        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _ASYNC:
-            raise _not_async(self._name)
+        def begin(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ToolCall:
+            given = {"args": list(args), "kwargs": dict(kwargs)}
+            return ToolCall(self._run, self._name, given, self._side_effect, self._given_key)._begin(("done",))
+
+        if flags & _AWAITS:
+
+            @functools.wraps(function)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                with begin(args, kwargs) as call:
+                    if not call.done:
+                        call.result = await cast(Any, function(*args, **kwargs))
+                return call.result
+
+            return cast("Callable[..., T]", awaited)
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> T:
-            given = {"args": list(args), "kwargs": kwargs}
-            return ToolCall(self._run, self._name, given, self._side_effect, self._given_key)._run_call(
-                lambda: function(*args, **kwargs)
-            )
+            with begin(args, kwargs) as call:
+                if not call.done:
+                    call.result = function(*args, **kwargs)
+                    _refuse_async(self._name, call.result, "an async function")
+            return cast(T, call.result)
 
         return called
 
-    def _run_call(self, work: Callable[[], T]) -> T:
-        """Return the result of this call: made now, or given back where it was made before."""
-        recorded = self._find()
-        past = self._run._past
-        given_back = recorded is not None and recorded.result is not None and past is not None
-        if given_back and past is not None and not past.again:
-            return cast(T, self._replay_call(recorded))
-        self._record_begin(recorded)
-        if given_back and past is not None and not past.live_tools:
-            work = cast("Callable[[], T]", functools.partial(self._replay_call, recorded))
-        try:
-            self.result = result = work()
-            _refuse_async(self._name, result)
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
-            raise
-        self.__exit__(None, None, None)
-        return result
 
-    def _replay_call(self, recorded: RecordedCall | None) -> Any:
-        """Return what the recorded call gave: its result, or its error as one."""
-        assert recorded is not None and recorded.result is not None
-        value = self._run._get_history().value(recorded.result, "output")
-        if recorded.result.get("status") == "error":
-            code, _, message = str(value).partition(": ")
-            raise recorded_error(code, message)
-        return value
-
-    def _find(self) -> RecordedCall | None:
-        """Return the call at this place of the program in the record there is. Raises STATE_DIVERGENCE, IN_DOUBT."""
-        run = self._run
-        self.idempotency_key = self._given_key or run._make_key(self._name)
-        recorded = run.recorded_call(self.idempotency_key)
-        if recorded is not None and run.history is not None:
-            run._check_agreement("tool_call", self._describe_call(), recorded.call)
-            if recorded.result is None and not recorded.safe_again and recorded.call_id not in run.rerun:
-                raise in_doubt_error(recorded, run.invocation_id)
-        return recorded
-
-    def _record_begin(self, recorded: RecordedCall | None) -> ToolCall:
-        run, past = self._run, self._run._past
-        if past is not None and past.again and self._side_effect == "external" and not past.allow_external:
-            raise side_effects_not_allowed(self._name)
-        again = run.history is not None and recorded is not None
-        known = {"call_id": recorded.call_id} if again and recorded is not None else {}
-        with run._lock:
-            run._check("tool_calls")
-            self.call_id = run._emit("tool_call", {**self._describe_call(), **known}) or ""
-        self._started = time.monotonic()
-        return self
-
-    def _describe_call(self) -> dict[str, object]:
-        called: dict[str, object] = {
-            "tool": self._name,
-            "side_effect": self._side_effect,
-            "idempotency_key": self.idempotency_key,
-        }
-        return {**called, **_include_if_given("args", self._args), **self._run._describe_place()}
+# Code flags of coroutines, and of generators plain and asynchronous.
+_AWAITS, _GENERATES = 0x80, 0x20 | 0x200
 
 
-def _refuse_async(name: str, result: object) -> None:
+def _refuse_async(name: str, result: object, instead: str) -> None:
     """Refuse a result that is work still to be done: on the record it would look done."""
     if hasattr(result, "__await__") or isinstance(result, (Generator, AsyncGenerator)):
         if isinstance(result, (Coroutine, Generator)):
             result.close()
-        raise _not_async(name)
+        raise _not_done(name, instead)
 
 
-def _not_async(name: str) -> CallerError:
+def _not_done(name: str, instead: str) -> CallerError:
     return CallerError(
         "INVALID_VALUE",
         f"{name}: expected a function that does its work when it is called, found a coroutine or generator",
-        "await inside it: lambda: asyncio.run(work())",
+        f"await a coroutine through {instead}; read a generator to its end",
     )
+
+
+def _not_resumable(name: str) -> CallerError:
+    return CallerError(
+        "NOT_RESUMABLE",
+        f"the call of {name} has its result, and Python cannot leave out the body of a with that does not ask",
+        "write `if not call.done:` above what the body does, or make it a decorated function",
+    )
+
+
+def _describe_asked(fields: Mapping[str, object]) -> str:
+    """Return what a program asked for in a few words: `step plan (2)`."""
+    event = str(fields.get("event"))
+    name = fields.get(ASKS[event]) or next((fields[key] for key in ("to", "path", "query") if fields.get(key)), "")
+    ordinal = f" ({fields['ordinal']})" if event == "step_started" and "ordinal" in fields else ""
+    return f"{event.partition('_')[0]} {name}".strip() + ordinal
+
+
+def _name_function(function: Callable[..., object]) -> str:
+    """Return a function as a user names it: module:function."""
+    return f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
+
+
+def _describe_failure(error: BaseException) -> dict[str, object]:
+    """Return an error as an event has it: under its code where it is one of ours."""
+    code = error.code if isinstance(error, InvocationError) else type(error).__name__
+    return {"error_code": code, "message": _describe_error(error)}
 
 
 def _describe_error(error: BaseException) -> str:
@@ -830,6 +1141,10 @@ def _describe_error(error: BaseException) -> str:
         return str(error)
     except Exception:
         return "(its text cannot be read)"
+
+
+def _collect_args(args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    return {"args": list(args), "kwargs": dict(kwargs)} if args or kwargs else _NOTHING
 
 
 def _include_if_given(key: str, value: object) -> dict[str, object]:

@@ -238,11 +238,32 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
     return None
 
 
+def order_beside(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the lines in an order that two runs share: behind the others, by place, what ran beside other work."""
+    in_order: list[Mapping[str, Any]] = []
+    beside: list[tuple[tuple[str, ...], Mapping[str, Any]]] = []
+    places: set[tuple[Any, Any]] = set()
+    asked: dict[str, str] = {}
+    for fields in lines:
+        place = fields.get("step"), fields.get("ordinal")
+        if fields.get("event") == "step_started" and fields.get("beside"):
+            places.add(place)
+        if fields.get("event") == "tool_call":
+            asked[str(fields.get("call_id"))] = str(fields.get("args_hash"))
+        if not fields.get("beside") and place not in places:
+            in_order.append(fields)
+            continue
+        given = asked.get(str(fields.get("call_id")), str(fields.get("prompt_hash")))
+        name = next((str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields), "")
+        beside.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, given), fields))
+    return in_order + [fields for _, fields in sorted(beside, key=lambda item: item[0])]
+
+
 def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
-    """Return the receipt chain of a record, from the fields of its lines in order."""
+    """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
     found: list[Receipt] = []
     tools: dict[str, str] = {}
-    for fields in lines:
+    for fields in order_beside(lines):
         event = fields.get("event")
         if event == "tool_call":
             tools[str(fields.get("call_id"))] = str(fields.get("tool"))

@@ -242,7 +242,7 @@ def described_row(event: str) -> str:
 
 
 # What every run event may have is said once, above the table.
-_SHARED = {"step", "ordinal", "agent", "redactions", "export_safe", "digest_key", "truncated"}
+_SHARED = {"step", "ordinal", "agent", "beside", "within", "redactions", "export_safe", "digest_key", "truncated"}
 
 
 def _is_own(name: str, member: Member) -> bool:

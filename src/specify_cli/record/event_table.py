@@ -91,9 +91,13 @@ _SEVERITIES = ("error", "warning", "info")
 _DURATION = {"duration_ms": _optional("integer")}
 _AGENT = {"agent": _optional("name")}
 _REDACTIONS = {"redactions": Member("counts")}
+# What came beside other work, in a thread or task of its own, so the order of the lines says nothing of it; and the
+# step (`name ordinal`) it came in, where the line does not say so anyhow.
+_BESIDE = {"beside": Member("true"), "within": _MAYBE}
 # What the recorder adds to any run event.
 _MARKS = {
     **_REDACTIONS,
+    **_BESIDE,
     "export_safe": Member("false"),
     "digest_key": Member("text"),
     "truncated": Member("true"),
@@ -184,6 +188,7 @@ EVENTS: Mapping[str, EventType] = {
             "query_hash": _computed("digest"),
             "config": _computed("json"),
             "corpus": _computed("object"),
+            **_BESIDE,
         },
         ("query",),
         "retrieval query, memory read",
@@ -198,6 +203,7 @@ EVENTS: Mapping[str, EventType] = {
             "filters_applied": _computed("filters", note="[{`rule_id`, `uri`, `action`}]"),
             "result_hash": _computed("digest", note="(JCS of {`filters_applied`, `hits`})"),
             "error": _MAYBE,
+            **_BESIDE,
         },
         (),
         "retrieval result, selected entries",
@@ -297,6 +303,9 @@ EVENTS: Mapping[str, EventType] = {
                 note="(unknown: nothing says how it ended)",
             ),
             "output": _optional("captured", side="tool_output"),
+            "source": Member(
+                "text", note="(of a re-execution: the URI of the result that was given back; nothing ran)"
+            ),
             **_DURATION,
             **_INSIDE,
         },
@@ -348,6 +357,8 @@ EVENTS: Mapping[str, EventType] = {
             "tokens": _optional("counts", note="{kind: count}"),
             **_DURATION,
             "ok": _optional("boolean", default=True),
+            "source": Member("text", note="(of a re-execution: the URI of the answer that was given back)"),
+            "answered_by": Member("text", note="(of a re-execution: the function that answered for the model)"),
             **_INSIDE,
         },
         ("model", "prompt", "response"),
@@ -414,6 +425,7 @@ EVENTS: Mapping[str, EventType] = {
             "path": Member("source", "required"),
             "ref": _computed("text", note="(path below the root)"),
             "digest": _computed("digest"),
+            **_BESIDE,
             **_REDACTIONS,
         },
         ("ref",),

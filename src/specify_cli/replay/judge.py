@@ -8,6 +8,7 @@ retrieval and the rules again on frozen inputs is `replay`'s part; putting it in
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.gates import GateRule
+from specify_cli.record import snapshot
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
@@ -273,6 +275,38 @@ def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> li
         for name in differing
     ]
     return [*found, *_report_drift("router", code, 0, differing)]
+
+
+# --- what the run was bound to
+
+
+def execution_hash_of(started: Fields, request: str, profile: object, policy: object) -> str | None:
+    """Return the execution hash of what a record itself says; None where it does not hold every member.
+
+    `profile` is the digest in its snapshot, `policy` the hash in its first reference.
+    """
+    tools, limits = started.get("tools", {}), started.get("limits")
+    # A name that was masked, or is not ASCII, stands in the record by a digest.
+    masked = not isinstance(tools, Mapping) or any(re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools)
+    if masked or not isinstance(profile, str) or started.get("execution_hash") is None:
+        return None
+    return snapshot.execution_hash(
+        request=request,
+        action=str(started.get("action")),
+        profile=profile,
+        policy=None if policy is None else str(policy),
+        tools=tools if isinstance(tools, Mapping) else {},
+        program=None if started.get("program") is None else str(started["program"]),
+        limits=limits if isinstance(limits, Mapping) else None,
+    )
+
+
+def judge_execution(started: Fields, again: str | None) -> list[Finding]:
+    """Return where the recorded execution hash is not that of the members the record states."""
+    recorded = started.get("execution_hash")
+    if again is None or recorded == again:
+        return []
+    return [_make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
 
 
 # --- retrieval

@@ -45,7 +45,9 @@ from specify_cli.replay.judge import (
     SortedRecord,
     apply_patch,
     ask_gate,
+    execution_hash_of,
     held_text,
+    judge_execution,
     judge_gate,
     judge_patch,
     judge_retrieval,
@@ -186,7 +188,10 @@ def replay_bytes(
         lines = (entry.fields for entry in opened.record.entries)
         states, of_states = judge_states(takewhile(lambda fields: not is_stand_in(fields), lines), code)
     # 3. Hold everything against what is recorded.
-    findings: list[Finding] = [*judge_router(recorded, again, code)]
+    bound = execution_hash_of(
+        past.started, opened.request, opened.profile.digest, past.references[0].get("policy_hash")
+    )
+    findings: list[Finding] = [*judge_router(recorded, again, code), *judge_execution(past.started, bound)]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]

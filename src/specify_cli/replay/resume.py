@@ -7,9 +7,12 @@ not made twice without being asked for; the original of a re-execution is never 
 
 from __future__ import annotations
 
+import ast
+import functools
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -17,10 +20,19 @@ from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.history import History, RecordedCall, changed_members, in_doubt_error, signature
+from specify_cli.invocation.history import (
+    History,
+    NotKept,
+    Recorded,
+    Watch,
+    changed_members,
+    in_doubt_error,
+    settle,
+    side_effects_not_allowed,
+)
 from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.recorder import Recorder
-from specify_cli.invocation.run import Past, Run
+from specify_cli.invocation.run import Past, Run, open_invocation
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.compare import Chain, ReplayResult, receipts_of, verify_replay
 from specify_cli.record.record import Record, fold, lines_in_force
@@ -28,12 +40,14 @@ from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.record.verify import OF_THE_LINES, RecordReport
+from specify_cli.replay.judge import execution_hash_of
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record_lines, read_whole, verify_file, verify_place
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, place_of
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, digest, place_of
 
 Program = Callable[[Run], Any]
+_SHOWN = 5
 
 
 class ResumePlan(NamedTuple):
@@ -42,27 +56,35 @@ class ResumePlan(NamedTuple):
     invocation_id: str
     state: ExecutionState
     first_incomplete: tuple[str, int] | None
-    in_doubt: tuple[RecordedCall, ...]
+    in_doubt: tuple[Recorded, ...]
+    not_kept: tuple[NotKept, ...]
     changed: tuple[str, ...]
     unchecked: tuple[str, ...]
+
+    @property
+    def resumable(self) -> bool:
+        """Return whether a resume can be tried: nothing changed, and what is sure to be asked for was kept."""
+        return not self.changed and not any(item.needed for item in self.not_kept)
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/resume-plan.json`."""
         step = self.first_incomplete
         return {
             "invocation_id": self.invocation_id,
-            "resumable": not self.changed,
+            "resumable": self.resumable,
             "first_incomplete": None if step is None else {"step": step[0], "ordinal": step[1]},
             "in_doubt": [
                 {
                     "call_id": item.call_id,
-                    "tool": item.call.get("tool"),
-                    "step": item.call.get("step"),
-                    "side_effect": item.call.get("side_effect"),
+                    "attempt": item.attempt,
+                    "tool": item.fields.get("tool"),
+                    "step": item.fields.get("step"),
+                    "side_effect": item.fields.get("side_effect"),
                     "safe_again": item.safe_again,
                 }
                 for item in self.in_doubt
             ],
+            "not_kept": [item._asdict() for item in self.not_kept],
             "changed": list(self.changed),
             "unchecked": list(self.unchecked),
             "state": self.state.as_value(),
@@ -96,17 +118,87 @@ class _Opened(NamedTuple):
 
 
 def program_digest(program: Program) -> str:
-    """Return the digest of a program: the source of its whole module, and its name in it."""
+    """Return the digest of a program: its module's source and those it imports from beside it, its name, its closure.
+
+    Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the program itself puts in.
+    """
+    return digest_of(_describe_program(program, frozenset()))
+
+
+def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
+    bound: list[object] = []
+    while isinstance(program, functools.partial):
+        bound += [_describe_value(program.args, seen), _describe_value(tuple(sorted(program.keywords.items())), seen)]
+        program = program.func
     module = sys.modules.get(getattr(program, "__module__", ""))
     path = getattr(module, "__file__", None)
-    source: object = None
-    if path is not None:
+    sources = {} if path is None else _read_sources(path, str(getattr(module, "__name__", "")))
+    described: dict[str, object] = {
+        "source": sources.pop("", None) or gates.source_digest(program),
+        "name": getattr(program, "__qualname__", ""),
+    }
+    for cell in getattr(program, "__closure__", None) or ():
         try:
-            with open(path, encoding="utf-8") as file:
-                source = file.read()
-        except (OSError, UnicodeDecodeError):
-            source = None
-    return digest_of({"source": source or gates.source_digest(program), "name": getattr(program, "__qualname__", "")})
+            bound.append(_describe_value(cell.cell_contents, seen | {id(program)}))
+        except ValueError:
+            pass  # nothing has been put into it yet
+    kept = [item for item in bound if item is not None]
+    return described | ({"modules": sources} if sources else {}) | ({"bound": kept} if kept else {})
+
+
+def _describe_value(value: object, seen: frozenset[int]) -> object:
+    if isinstance(value, (str, int, float, bytes)):
+        return repr(value)
+    if isinstance(value, tuple):
+        return [_describe_value(item, seen) for item in value]
+    if isinstance(value, (types.FunctionType, functools.partial)) and id(value) not in seen:
+        return _describe_program(value, seen | {id(value)})
+    return None
+
+
+def _read_sources(path: str, name: str) -> dict[str, object]:
+    """Return the source of a module under "", and the digests of the modules it imports from the folder it lies in."""
+    base = path
+    for _ in range(1 + name.count(".") + os.path.basename(path).startswith("__init__.")):
+        base = os.path.dirname(base)
+    # Of an installed package its own modules, not all that are installed.
+    top = f"{name.partition('.')[0]}." if base.endswith(("-packages", "/lib-dynload")) else ""
+    found: dict[str, object] = {}
+    due = [(path, name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0])]
+    known = {path}
+    while due:
+        file, package = due.pop()
+        try:
+            with open(file, encoding="utf-8") as source:
+                text = source.read()
+            tree = ast.parse(text)
+        except (OSError, UnicodeDecodeError, SyntaxError):
+            continue
+        found["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
+        for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
+            stem = os.path.join(base, *module.split("."))
+            for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                if candidate not in known and os.path.isfile(candidate):
+                    known.add(candidate)
+                    due.append((candidate, module if candidate.endswith("__init__.py") else module.rpartition(".")[0]))
+    return found
+
+
+def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield every module that a source may import, by its full name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".") if package else []
+            parts = above[: len(above) - node.level + 1] if node.level else []
+            start = ".".join([*parts, *([node.module] if node.module else [])])
+            names = [start, *(f"{start}.{alias.name}".lstrip(".") for alias in node.names)]
+        else:
+            continue
+        for name in filter(None, names):
+            pieces = name.split(".")
+            yield from (".".join(pieces[: end + 1]) for end in range(len(pieces)))
 
 
 def load_program(name: str) -> Program:
@@ -135,11 +227,8 @@ def run_program(
     repo: str | os.PathLike[str], request: str, program: Program, profile: str | None = None, **given: Any
 ) -> str:
     """Open an invocation for a program, run it, close it; the invocation's id. A later process can resume it."""
-    from specify_cli.invocation.run import open_invocation
-
-    with open_invocation(repo, request, profile, program=program_digest(program), **given) as run:
-        program(run)
-        return run.invocation_id
+    run = open_invocation(repo, request, profile, program=program_digest(program), **given)
+    return _run_program(run, program)
 
 
 def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
@@ -220,17 +309,15 @@ def resume(
                 f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed since it began",
                 "restore what changed, or begin another invocation",
             )
-        unknown = sorted(set(rerun) - {item.call_id for item in plan.in_doubt})
+        # Consent to an attempt that has its result by now is spent, and harms nobody.
+        unknown = sorted(item for item in rerun if item.partition(":")[0] not in opened.history.calls)
         if unknown:
-            known = ", ".join(item.call_id for item in plan.in_doubt) or "none"
+            known = ", ".join(item.attempt for item in plan.in_doubt) or "none"
             raise CallerError(
                 "INVALID_VALUE",
                 f"--rerun: expected calls that are in doubt ({known}), found {unknown[0]}",
                 f"spec-kitty resume {plan.invocation_id}",
             )
-        for call in plan.in_doubt:
-            if not call.safe_again and call.call_id not in rerun:
-                raise in_doubt_error(call, plan.invocation_id)
         # 2. Go on: same record, same trace, the seam before the first new line.
         seam: dict[str, object] = {
             "event": "resumed",
@@ -238,7 +325,7 @@ def resume(
             "state_hash": plan.state.state_hash,
             "program": program_digest(program),
             "in_doubt": [item.call_id for item in plan.in_doubt],
-            "rerun": sorted(rerun),
+            "rerun": sorted({item.partition(":")[0] for item in rerun}),
         }
         past = Past(
             history=opened.history,
@@ -247,6 +334,9 @@ def resume(
             rerun=frozenset(rerun),
             seam=seam,
         )
+        for call in plan.in_doubt:
+            if not past.allows(call):
+                raise in_doubt_error(call, plan.invocation_id)
         run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller)
         try:
             return _run_program(run, program)
@@ -256,23 +346,26 @@ def resume(
         recorder.close()
 
 
-# What says that a run could not go on, as against a run that went on and failed: the record stays open then.
-_REFUSALS = {"RUN_BUSY", "STATE_DIVERGENCE", "IN_DOUBT", "RESULT_NOT_KEPT", "NOT_RESUMABLE", "EXECUTION_HASH_MISMATCH"}
-
-
 def _run_program(run: Run, program: Program) -> str:
-    try:
-        program(run)
+    with run:
+        drive(program, run)
         run.all_asked()
-    except InvocationError as error:
-        if error.code not in _REFUSALS:
-            run.__exit__(type(error), error, None)
-        raise
-    except BaseException as error:
-        run.__exit__(type(error), error, None)
-        raise
-    run.__exit__(None, None, None)
+    if run.violated is not None:
+        raise run.violated
     return run.invocation_id
+
+
+def drive(program: Program, run: Run) -> None:
+    """Run a program to its end, in a loop of its own where it is an async one."""
+    work = program(run)
+    if hasattr(work, "__await__"):
+        import asyncio  # slow to load, and only an async program needs it
+
+        async def finish() -> None:
+            run.adopt_lane()
+            await work
+
+        asyncio.run(finish())
 
 
 def _open(
@@ -309,11 +402,16 @@ def _open(
         "limits": None if limits is None else dict(limits),
     }
     recorded["profile"] = _read_profile_then(project, record)
+    # What the record says of itself has to be what it was bound to.
+    bound = execution_hash_of(record.started, str(recorded["request"]), recorded["profile"], _read_policy_then(record))
+    if bound is not None and recorded["request"] is not None:
+        recorded["execution_hash"], now["execution_hash"] = record.started.get("execution_hash"), bound
     plan = ResumePlan(
         place.invocation_id,
         state,
         history.first_incomplete,
         history.in_doubt,
+        tuple(history.list_not_kept()),
         tuple(changed_members(recorded, now)),
         tuple(name for name in recorded if recorded[name] is None or now[name] is None),
     )
@@ -382,6 +480,12 @@ def _collect_members(record: Record) -> dict[str, object]:
     }
 
 
+def _read_policy_then(record: Record) -> object:
+    return next(
+        (item.fields.get("policy_hash") for item in record.entries if item.event == "policy_snapshot_ref"), None
+    )
+
+
 def _read_policy_now(project: Project, cache: Any) -> str:
     from charter.context import load_inputs
 
@@ -439,15 +543,16 @@ def reexecute(
     project, _ = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
     record = _read_intact(project, place)
-    lines = [entry.fields for entry in record.entries]
+    lines: Sequence[Mapping[str, object]] = [entry.fields for entry in record.entries]
     started = record.started
     if started.get("tombstone") is True or "request_object" in started:
         raise CallerError("NOT_RESUMABLE", f"{place.invocation_id} does not hold its request", "re-execute another run")
-    external = next((f for f in lines if f.get("event") == "tool_call" and f.get("side_effect") == "external"), None)
-    if external is not None and not allow_external:
-        from specify_cli.invocation.history import side_effects_not_allowed
-
-        raise side_effects_not_allowed(str(external.get("tool")))
+    lines = settle(lines)
+    external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
+    if external and not allow_external:
+        told = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
+        more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
+        raise side_effects_not_allowed(told + more, live=tools == "live")
     asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
     unknown = sorted(set(models or {}) - asked)
     if unknown:
@@ -473,20 +578,21 @@ def reexecute(
         terms=terms,
     )
     recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
+    watch = None if models else Watch(lines)
     past = Past(
         history=History(lines, FileObjectStore(project.root).get),
         trace_id=str(started.get("trace_id", "")),
-        again=True,
+        again=f"inv://{place.invocation_id}",
         live_tools=tools == "live",
         allow_external=allow_external,
         models=models or {},
-        watch=None if models else tuple(found for fields in lines if (found := signature(fields)) is not None),
+        watch=watch,
     )
     run = Run(executor, recorder, payload, rules, past=past)
     failed_then = (record.completed or {}).get("outcome") == "failed"
     try:
         with run:
-            program(run)
+            drive(program, run)
             run.finished()
     except InvocationError as error:
         if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
@@ -497,5 +603,11 @@ def reexecute(
             raise
     child = fold(FileRecordStore(project.root).read(recorder.place))
     assert child is not None
-    original, replay = (Chain(receipts_of(entry.fields for entry in item.entries), True) for item in (record, child))
+    passed_over = set() if watch is None else watch.passed_over
+    sides = ([item for item in lines if item.get("seq") not in passed_over], [entry.fields for entry in child.entries])
+    original, replay = (Chain(receipts_of(side), True) for side in sides)
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
+
+
+def _is_external(fields: Mapping[str, object]) -> bool:
+    return fields.get("side_effect") == "external"

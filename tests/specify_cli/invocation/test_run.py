@@ -333,11 +333,16 @@ def test_work_that_is_still_to_be_done_is_not_recorded_as_done(chartered: Path) 
         with pytest.raises(InvocationError, match="coroutine"):
             run.step("s", later)  # type: ignore[unused-coroutine]
         with pytest.raises(InvocationError, match="coroutine"):
-            run.tool("t", side_effect="none")(later)
+            run.model_call("m", "ask", call=lambda _: later())
+        with pytest.raises(InvocationError, match="coroutine"):
+            run.tool("t", side_effect="none")(lambda: later())()  # type: ignore[unused-coroutine]
         with pytest.raises(InvocationError, match="generator"):
             run.step("g", lambda: (number for number in range(3)))
 
-    assert work(chartered) == ["step_started", "step_failed", "step_started", "step_failed", "completed"]
+    assert work(chartered) == [
+        *("step_started", "step_failed", "model_call", "tool_call", "tool_result", "step_started", "step_failed"),
+        "completed",
+    ]
 
 
 class Odd(list[int]):

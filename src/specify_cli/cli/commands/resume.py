@@ -32,7 +32,7 @@ def resume(values: Values) -> int:
             write_json(plan.as_value())
         else:
             write_lines(_render_plan(plan))
-        return 1 if plan.changed else 0
+        return 0 if plan.resumable else 1
     given = values["rerun"]
     program = resuming.load_program(str(name))
     try:
@@ -127,8 +127,10 @@ def _render_plan(plan: resuming.ResumePlan) -> list[str]:
     lines = _render_state(plan.state)
     lines += ["", f"begins at:  {one_line(f'{step[0]} ({step[1]})') if step else 'the next step of the program'}"]
     for call in plan.in_doubt:
-        again = "may run again" if call.safe_again else f"runs again only with --rerun {call.call_id}"
-        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.call.get('tool'))}: {again}")
+        again = "may run again" if call.safe_again else f"runs again only with --rerun {one_line(call.attempt)}"
+        lines.append(f"IN_DOUBT    {one_line(call.call_id)} {one_line(call.fields.get('tool'))}: {again}")
+    for item in plan.not_kept:
+        lines.append(f"{'RESULT_NOT_KEPT' if item.needed else 'not kept:  '} {one_line(item.reason, 300)}")
     if plan.changed:
         lines.append(f"EXECUTION_HASH_MISMATCH: {', '.join(plan.changed)} changed since it began")
     else:
