@@ -669,7 +669,7 @@ class ReplayReport(_Shape):
     """Printed by replay; the same value as replay_report.json."""
 
     v: Literal[1]
-    match: bool
+    match: bool | None
     verdict: str
     invocation: ReplayedInvocation
     as_of: ReplayPoint | None

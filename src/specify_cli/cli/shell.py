@@ -46,6 +46,11 @@ def reading_project() -> tuple[Project, ParseCache]:
     return project, cache
 
 
+def judge_exit(match: bool | None, values: Values) -> int:
+    """Return the exit code of a verdict: what could not be evaluated counts as a difference where that is asked for."""
+    return 0 if match or (match is None and not values["strict"]) else 1
+
+
 def get_text(values: Values, key: str) -> str | None:
     """Return an option's text; None where it was not given."""
     value = values[key]

@@ -45,6 +45,7 @@ class Command(NamedTuple):
 
 _MODULE = "specify_cli.cli.commands"
 _JSON = Param("json", "flag", "Print the same value as JSON; errors become one JSON object on stderr.")
+_STRICT = Param("strict", "flag", "Exit with 1 also where nothing differs and not everything was evaluated.")
 _REQUEST = Param(
     "request", "argument", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
 )
@@ -306,6 +307,7 @@ COMMANDS: tuple[Command, ...] = (
                 metavar="A B",
             ),
             Param("tolerance_ms", "option", "Warn where durations differ by more.", integer=True, metavar="MS"),
+            _STRICT,
             _JSON,
         ),
         ("spec-kitty invocations compare ID OTHER_ID", "spec-kitty invocations compare - --json < chains.json"),
@@ -391,6 +393,7 @@ COMMANDS: tuple[Command, ...] = (
                 multiple=True,
                 metavar="NAME=MODULE:FUNCTION",
             ),
+            _STRICT,
             _JSON,
         ),
         (
@@ -407,6 +410,7 @@ COMMANDS: tuple[Command, ...] = (
             _ID,
             Param("as_of", "option", "Retrieve on the corpus of this checkpoint.", metavar="CHECKPOINT"),
             Param("compare_to", "option", "Hold against this checkpoint, not the record.", metavar="CHECKPOINT"),
+            _STRICT,
             Param("epsilon", "option", "How far scores may be apart; 1e-9 if not given.", metavar="E"),
             Param("report", "option", "Write replay_report.md and replay_report.json there.", metavar="DIR"),
             Param("record", "flag", "Note the result beside the closed record, and keep the report."),

@@ -440,30 +440,6 @@ class Watch:
         return [fields for fields, _ in self._in_order] + [item for items in self._beside.values() for item in items]
 
 
-def settle(lines: Sequence[Fields]) -> list[Fields]:
-    """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
-    ends: dict[object, int] = {}
-    for number, fields in enumerate(lines):
-        if fields.get("event") in ("step_completed", "step_failed"):
-            ends[place_of(fields)] = number
-        elif fields.get("event") == "tool_result":
-            ends[fields.get("call_id")] = number
-    begun: set[object] = set()
-    kept = []
-    for number, fields in enumerate(lines):
-        event = fields.get("event")
-        is_step = event in ("step_started", "step_completed", "step_failed")
-        name: object = place_of(fields) if is_step else fields.get("call_id")
-        if event in ("step_started", "tool_call"):
-            if name in begun:
-                continue
-            begun.add(name)
-        elif event in ("step_completed", "step_failed", "tool_result") and ends[name] != number:
-            continue
-        kept.append(fields)
-    return kept
-
-
 def _is_near(one: Fields, two: Fields) -> bool:
     return all(one.get(name) == two.get(name) for name in ("event", "step", "ordinal", "tool", "model", "gate"))
 

@@ -2,7 +2,8 @@
 
 A receipt is what one step of a run came to: its type, its decision, the digest of its output. Guarantees:
 both chains are checked before a step is compared; every mismatch is listed, by step and then by field; ids,
-times and seals of matching runs may all differ. Reading files is the caller's.
+times and seals of matching runs may all differ; a match says that everything was compared. Reading files is the
+caller's.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Receipt(NamedTuple):
     step_type: str
     decision: str
     output_hash: str | None
-    duration_ms: int | None = None
+    duration_ms: float | None = None
     key: str | None = None
 
 
@@ -90,21 +91,24 @@ class Warned(NamedTuple):
 
 
 class Details(NamedTuple):
-    """The result in its parts; always whole, whatever the verdict."""
+    """The result in its parts; always whole, whatever the verdict. None: not all of it could be compared."""
 
-    step_count_match: bool
+    step_count_match: bool | None
     step_types_match: bool
-    decisions_match: bool
-    output_hashes_match: bool
+    decisions_match: bool | None
+    output_hashes_match: bool | None
     timing_match: bool | None
     steps_compared: int
     mismatches: tuple[Mismatch, ...]
 
 
 class ReplayResult(NamedTuple):
-    """Whether a replay matches its original, and every place where it does not."""
+    """Whether a replay matches its original, and every place where it does not.
 
-    match: bool
+    `match` is None where nothing differs and not everything could be compared: the warnings say what.
+    """
+
+    match: bool | None
     message: str
     details: Details
     warnings: tuple[Warned, ...]
@@ -148,7 +152,7 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         mismatches.append(Mismatch("STEP_COUNT_MISMATCH", None, "step_count", *counts))
     other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
     _compare_about(one, two, other_rules, mismatches, warnings)
-    drifted = False
+    drifted, untimed = False, False
     outputs_compared = 0
     pairs = list(zip(one.receipts, two.receipts, strict=False))
     for step, (was, now) in enumerate(pairs):
@@ -167,12 +171,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
                 mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
             else:
                 warnings.append(Warned("NOT_COMPARABLE", step, why))
-        if tolerance_ms is not None and was.duration_ms is not None and now.duration_ms is not None:
-            apart = abs(was.duration_ms - now.duration_ms)
-            if apart > tolerance_ms:
-                drifted = True
-                told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
-                warnings.append(Warned("TIMING_DRIFT", step, told))
+        if was.duration_ms is None or now.duration_ms is None:
+            untimed = True
+        elif tolerance_ms is not None and abs(was.duration_ms - now.duration_ms) > tolerance_ms:
+            drifted = True
+            told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
+            warnings.append(Warned("TIMING_DRIFT", step, told))
     if not outputs_compared and not mismatches:
         told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
         warnings.append(Warned("NOTHING_COMPARED", None, told))
@@ -180,13 +184,14 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
         told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
         warnings.append(Warned("REDACTION_UNKNOWN", None, told))
+    half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
     details = Details(
-        step_count_match="STEP_COUNT_MISMATCH" not in codes,
+        step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
         step_types_match="STEP_TYPE_MISMATCH" not in codes,
-        decisions_match=not codes & _DECIDED,
-        output_hashes_match="OUTPUT_MISMATCH" not in codes,
-        timing_match=None if tolerance_ms is None else not drifted,
-        steps_compared=len(pairs),
+        decisions_match=_answer(bool(codes & _DECIDED), half_known),
+        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, outputs_compared < len(pairs)),
+        timing_match=None if tolerance_ms is None else _answer(drifted, untimed),
+        steps_compared=outputs_compared,
         mismatches=tuple(mismatches),
     )
     if mismatches:
@@ -194,9 +199,20 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         message = MISMATCHES[first.code].format(step=first.step)
         return ReplayResult(False, message, details, tuple(warnings))
     # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
-    empty = not (one.receipts or two.receipts or one.about or two.about)
-    match = outputs_compared > 0 or empty
-    return ReplayResult(match, "Replay matches original" if match else "Nothing was compared", details, tuple(warnings))
+    if not outputs_compared and (one.receipts or two.receipts or one.about or two.about):
+        return ReplayResult(False, "Nothing was compared", details, tuple(warnings))
+    if any(item.code == "NOT_COMPARABLE" for item in warnings):
+        return ReplayResult(None, "Not everything could be compared", details, tuple(warnings))
+    return ReplayResult(True, "Replay matches original", details, tuple(warnings))
+
+
+def _answer(differs: bool, open_question: bool) -> bool | None:
+    """Return whether two runs agree in one respect; None where not all of it could be compared."""
+    return False if differs else None if open_question else True
+
+
+def _is_known_of_one(one: Chain, two: Chain, member: str) -> bool:
+    return (one.about.get(member) is None) != (two.about.get(member) is None)
 
 
 def _compare_about(
@@ -206,7 +222,7 @@ def _compare_about(
     unknown: list[str] = []
     for member, code in _ABOUT.items():
         was, now = one.about.get(member), two.about.get(member)
-        if (was is None) != (now is None):
+        if _is_known_of_one(one, two, member):
             unknown.append(member)
         elif was != now and member == "request" and other_rules:
             warnings.append(Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules"))
@@ -238,6 +254,27 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
     return None
 
 
+def settle(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
+    ends: dict[object, int] = {}
+    begun: set[object] = set()
+    kept: list[Mapping[str, Any] | None] = []
+    for fields in lines:
+        event = fields.get("event")
+        is_step = event in ("step_started", "step_completed", "step_failed")
+        name: object = (fields.get("step"), fields.get("ordinal")) if is_step else fields.get("call_id")
+        if event in ("step_started", "tool_call"):
+            if name in begun:
+                if name in ends:  # what it ended in then is no end any more
+                    kept[ends.pop(name)] = None
+                continue
+            begun.add(name)
+        elif event in ("step_completed", "step_failed", "tool_result"):
+            ends[name] = len(kept)
+        kept.append(fields)
+    return [fields for fields in kept if fields is not None]
+
+
 def order_beside(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the lines in an order that two runs share: behind the others, by place, what ran beside other work."""
     in_order: list[Mapping[str, Any]] = []
@@ -263,7 +300,7 @@ def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
     """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
     found: list[Receipt] = []
     tools: dict[str, str] = {}
-    for fields in order_beside(lines):
+    for fields in order_beside(settle(lines)):
         event = fields.get("event")
         if event == "tool_call":
             tools[str(fields.get("call_id"))] = str(fields.get("tool"))
@@ -356,7 +393,7 @@ def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
     duration = content.get("duration_ms")
     if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float))):
         raise _invalid(f"{where}.content.duration_ms", "a number", spell(duration)[:80])
-    return Receipt(str(texts[0]), str(texts[1]), texts[2], None if duration is None else int(duration))
+    return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)
 
 
 def _invalid(where: str, expected: str, found: str) -> CallerError:

@@ -465,7 +465,13 @@ EVENTS: Mapping[str, EventType] = {
     ),
     "replayed": EventType(
         "An annex: the record was replayed, and this report came of it.",
-        {"object": _computed("object"), "match": _computed("boolean"), "page": Member("blob")},
+        {
+            "object": _computed("object"),
+            "match": _computed(
+                "boolean", nullable=True, note="(or null: nothing differs, not everything was evaluated)"
+            ),
+            "page": Member("blob"),
+        },
         ("match", "object"),
         "replay receipt",
         "spec-kitty replay ID --record",

@@ -134,6 +134,7 @@ class SortedRecord(NamedTuple):
     patches: tuple[Fields, ...]
     tools: tuple[tuple[Fields, Fields | None], ...]
     models: tuple[Fields, ...]
+    steps: tuple[Fields, ...]
     unknown: tuple[Fields, ...]
     withheld: tuple[Fields, ...]
     lines: int
@@ -194,6 +195,7 @@ def read_past(lines: Iterable[Fields]) -> SortedRecord:
         patches=of("patch_apply"),
         tools=tools.pairs,
         models=of("model_call"),
+        steps=of("step_completed"),
         unknown=tuple(unknown),
         withheld=tuple(withheld),
         lines=count,
@@ -673,12 +675,66 @@ class Rerun(NamedTuple):
     findings: tuple[Finding, ...]
 
 
+def list_not_evaluated(
+    past: SortedRecord,
+    reruns: Sequence[Rerun],
+    gates: Sequence[Asked],
+    patches: Sequence[Applied],
+    tools: Iterable[tuple[Fields, Fields | None, str]],
+    get: Get,
+) -> tuple[NotEvaluated, ...]:
+    """Return everything that was not asked again or cannot be given back, with the reason."""
+    found: list[NotEvaluated] = []
+
+    def note(fields: Fields, what: str, reason: str) -> None:
+        found.append(NotEvaluated(_get_seq(fields), what, reason))
+
+    for rerun in reruns:
+        if rerun.expected is None:
+            note(rerun.retrieval.request, f"retrieval {rerun.retrieval.request_id}", "no response was recorded")
+    for gate in gates:
+        if gate.status == "not_reevaluated":
+            note(
+                gate.fields, f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})", gate.why
+            )
+    for patch in patches:
+        if patch.status == "not_reapplied":
+            note(patch.fields, f"patch {say(patch.fields.get('path'))}", patch.why)
+    for call, result, why in tools:
+        if why:
+            note(result or call, f"result of tool {say(call.get('tool'))}", why)
+    for fields in past.steps:
+        text, why = held_text(fields, "output", get)
+        if text is None:
+            note(fields, f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})", why)
+    for fields in past.unknown:
+        note(fields, f"event {say(fields.get('event'))}", "this version does not know the event")
+    for fields in past.withheld:
+        note(
+            fields, f"line {say(fields.get('seq'))}", f"a safe export left the line out: {say(fields.get('withheld'))}"
+        )
+    hidden = [_get_seq(fields) for fields in past.withheld]
+    for point in past.points if hidden else ():
+        if point.seq > min(hidden):
+            reason = f"the line at seq {min(hidden)}, before it, was left out"
+            found.append(NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason))
+    return tuple(sorted(found, key=lambda item: -1 if item.seq is None else item.seq))
+
+
 class Integrity(NamedTuple):
     """What verify said before anything was run again; `notes` are its findings that forbid nothing."""
 
     tip: str | None
     objects: int
     notes: tuple[tuple[str, str, int | None, str], ...]
+
+
+class NotEvaluated(NamedTuple):
+    """Something that was not asked again, or cannot be given back, and why."""
+
+    seq: int | None
+    what: str
+    reason: str
 
 
 class Replayed(NamedTuple):
@@ -699,12 +755,15 @@ class Replayed(NamedTuple):
     models: tuple[tuple[Fields, tuple[dict[str, object], ...]], ...]
     states: int
     findings: tuple[Finding, ...]
+    not_evaluated: tuple[NotEvaluated, ...]
     held: frozenset[str]
 
     @property
-    def match(self) -> bool:
-        """Return whether everything that could be asked again came out as it was."""
-        return not any(item.severity == ERROR for item in self.findings)
+    def match(self) -> bool | None:
+        """Return whether everything came out as it was; None where nothing differs and not all could be evaluated."""
+        if any(item.severity == ERROR for item in self.findings):
+            return False
+        return None if self.not_evaluated or any(gaps for _, gaps in self.models) else True
 
 
 # --- findings

@@ -53,6 +53,7 @@ from specify_cli.replay.judge import (
     judge_retrieval,
     judge_router,
     judge_states,
+    list_not_evaluated,
     model_gaps,
     parse_epsilon,
     read_past,
@@ -197,6 +198,7 @@ def replay_bytes(
     findings += [item for patch in applied for item in judge_patch(patch)]
     findings += of_states
     findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
+    tools = tuple((call, result, _read_output(result, opened.objects)) for call, result in past.tools)
     capture = past.started.get("capture")
     modes = capture if isinstance(capture, dict) else {}
     return Replayed(
@@ -211,10 +213,11 @@ def replay_bytes(
         reruns=reruns,
         gates=asked,
         patches=applied,
-        tools=tuple((call, result, _read_output(result, opened.objects)) for call, result in past.tools),
+        tools=tools,
         models=tuple((fields, tuple(model_gaps(fields, modes, opened.objects.get))) for fields in past.models),
         states=states,
         findings=tuple(findings),
+        not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
         held=opened.held,
     )
 

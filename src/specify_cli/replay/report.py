@@ -25,6 +25,7 @@ from specify_cli.replay.judge import (
 
 REPORT_VERSION = 1
 _SHOWN = 300
+_LISTED = 20
 _REQUEST = 4000
 # What Markdown, GitHub's dialect of it or HTML would act on in the middle of a line.
 _MARKUP = re.compile(r"[\\`*_{}\[\]#~$^]|:(?=\S)")
@@ -39,7 +40,7 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
     """Return the report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
     past, started = replayed.past, replayed.past.started
     models = [_describe_model(fields, gaps) for fields, gaps in replayed.models]
-    not_again = _list_not_again(replayed)
+    not_again = [item._asdict() for item in replayed.not_evaluated]
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
@@ -123,7 +124,7 @@ def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], n
         codes = list(dict.fromkeys(item.code for item in errors))
         text = f"DIFFERS: {_count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
     else:
-        text = f"MATCH: {asked} come out {against}"
+        text = f"{'MATCH' if replayed.match else 'NOT FULLY EVALUATED'}: {asked} come out {against}"
     if warnings:
         text += f"; {_count(warnings, 'warning')}"
     gaps = sum(bool(item["gaps"]) for item in models)
@@ -216,37 +217,6 @@ def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dic
         "step": fields.get("step"),
         "gaps": [dict(gap) for gap in gaps],
     }
-
-
-def _list_not_again(replayed: Replayed) -> list[dict[str, object]]:
-    """Return everything that was not asked again, with the reason."""
-    found: list[dict[str, object]] = []
-    for rerun in replayed.reruns:
-        if rerun.expected is None:
-            what = f"retrieval {rerun.retrieval.request_id}"
-            found.append({"seq": rerun.retrieval.seq, "what": what, "reason": "no response was recorded"})
-    for gate in replayed.gates:
-        if gate.status == "not_reevaluated":
-            what = f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})"
-            found.append({"seq": gate.fields.get("seq"), "what": what, "reason": gate.why})
-    for patch in replayed.patches:
-        if patch.status == "not_reapplied":
-            what = f"patch {say(patch.fields.get('path'))}"
-            found.append({"seq": patch.fields.get("seq"), "what": what, "reason": patch.why})
-    for fields in replayed.past.unknown:
-        what = f"event {say(fields.get('event'))}"
-        found.append({"seq": fields.get("seq"), "what": what, "reason": "this version does not know the event"})
-    for fields in replayed.past.withheld:
-        reason = f"a safe export left the line out: {say(fields.get('withheld'))}"
-        found.append({"seq": fields.get("seq"), "what": f"line {say(fields.get('seq'))}", "reason": reason})
-    hidden = [seq for fields in replayed.past.withheld if isinstance(seq := fields.get("seq"), int)]
-    for point in replayed.past.points if hidden else ():
-        if point.seq > min(hidden):
-            reason = f"the line at seq {min(hidden)}, before it, was left out"
-            found.append(
-                {"seq": point.seq, "what": f"state at checkpoint {point.label or point.seq}", "reason": reason}
-            )
-    return sorted(found, key=lambda item: item["seq"] if isinstance(item["seq"], int) else -1)
 
 
 def _list_references(replayed: Replayed) -> list[dict[str, str]]:
@@ -356,12 +326,15 @@ def first_screen(value: Mapping[str, Any]) -> list[str]:
     for item in gaps:
         why = "; ".join(str(gap["reason"]) for gap in item["gaps"])
         lines.append(f"  seq {item['seq']} {_escape_markdown(str(item['model']))}: {_escape_markdown(why)}")
-    if value["not_reevaluated"]:
+    left = value["not_reevaluated"]
+    if left:
         lines.append("not evaluated again:")
     lines += [
         f"  seq {item['seq']} {_escape_markdown(str(item['what']))}: {_escape_markdown(str(item['reason']))}"
-        for item in value["not_reevaluated"]
+        for item in left[:_LISTED]
     ]
+    if len(left) > _LISTED:
+        lines.append(f"  and {len(left) - _LISTED} more: --json lists them")
     lines += [f"note: {item['code']}: {_escape_markdown(str(item['message']))}" for item in value["integrity"]["notes"]]
     return lines
 

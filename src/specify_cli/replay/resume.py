@@ -27,14 +27,13 @@ from specify_cli.invocation.history import (
     Watch,
     changed_members,
     in_doubt_error,
-    settle,
     side_effects_not_allowed,
 )
 from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.run import Past, Run, open_invocation
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.compare import Chain, ReplayResult, receipts_of, verify_replay
+from specify_cli.record.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
 from specify_cli.record.record import Record, fold, lines_in_force
 from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
 from specify_cli.record.snapshot import policy_digests
@@ -604,9 +603,17 @@ def reexecute(
     child = fold(FileRecordStore(project.root).read(recorder.place))
     assert child is not None
     passed_over = set() if watch is None else watch.passed_over
-    sides = ([item for item in lines if item.get("seq") not in passed_over], [entry.fields for entry in child.entries])
-    original, replay = (Chain(receipts_of(side), True) for side in sides)
+    lines = [item for item in lines if item.get("seq") not in passed_over]
+    original = chain_of_run(lines, record.completed)
+    replay = chain_of_run([entry.fields for entry in child.entries], child.completed)
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
+
+
+def chain_of_run(lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None) -> Chain:
+    """Return the chain of a record that was verified, with what the run was about."""
+    redaction = lines[0].get("redaction_rules")
+    about = about_of(lines[0], completed)
+    return Chain(receipts_of(lines), True, None if redaction is None else str(redaction), about=about)
 
 
 def _is_external(fields: Mapping[str, object]) -> bool:

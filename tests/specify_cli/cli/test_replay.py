@@ -24,7 +24,7 @@ def work(run: Run) -> None:
     run.stage("change")
     run.retrieve("login", k=3)
     run.gate("merge", "all-true", {"green": True})
-    run.model_call("some-model", "ask " * 300, "answer")
+    run.model_call("some-model", "ask", "answer")
     run.commit("ready")
 
 
@@ -38,9 +38,36 @@ def test_a_match_is_told_first_and_exits_0(cli: Cli, recorded: str) -> None:
     value = cli("replay", recorded, "--json")
 
     assert (done.code, done.err, value.code) == (0, "", 0)
-    assert done.out.startswith("MATCH: routing, 2 retrievals, 1 gate come out as recorded; 1 model step cannot")
-    assert "model steps that cannot be reconstructed exactly:\n  seq 9 some-model: prompt (mode summary)" in done.out
+    assert done.out == "MATCH: routing, 2 retrievals, 1 gate come out as recorded\n"
+    assert value.json()["match"] is True
     valid(value.json(), "replay-report")
+
+
+def cut_values(run: Run) -> None:
+    """Values that capture mode summary cuts: a prompt, a tool's result, the output of a step."""
+    run.model_call("some-model", "ask " * 300, "answer")
+    with run.tool("read", {}, side_effect="none") as call:
+        call.result = "page " * 300
+    run.step("think", lambda: "word " * 300)
+
+
+def test_what_could_not_be_evaluated_is_listed_first_and_is_no_match(cli: Cli, chartered: Path) -> None:
+    invocation_id = ran(chartered, cut_values, capture={})
+    done, strict = cli("replay", invocation_id), cli("replay", invocation_id, "--strict")
+    value = cli("replay", invocation_id, "--json").json()
+
+    assert (done.code, strict.code, value["match"]) == (0, 1, None)
+    assert done.out == strict.out
+    assert done.out.startswith(
+        "NOT FULLY EVALUATED: routing, 1 retrieval come out as recorded; 1 model step cannot be reconstructed exactly; "
+        "2 not evaluated again\n"
+        "model steps that cannot be reconstructed exactly:\n  seq 4 some-model: prompt (mode summary)"
+    )
+    assert [(item["seq"], item["what"]) for item in value["not_reevaluated"]] == [
+        (6, "result of tool read"),
+        (8, "output of step think (1)"),
+    ]
+    valid(value, "replay-report")
 
 
 def test_a_difference_is_told_with_both_values_and_exits_1(cli: Cli, chartered: Path, recorded: str) -> None:

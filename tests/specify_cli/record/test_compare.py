@@ -117,6 +117,55 @@ def test_timing_warns_and_never_fails() -> None:
     assert verify_replay([bare(duration_ms=10)], [bare(duration_ms=90)], tolerance_ms=100).details.timing_match is True
 
 
+def test_a_duration_that_is_not_there_is_not_within_the_tolerance_and_fractions_count() -> None:
+    absent = verify_replay([bare()], [bare(duration_ms=10)], tolerance_ms=100)
+    apart = verify_replay([bare(duration_ms=10.4)], [bare(duration_ms=11.9)], tolerance_ms=1)
+
+    assert (absent.match, absent.details.timing_match) == (True, None)
+    assert (apart.match, apart.details.timing_match) == (True, False)
+
+
+def test_what_was_compared_in_part_is_neither_a_match_nor_a_difference() -> None:
+    """A digest that one side leaves out, beside steps that agree."""
+    without = [bare(), {"content": {"step_type": "step", "decision": "PASS", "output_hash": None}}]
+    result = verify_replay([bare(), bare()], without)
+    differs = verify_replay([bare(output="b"), bare()], without)
+    nothing = verify_replay([bare()], without[1:])
+
+    assert (result.match, result.message) == (None, "Not everything could be compared")
+    assert (result.details.output_hashes_match, result.details.steps_compared) == (None, 1)
+    assert (differs.match, differs.details.output_hashes_match) == (False, False)
+    assert (nothing.match, nothing.details.output_hashes_match, nothing.details.steps_compared) == (False, None, 0)
+
+
+def test_a_step_that_a_resume_began_again_counts_once() -> None:
+    whole: list[dict[str, Any]] = [
+        {"event": "step_started", "step": "s", "ordinal": 1},
+        {"event": "tool_call", "call_id": "c", "tool": "t"},
+        {"event": "tool_result", "call_id": "c", "tool": "t", "output_hash": "h"},
+        {"event": "step_completed", "step": "s", "ordinal": 1, "decision": "PASS", "output_hash": "h"},
+    ]
+    interrupted = {"event": "step_failed", "step": "s", "ordinal": 1}
+
+    assert receipts_of([*whole[:2], interrupted, *whole]) == receipts_of(whole)
+
+
+def test_what_ran_beside_other_work_has_its_place_and_no_order() -> None:
+    def step(name: str) -> list[dict[str, Any]]:
+        place = {"step": name, "ordinal": 1}
+        return [
+            {"event": "step_started", **place, "beside": True},
+            {"event": "tool_call", "call_id": name, "tool": "t", "args_hash": name, **place},
+            {"event": "tool_result", "call_id": name, "tool": "t", "output_hash": name, **place},
+            {"event": "step_completed", **place, "decision": "PASS", "output_hash": name},
+        ]
+
+    one, two = step("a"), step("b")
+    between = [line for pair in zip(two, one, strict=True) for line in pair]
+
+    assert receipts_of([*one, *two]) == receipts_of([*two, *one]) == receipts_of(between)
+
+
 def test_two_empty_chains_match_with_a_warning() -> None:
     result = verify_replay([], [])
 
@@ -163,7 +212,7 @@ def test_runs_of_another_request_decision_or_end_are_no_match(
 def test_what_is_known_of_one_run_only_is_not_compared_and_said_to_be_so() -> None:
     result = verify_replay(run(), run(request=None)._replace(about={"request": None}))
 
-    assert result.match
+    assert result.match is None and result.details.decisions_match is None
     assert [(item.code, item.step) for item in result.warnings] == [("NOT_COMPARABLE", None)]
     assert "profile_id, action, outcome" in result.warnings[0].message
 
@@ -172,7 +221,7 @@ def test_requests_masked_by_different_rules_are_not_comparable() -> None:
     one, two = run()._replace(redaction="r1"), run(request="fix the ⟦word⟧")._replace(redaction="r2")
     result = verify_replay(one, two)
 
-    assert result.match
+    assert result.match is None
     assert [item.code for item in result.warnings] == ["NOT_COMPARABLE"]
 
 
@@ -253,6 +302,7 @@ def test_digests_under_different_keys_rules_or_none_are_not_comparable() -> None
         assert not result.details.mismatches
         assert [item.code for item in result.warnings] == ["NOT_COMPARABLE", "NOTHING_COMPARED"]
         assert not result.match  # of no step an output was compared
+        assert result.details.output_hashes_match is None and result.details.steps_compared == 0
     assert not verify_replay(one("a" * 64, "k1"), one("b" * 64, "k1")).match
     assert verify_replay(one("a" * 64, rules="r1"), one("a" * 64, rules="r2")).warnings == ()
 

@@ -23,9 +23,10 @@ from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import find_left_behind, keep_all
 
 if TYPE_CHECKING:
-    from specify_cli.record.compare import Chain
+    from specify_cli.record.compare import Chain, ReplayResult
 
 _FOLLOW_PAUSE = 0.2
+_LISTED = 20
 
 
 def list_rows(values: Values) -> int:
@@ -186,15 +187,21 @@ def compare(values: Values) -> int:
     if values["json"]:
         write_json(result.as_value())
     else:
-        lines = [f"{result.message} ({count(result.details.steps_compared, 'step')} compared)"]
-        for item in result.details.mismatches:
-            place = "" if item.step is None else f" step {item.step}"
-            lines.append(f"  {item.code}{place}: expected {one_line(item.expected)}, found {one_line(item.actual)}")
-        for warned in result.warnings:
-            place = "" if warned.step is None else f" step {warned.step}"
-            lines.append(f"  warning: {warned.code}{place}: {one_line(warned.message)}")
-        write_lines(lines)
-    return 0 if result.match else 1
+        write_lines(render_comparison(result))
+    return shell.judge_exit(result.match, values)
+
+
+def render_comparison(result: ReplayResult) -> Iterator[str]:
+    """Yield a comparison for a terminal: the verdict, what differs, what could not be compared."""
+    yield f"{result.message} ({count(result.details.steps_compared, 'step')} compared)"
+    for item in result.details.mismatches:
+        place = "" if item.step is None else f" step {item.step}"
+        yield f"  {item.code}{place}: expected {one_line(item.expected)}, found {one_line(item.actual)}"
+    for warned in result.warnings[:_LISTED]:
+        place = "" if warned.step is None else f" step {warned.step}"
+        yield f"  warning: {warned.code}{place}: {one_line(warned.message)}"
+    if len(result.warnings) > _LISTED:
+        yield f"  and {count(len(result.warnings) - _LISTED, 'more warning')}: --json lists them"
 
 
 def _read_chains(data: bytes) -> tuple[Chain, Chain]:

@@ -69,7 +69,7 @@ def _replay_in(project: Project, values: Values) -> int:
         write_json(value)
     else:
         write_lines(first_screen(value))
-    return 0 if replayed.match else 1
+    return shell.judge_exit(replayed.match, values)
 
 
 def _run_against(values: Values) -> int:

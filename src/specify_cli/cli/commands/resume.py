@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
+from specify_cli.cli.commands.invocations import render_comparison
 from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
@@ -88,14 +89,9 @@ def reexecute(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
     else:
-        result = done.comparison
-        lines = [f"re-executed as {done.invocation_id}: {result.message} ({result.details.steps_compared} compared)"]
-        for item in result.details.mismatches:
-            place = "" if item.step is None else f" step {item.step}"
-            found = f"expected {one_line(item.expected)}, found {one_line(item.actual)}"
-            lines.append(f"  {item.code}{place}: {found}")
-        write_lines(lines)
-    return 0 if done.comparison.match else 1
+        write_text(f"re-executed as {done.invocation_id}")
+        write_lines(render_comparison(done.comparison))
+    return shell.judge_exit(done.comparison.match, values)
 
 
 def _report_end(invocation_id: str, *, as_json: bool) -> None:
