@@ -122,10 +122,12 @@ def _forget_modules(before: set[str], folder: Path) -> None:
 def environment(home: Path, *, measured: bool = True) -> dict[str, str]:
     """A minimal environment whose home is a folder of the test's; a coverage run goes on in children.
 
-    A child that may not write files cannot be measured and says so with `measured=False`.
+    A child that may not write files cannot be measured and says so with `measured=False`; nor may it write bytecode,
+    which Python leaves truncated where a limit cuts it off.
     """
     return {
         **{name: value for name, value in os.environ.items() if measured and name.startswith("COVERAGE_")},
+        **({} if measured else {"PYTHONDONTWRITEBYTECODE": "1"}),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "USER": "tester",

@@ -9,6 +9,7 @@ and no time.  `docs/context.md` says how it is built.
 from __future__ import annotations
 
 import os
+import time
 
 from charter.model import Charter, CharterError, Policy
 from charter.parse import join_charters, parse_charter_document, parse_charter_markdown, parse_policy
@@ -27,6 +28,7 @@ from charter.retrieval import (
 )
 from charter.state import BOOTSTRAP_ACTIONS, is_first_load
 from charter.state import mark_loaded as mark_action_loaded
+from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
 from doctrine.graph import Edge, Graph, GraphError, parse_edges
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
@@ -190,15 +192,11 @@ def build_charter_context(
     if exposed:
         result = result._replace(warnings=(*result.warnings, *(problem.told() for problem in exposed)))
     if mark_loaded and first_load and result.mode != "missing":
-        import time
-
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
 
 
 def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
-    from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
-
     known = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
     found = known.get(profile_id)
     if found is None:

@@ -86,22 +86,20 @@ def _read(data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, .
         raise YamlError(name, None, f"{len(data)} bytes, the limit is {max_bytes}")
     text = decode_utf8(data, name)
     # Imported here because it costs more than everything else on the path of a command that reads no YAML.
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-    from ruamel.yaml.reader import ReaderError
+    from ruamel import yaml
 
     try:
-        return _Builder(name, lines).document(YAML(typ="safe", pure=True).parse(text))
-    except ReaderError as error:
+        return _Builder(name, lines).document(yaml.YAML(typ="safe", pure=True).parse(text))
+    except yaml.reader.ReaderError as error:
         before = text[: error.position] if isinstance(error.position, int) else ""
         shown = ord(error.character) if isinstance(error.character, str) else error.character
         reason = f"character U+{shown:04X} is not allowed"
         raise YamlError(name, before.count("\n") + 1, reason) from error
-    except MarkedYAMLError as error:
+    except yaml.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(str(part) for part in (error.context, error.problem) if part)
         raise YamlError(name, mark.line + 1 if mark else None, reason or "not YAML") from error
-    except (YAMLError, ValueError, AttributeError, TypeError, IndexError) as error:
+    except (yaml.error.YAMLError, ValueError, AttributeError, TypeError, IndexError) as error:
         if isinstance(error, YamlError):
             raise
         # The scanner answers some malformed directives with errors of the language rather than its own.

@@ -13,11 +13,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from specify_cli.cli.output import one_line
 from specify_cli.record.event_table import EVENTS
 
@@ -28,12 +23,21 @@ _TIME_KEYS = ("started_at", "completed_at", "at")
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a plain table; the last column wraps, the others keep their width."""
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    # Rich takes longer to load than the rest of a command, and `--json` has no table.
+    from rich import box, console, text
+    from rich.table import Table
+
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for place, heading in enumerate(headings):
         shown.add_column(heading, no_wrap=place == 0, overflow="fold")
     for row in rows:
-        shown.add_row(*(Text(one_line(cell)) for cell in row))
-    return _render_table(shown)
+        shown.add_row(*(text.Text(one_line(cell)) for cell in row))
+    colour = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if colour else _WIDE
+    out = io.StringIO()
+    page = console.Console(file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False)
+    page.print(shown)
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
 
 
 def invocation_page(value: Mapping[str, object]) -> list[str]:
@@ -162,20 +166,13 @@ def _count_items(value: object) -> int:
     return len(value) if isinstance(value, list) else 0
 
 
-def _render_table(shown: Table) -> str:
-    colour = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if colour else _WIDE
-    out = io.StringIO()
-    Console(file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False).print(shown)
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
-
-
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on stderr that is told (done, of how many) and goes away at the end."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import console, progress
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+    columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
+    clock = progress.TimeRemainingColumn()
+    with progress.Progress(*columns, clock, console=console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
+from specify_cli.cli.output import write_error
+from specify_cli.errors import EnvironmentFault, InvocationError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from specify_cli.cli.table import Command, Values
-    from specify_cli.errors import EnvironmentFault, InvocationError
 
 
 def run(command: Command, values: Values) -> int:
     """Call a command's function; every error becomes a message and an exit code here."""
-    from specify_cli.cli.output import write_error
-    from specify_cli.errors import EnvironmentFault, InvocationError
-
     as_json = bool(values.get("json"))
 
     def fail(error: InvocationError, code: int) -> int:
@@ -56,8 +55,6 @@ def run(command: Command, values: Values) -> int:
 
 def _access_failed(error: OSError) -> EnvironmentFault:
     """Return the error for what the file system refuses on the reading side, naming what it refused."""
-    from specify_cli.errors import EnvironmentFault
-
     what = "a file or folder" if error.filename is None else os.fsdecode(error.filename)
     return EnvironmentFault(
         "ACCESS_FAILED",

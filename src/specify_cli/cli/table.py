@@ -94,7 +94,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("config", "accept"),
-        f"{_MODULE}.config:accept",
+        f"{_MODULE}.project:accept",
         "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
         (Param("yes", "flag", "Accept without being asked; a person's own scripts only."), _JSON),
         ("spec-kitty config accept",),
@@ -245,7 +245,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("invocations", "list"),
-        f"{_MODULE}.invocations:list_rows",
+        f"{_MODULE}.listing:list_rows",
         "Invocations, newest first.",
         (
             Param("profile", "option", "Only this profile.", metavar="ID"),
@@ -323,7 +323,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("invocations", "export"),
-        f"{_MODULE}.export:export",
+        f"{_MODULE}.invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
             Param(
@@ -342,7 +342,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("invocations", "import"),
-        f"{_MODULE}.export:import_",
+        f"{_MODULE}.invocations:import_",
         "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
         (Param("file", "argument", "The export.", required=True, metavar="FILE"), _JSON),
         ("spec-kitty invocations import run.tar",),

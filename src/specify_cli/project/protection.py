@@ -10,6 +10,7 @@ is stricter.
 
 from __future__ import annotations
 
+import json
 import os
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
@@ -125,8 +126,6 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
 
     A file that cannot be used is replaced: the person who accepts has seen what is asked for.
     """
-    import json
-
     try:
         value = _read_all(git_dir)
     except InvocationError:
@@ -157,8 +156,6 @@ def _read_all(git_dir: str | None) -> dict[str, object]:
         raise _damaged(git_dir, str(error)) from error
     if data is None:
         return {}
-    import json
-
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:

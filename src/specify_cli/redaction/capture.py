@@ -8,6 +8,8 @@ for a wider one. Who decides on the mode, and where fields and objects go, is le
 
 from __future__ import annotations
 
+import json
+
 from doctrine.light import NamedTuple, sha256
 from specify_cli.redaction.redact import (
     MASK,
@@ -105,7 +107,9 @@ def apply_mode(
     fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
         return CapturedSide({**fields, name: text}, (), counts)
-    shown = _write_string(text) if media_type == _JSON and isinstance(value, str) else text
+    shown = text
+    if media_type == _JSON and isinstance(value, str):  # the string that the JSON text stands for
+        shown = escaped_surrogates(str(json.loads(text)))
     if mode == "summary":
         summary: dict[str, object] = {"size": len(data)}
         if len(shown) > _HEAD + _TAIL:
@@ -123,12 +127,3 @@ def apply_mode(
     if len(stored) < len(data):
         reference |= {"truncated": True, "kept": len(stored)}
     return CapturedSide({**fields, name: reference}, (stored,), counts)
-
-
-def _write_string(text: str) -> str:
-    """Return the string that a JSON text stands for, in a form UTF-8 can hold."""
-    import json
-
-    from specify_cli.redaction.json_values import escaped_surrogates
-
-    return escaped_surrogates(str(json.loads(text)))

@@ -6,6 +6,7 @@ and is tried only at that place, over a bounded or a once-read stretch.
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
 
@@ -189,8 +190,6 @@ def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) 
 
 def _is_basic(text: str) -> bool:
     """Base64 of a name, a colon and a password."""
-    import binascii
-
     try:
         decoded = binascii.a2b_base64(text[:4096] + "=" * (-len(text[:4096]) % 4))
     except binascii.Error:

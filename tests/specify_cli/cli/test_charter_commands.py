@@ -51,7 +51,10 @@ def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stderr is not None
     said = b""
     while not said.endswith(b"> ") and select.select([process.stderr], [], [], 20)[0]:
-        said += os.read(process.stderr.fileno(), 4096)
+        piece = os.read(process.stderr.fileno(), 4096)
+        if not piece:  # it is over
+            break
+        said += piece
     return said
 
 

@@ -13,6 +13,7 @@ from charter.context import (
     in_force,
     load_inputs,
 )
+from charter.lint import ERROR, Finding, LintReport, lint_project
 from charter.state import STATE_PATH
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.artifact import KINDS
@@ -168,8 +169,6 @@ def _find_config_line(root: str, message: str) -> int:
 
 def lint(values: Values) -> int:
     """Show every finding with file, line, problem and repair; 1 where one is an error."""
-    from charter.lint import ERROR, Finding, LintReport, lint_project
-
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     folders = PROJECT_FOLDERS
     found = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))

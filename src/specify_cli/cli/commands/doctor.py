@@ -11,6 +11,7 @@ from specify_cli.cli.table import Values
 from specify_cli.doctor import Ailment, DoctorReport, examine
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.verify import ERROR
+from specify_cli.sync.status import ailments
 from specify_cli.sync.trigger import CONSENT, sync_folder
 
 _LISTED = 20
@@ -20,8 +21,6 @@ def _sync(project: Project) -> Iterator[Ailment]:
     """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
     if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
-        from specify_cli.sync.status import ailments
-
         yield from ailments(project, os.environ)
 
 

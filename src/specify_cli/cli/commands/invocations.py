@@ -1,4 +1,4 @@
-"""invocations list, show, tail, verify, compare and reindex."""
+"""invocations show, tail, verify, compare, reindex, export and import."""
 
 from __future__ import annotations
 
@@ -6,80 +6,27 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
+from specify_cli.cli.render import event_line, invocation_page
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
-from specify_cli.project.config import Project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
+from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
 from specify_cli.record.verify import ERROR, WARNING, Finding, RecordReport, SetReport, judge_set
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
+from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import Place
-from specify_cli.storage.worktrees import find_left_behind, keep_all
-
-if TYPE_CHECKING:
-    from specify_cli.record.compare import Chain, ReplayResult
+from specify_cli.storage.worktrees import keep_all
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
-
-
-def list_rows(values: Values) -> int:
-    """List rows, newest first; records that cannot be read are named on stderr."""
-    filters = invocations.Filters(
-        profile=shell.get_text(values, "profile"),
-        action=shell.get_text(values, "action"),
-        status=shell.get_text(values, "status"),
-        since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
-        parent=shell.get_text(values, "parent"),
-    )
-    limit = values["limit"]
-    project = _project()
-    listing = invocations.list_invocations(project, filters, limit if isinstance(limit, int) else 50)
-    for problem in listing.problems:
-        write_note(f"warning: {problem}")
-    left = len(find_left_behind(project.root))
-    if left:
-        write_note(
-            f"{count(left, 'record')} of removed worktrees kept in the git directory; "
-            "take them in with: spec-kitty invocations reindex"
-        )
-    if values["json"]:
-        write_json([row.as_value() for row in listing.rows])
-        return 0
-    if not listing.rows:
-        narrowed = limit == 0 or any(value is not None for value in filters)
-        write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
-        return 0
-    from specify_cli.cli.render import table
-
-    shown = [
-        [
-            row.invocation_id,
-            (row.started_at or "")[:16].replace("T", " "),
-            row.profile_id or "",
-            row.action or "",
-            row.outcome or row.status,
-            _describe_actor(row),
-            one_line(row.request or "", 60),
-        ]
-        for row in listing.rows
-    ]
-    write_text(
-        table(["invocation", "started (UTC)", "profile", "action", "state", "by", "request"], shown), styled=True
-    )
-    return 0
-
-
-def _describe_actor(row: invocations.Row) -> str:
-    """Return who asked, and of the session as much as tells it from others of the day."""
-    session = (row.session or {}).get("session_id", "")
-    return one_line(f"{row.actor_id or ''} {session[:8]}", 30)
 
 
 def show(values: Values) -> int:
@@ -88,8 +35,6 @@ def show(values: Values) -> int:
     if values["json"]:
         write_json(value)
         return 0
-    from specify_cli.cli.render import invocation_page
-
     write_lines(invocation_page(value))
     return 0
 
@@ -121,13 +66,11 @@ def verify(values: Values) -> int:
     anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
-    from specify_cli.storage.archive import is_export
-
     reports: Iterable[RecordReport]
     if target is None:
         reports = invocations.verify_all(project, workers=os.cpu_count() or 1)
     elif os.sep in target or target.endswith((".jsonl", ".tar")):
-        exported = is_export(target)
+        exported = archive.is_export(target)
         reports = _verify_export(target, anchors) if exported else [_verify_file(project, target, anchors)]
     else:
         reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
@@ -168,8 +111,6 @@ def _describe_verdict(judged: SetReport) -> str:
 
 def compare(values: Values) -> int:
     """Compare two runs; 1 where they differ."""
-    from specify_cli.record.compare import verify_replay
-
     given = values["targets"]
     targets = [str(item) for item in given] if isinstance(given, list) else [str(given)]
     if targets == ["-"]:
@@ -205,9 +146,6 @@ def render_comparison(result: ReplayResult) -> Iterator[str]:
 
 
 def _read_chains(data: bytes) -> tuple[Chain, Chain]:
-    from specify_cli.record.compare import chain_of
-    from specify_cli.redaction.json_values import ForeignError, parse_foreign
-
     try:
         value = parse_foreign(data)
     except ForeignError as error:
@@ -242,16 +180,49 @@ def reindex(values: Values) -> int:
     return 0
 
 
+def export(values: Values) -> int:
+    """Write records and what they lead to into one file."""
+    project, _ = load_project(shell.here(), shell.home())
+    given = values["ids"]
+    ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]))
+    if values["json"]:
+        write_json(done.as_value())
+        return 0
+    held = f"{count(len(done.records), 'record')}, {count(done.objects, 'object')}"
+    lines = [f"{one_line(done.path)}: {held}, {done.size} bytes"]
+    lines.append(f"SHA-256 {done.sha256}")
+    for row in done.records:
+        withheld = row["withheld"]
+        for item in withheld if isinstance(withheld, list) else []:
+            why = ", ".join(item["rules"]) or item["why"]
+            place = f"seq {item['seq']}" if item["file"] is None else f"annex {item['file']}"
+            lines.append(f"withheld: {row['invocation_id']} {place} {one_line(item['event'])}: {why}")
+    lines += [f"withheld: object {item['digest']}: {one_line(item['why'])}" for item in done.withheld_objects]
+    write_lines(lines)
+    return 0
+
+
+def import_(values: Values) -> int:
+    """Bring the records of an export in."""
+    project, _ = load_project(shell.here(), shell.home())
+    done = archive.import_file(project, str(values["file"]))
+    if values["json"]:
+        write_json(done.as_value())
+        return 0
+    lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
+    write_lines([*lines, count(done.objects, "object")])
+    return 0
+
+
 def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
     """Yield every record of an export, with its objects and against its manifest, looked at outside the project."""
-    from specify_cli.storage.archive import unpacked, verify_contents
-
-    with unpacked(path) as contents:
+    with archive.unpacked(path) as contents:
         if anchors and len(contents.records) != 1:
             raise CallerError(
                 "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
             )
-        yield from verify_contents(contents, anchors)
+        yield from archive.verify_contents(contents, anchors)
 
 
 def _read_anchors(given: object) -> list[str]:
@@ -293,8 +264,6 @@ def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
     if as_json:
         write_json_lines(events)
         return
-    from specify_cli.cli.render import event_line
-
     write_lines(event_line(event) for event in events)
 
 

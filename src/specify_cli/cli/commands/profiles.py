@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.render import table
 from specify_cli.cli.table import Values
 from specify_cli.routing.registry import ProfileRegistry
 
@@ -20,8 +21,6 @@ def list_profiles(values: Values) -> int:
     if values["json"]:
         write_json(rows)
     else:
-        from specify_cli.cli.render import table
-
         shown = [
             [
                 str(row["profile_id"]),

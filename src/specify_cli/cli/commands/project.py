@@ -1,17 +1,20 @@
-"""init: a project's config and trail setting."""
+"""init, config accept: a project's config and trail setting, and what a person accepts of it."""
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 
+from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_lines, write_note
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
-from specify_cli.project.config import load_project
-from specify_cli.project.protection import DEFAULTS, read_accepted, write_accepted
-from specify_cli.project.root import find_root
+from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.project.config import load_project, stated_protections
+from specify_cli.project.protection import DEFAULTS, read_accepted, resolve_protections, write_accepted
+from specify_cli.project.root import find_root, locate, place_below
 from specify_cli.record import layout
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileRecordStore
@@ -88,8 +91,6 @@ def init(values: Values) -> int:
 
 def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None = None) -> None:
     """Set these keys alone, keeping comments, quotes, line lengths and every other key."""
-    import io
-
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -107,3 +108,48 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
             durable.replace(fd, "config.yaml", out.getvalue(), durable.SHARED)
     except OSError as error:
         raise durable.write_failed(layout.CONFIG, error) from error
+
+
+def accept(values: Values) -> int:
+    """Show what the work tree asks for, ask, and remember the answer in the git directory."""
+    found = locate(shell.here(), shell.home())
+    if found.git_dir is None:
+        raise EnvironmentFault(
+            "NOT_A_REPOSITORY",
+            f"{found.root} is in no git repository; what is accepted is kept in the git directory, where no file of a "
+            "project can plant it",
+            f"git init {found.root}",
+        )
+    as_json = bool(values["json"])
+    root = found.passed or found.root
+    place = place_below(root, find_worktree(root) or root)
+    stated = stated_protections(root)
+    try:
+        accepted = read_accepted(found.git_dir, place) or DEFAULTS
+    except StoredDataError as error:
+        if not as_json:
+            write_lines([one_line(error.message)])
+        accepted = DEFAULTS
+    weaker = list(resolve_protections(stated, accepted)[1])
+    if found.passed is not None:
+        weaker.insert(0, f"project: {root} becomes a project of its own inside {found.root}")
+    if weaker:
+        if not as_json:
+            write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
+        person = shell.caller().actor.actor_type == "human"
+        if not person or not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
+            raise CallerError(
+                "ACCEPT_NEEDS_PERSON",
+                f"no person accepted, so nothing was changed; {root} asks for: {'; '.join(weaker)}",
+                "run it yourself in a terminal: spec-kitty config accept",
+            )
+    write_accepted(found.git_dir, place, stated)
+    if as_json:
+        write_json({"root": root, "accepted": weaker})
+    else:
+        write_text(
+            f"accepted for this clone: {root}"
+            if weaker
+            else "the config weakens nothing; what it protects is remembered for this clone"
+        )
+    return 0

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from specify_cli.cli.output import write_json, write_lines
+from specify_cli.cli.shapes import schemas
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
+from specify_cli.record.event_models import schema_of_event
 
 
 def schema(values: Values) -> int:
     """Show one schema by name, or the names; a single event goes by its wire name or class."""
-    from specify_cli.cli.shapes import schemas
-    from specify_cli.record.event_models import schema_of_event
-
     known = schemas()
     name = values["name"]
     if name is None:

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.render import progress_bar
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 def enable(values: Values) -> int:
     """Show what would leave, ask, and remember the answer in the git directory."""
     project = _project()
-    _require_extra()
+    _load_sender()
     agreed = bool(values["yes"])
     token_file = values["token_file"]
     offer = make_offer(
@@ -102,11 +104,9 @@ def status(values: Values) -> int:
 def push(values: Values) -> int:
     """Deliver what is due, or show it."""
     project = _project()
-    _require_extra()
-    from specify_cli.sync.push import agreed
-
+    sender = _load_sender()
     if values["dry_run"]:
-        folder, consent = agreed(project)
+        folder, consent = sender.agreed(project)
         events, pending = waiting(project, folder, consent, MAX_EVENTS)
         if values["json"]:
             write_json(
@@ -129,10 +129,7 @@ def push(values: Values) -> int:
 def retry(values: Values) -> int:
     """Make what was refused due again, then push."""
     project = _project()
-    _require_extra()
-    from specify_cli.sync.push import agreed
-
-    folder, consent = agreed(project)
+    folder, consent = _load_sender().agreed(project)
     outbox = Outbox(project, folder, consent.endpoint)
     try:
         again = outbox.retry_refused()
@@ -144,13 +141,11 @@ def retry(values: Values) -> int:
 
 
 def _push(project: Project, values: Values) -> int:
-    from specify_cli.sync.push import agreed
-    from specify_cli.sync.push import push as deliver
-
-    if is_running(agreed(project)[0], project.root):
+    sender = _load_sender()
+    if is_running(sender.agreed(project)[0], project.root):
         write_note("another push is under way; waiting for it")
     with _show_progress(quiet=bool(values["json"])) as progress:
-        done = deliver(project, os.environ, progress=progress)
+        done = sender.push(project, os.environ, progress=progress)
     if values["json"]:
         write_json({**done._asdict(), "left": done.left._asdict()})
     else:
@@ -178,13 +173,12 @@ def _project() -> Project:
     return project
 
 
-def _require_extra() -> None:
-    """Raises EnvironmentFault EXTRA_MISSING where the packages delivery needs are not installed."""
-    for name in ("httpx", "spec_kitty_events", "standardwebhooks", "tenacity"):
-        try:
-            import_module(name)
-        except ImportError as error:
-            raise shell.extra_missing("sync", error.name or name) from error
+def _load_sender() -> ModuleType:
+    """Return `sync.push`. Raises EnvironmentFault EXTRA_MISSING where the packages delivery needs are not installed."""
+    try:
+        return import_module("specify_cli.sync.push")
+    except ImportError as error:
+        raise shell.extra_missing("sync", error.name or "a package") from error
 
 
 def _read_token_file(path: str) -> str:
@@ -276,7 +270,5 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from specify_cli.cli.render import progress_bar
-
     with progress_bar("delivering") as advance:
         yield advance
