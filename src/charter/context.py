@@ -17,6 +17,7 @@ from charter.retrieval import (
     MAX_QUERY,
     UNIT,
     Hit,
+    Retrieval,
     RetrievalConfig,
     Seeds,
     deciding,
@@ -527,72 +528,38 @@ def assemble_context(
     turn a typing mistake in the policy into a disclosure; showing nothing without a word would look like having
     no rules.
 
-    Raises ValueError for a depth or config that is out of range.
+    Raises ValueError for a depth or config out of range.
     """
-    mode: Mode = "bootstrap" if first_load and action in BOOTSTRAP_ACTIONS else "compact"
-    if depth is None:
-        depth = BOOTSTRAP_DEPTH if mode == "bootstrap" else COMPACT_DEPTH
-    if not 0 <= depth <= _MAX_DEPTH:
-        raise ValueError(f"depth {depth}: expected 0 to {_MAX_DEPTH}")
+    mode, depth = _choose_mode(action, first_load, depth)
     full = dict(config) if config is not None else _complete_config(inputs, depth)
     depth = full["depth"]
     query = request[:MAX_QUERY]
-    warnings = [problem.told() for problem in inputs.problems]
-
-    def result(text: str, **given: Any) -> CharterContextResult:
-        values: dict[str, Any] = {
-            "action": action,
-            "mode": mode,
-            "first_load": first_load,
-            "text": text,
-            "references_count": 0,
-            "depth": depth,
-            "available": bool(text),
-            "warnings": tuple(warnings),
-            "query": query,
-            "config": full,
-            "hits": (),
-            "filters_applied": (),
-            "omitted": (),
-            "error": None,
-            "inputs": inputs,
-        }
-        return CharterContextResult(**{**values, **given})
-
+    warnings = tuple(problem.told() for problem in inputs.problems)
+    bare = CharterContextResult(
+        action, mode, first_load, "", 0, depth, False, warnings, query, full, (), (), (), None, inputs
+    )
     # 1. Without a charter there is nothing to go by.
     if inputs.charter_state != "present":
-        if inputs.charter_state == "missing":
-            warnings.insert(0, NO_CHARTER)
-        return result("", mode="missing", error=inputs.policy_error or inputs.charter_error)
+        first = (NO_CHARTER,) if inputs.charter_state == "missing" else ()
+        error = inputs.policy_error or inputs.charter_error
+        return bare._replace(mode="missing", warnings=first + warnings, error=error)
     # 2. Without a policy decision nothing is shown.
     if inputs.policy_state == "unreadable":
-        return result(_describe_withheld(action, inputs), available=False, error=inputs.policy_error)
+        return bare._replace(text=_describe_withheld(action, inputs), error=inputs.policy_error)
     # 3. Candidates are scored, filtered and cut.
-    collection = _collect_artifacts(inputs)
+    collection, settings = _collect_artifacts(inputs), _read_retrieval_config(full)
     if not inputs.charter.sections:
-        warnings.append("the charter has no sections: it states no rules")
-    found = retrieve(
-        collection,
-        query=query,
-        seeds=_find_seeds(inputs, profile, action, depth),
-        config=_read_retrieval_config(full),
-        policy=inputs.policy,
-    )
+        warnings = (*warnings, "the charter has no sections: it states no rules")
+    seeds = _find_seeds(inputs, profile, action, depth)
+    found = retrieve(collection, query=query, seeds=seeds, config=settings, policy=inputs.policy)
     # 4. What fits the budget becomes the text.
-    budget = full["budget"]
-    page = _Page(budget - _reserve_footer(budget))
-    page.add(_write_opening(inputs, profile, action, budget))
-    denied = _describe_denied(inputs, collection)
-    if denied:
-        page.add(denied)
-    shown, omitted = _lay_out(page, found.hits, charter_room(budget))
-    omitted += [_describe_omission(hit.artifact, "k") for hit in found.cut]
-    page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
-    hits = tuple(_record_hit(rank, hit) for rank, hit in enumerate(shown, start=1))
-    return result(
-        page.text(),
+    page, shown, omitted = _write_page(inputs, collection, found, profile, action, full["budget"])
+    return bare._replace(
+        text=page,
+        available=True,
+        warnings=warnings,
         references_count=sum(hit.artifact.origin != "charter" for hit in shown),
-        hits=hits,
+        hits=tuple(_record_hit(rank, hit) for rank, hit in enumerate(shown, start=1)),
         filters_applied=found.filters_applied,
         omitted=tuple(omitted),
         error=inputs.charter_error,
@@ -705,6 +672,36 @@ class _Page:
 
     def text(self) -> str:
         return "\n\n".join(part for part in self.parts if part) + "\n"
+
+
+def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode, int]:
+    """Return the mode of a context, and how far its graph is followed. Raises ValueError for a depth out of range."""
+    mode: Mode = "bootstrap" if first_load and action in BOOTSTRAP_ACTIONS else "compact"
+    if depth is None:
+        depth = BOOTSTRAP_DEPTH if mode == "bootstrap" else COMPACT_DEPTH
+    if not 0 <= depth <= _MAX_DEPTH:
+        raise ValueError(f"depth {depth}: expected 0 to {_MAX_DEPTH}")
+    return mode, depth
+
+
+def _write_page(
+    inputs: ContextInputs,
+    collection: Sequence[Artifact],
+    found: Retrieval,
+    profile: AgentProfile | None,
+    action: str,
+    budget: int,
+) -> tuple[str, list[Hit], list[dict[str, Any]]]:
+    """Return the text of a context, the hits it shows and what had no room."""
+    page = _Page(budget - _reserve_footer(budget))
+    page.add(_write_opening(inputs, profile, action, budget))
+    denied = _describe_denied(inputs, collection)
+    if denied:
+        page.add(denied)
+    shown, omitted = _lay_out(page, found.hits, charter_room(budget))
+    omitted += [_describe_omission(hit.artifact, "k") for hit in found.cut]
+    page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
+    return page.text(), shown, omitted
 
 
 def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:

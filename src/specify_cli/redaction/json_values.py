@@ -103,85 +103,90 @@ def _read_fraction(digits: str) -> float | Spelled:
 
 def _parse_deep(text: str) -> object:
     """Return the same value for a text nested deeper than the standard reader goes."""
-    skip = re.compile(r"[ \t\n\r]*").match
-    number = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?").match
     opened: list[Any] = []
-    names: list[str] = []
-
-    def after_space(at: int) -> int:
-        found = skip(text, at)
-        return found.end() if found is not None else at
-
-    def string(at: int) -> tuple[str, int]:
-        if text[at : at + 1] != '"':
-            raise _not_json(at, "expected a string")
-        try:
-            found: tuple[str, int] = scanstring(text, at + 1, True)
-            return found
-        except json.JSONDecodeError as error:
-            raise _not_json(error.pos, error.msg) from error
-
-    def name(at: int) -> tuple[str, int]:
-        found, at = string(after_space(at))
-        at = after_space(at)
-        if text[at : at + 1] != ":":
-            raise _not_json(at, "expected a colon")
-        return found, after_space(at + 1)
-
-    at = after_space(0)
+    names: list[str] = []  # for each object that is open, the member being read
+    at = _skip_space(text, 0)
     while True:
         sign = text[at : at + 1]
         value: Any
-        if sign == '"':
-            value, at = string(at)
-        elif sign in ("{", "["):
-            inside = after_space(at + 1)
-            if text[inside : inside + 1] == ("}" if sign == "{" else "]"):
-                value, at = ({} if sign == "{" else []), inside + 1
-            elif sign == "{":
-                member, at = name(inside)
-                opened.append({})
-                names.append(member)
+        if sign in ("{", "["):
+            value = {} if sign == "{" else []
+            at = _skip_space(text, at + 1)
+            if text[at : at + 1] != ("}" if sign == "{" else "]"):
+                opened.append(value)
+                if sign == "{":
+                    name, at = _read_name(text, at)
+                    names.append(name)
                 continue
-            else:
-                opened.append([])
-                at = inside
-                continue
-        elif (digits := number(text, at)) is not None:
-            value = _read_fraction(digits[0]) if digits[2] or digits[3] else _read_integer(digits[0])
-            at = digits.end()
+            at += 1
         else:
-            for word, value in (("true", True), ("false", False), ("null", None)):  # noqa: B007
-                if text.startswith(word, at):
-                    at += len(word)
-                    break
-            else:
-                raise _not_json(at, "expected a value")
-        while True:
-            at = after_space(at)
-            if not opened:
-                if at != len(text):
-                    raise _not_json(at, "expected the end")
-                return value
-            holder = opened[-1]
-            sign = text[at : at + 1]
-            if isinstance(holder, list):
+            value, at = _read_scalar(text, at)
+        while opened:  # the value goes to its place, and with it what it ends
+            at = _skip_space(text, at)
+            holder, sign = opened[-1], text[at : at + 1]
+            listed = isinstance(holder, list)
+            if listed:
                 holder.append(value)
-                if sign == ",":
-                    at = after_space(at + 1)
-                    break
-                if sign != "]":
-                    raise _not_json(at, "expected a comma or ]")
             else:
                 holder[names[-1]] = value
-                if sign == ",":
-                    names[-1], at = name(at + 1)
-                    break
-                if sign != "}":
-                    raise _not_json(at, "expected a comma or }")
+            if sign == ",":
+                at = _skip_space(text, at + 1)
+                if not listed:
+                    names[-1], at = _read_name(text, at)
+                break
+            if sign != ("]" if listed else "}"):
+                raise _not_json(at, f"expected a comma or {']' if listed else '}'}")
+            if not listed:
                 names.pop()
             value = opened.pop()
             at += 1
+        else:
+            at = _skip_space(text, at)
+            if at != len(text):
+                raise _not_json(at, "expected the end")
+            return value
+
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found is not None else at
+
+
+def _read_string(text: str, at: int) -> tuple[str, int]:
+    if text[at : at + 1] != '"':
+        raise _not_json(at, "expected a string")
+    try:
+        found: tuple[str, int] = scanstring(text, at + 1, True)
+        return found
+    except json.JSONDecodeError as error:
+        raise _not_json(error.pos, error.msg) from error
+
+
+def _read_name(text: str, at: int) -> tuple[str, int]:
+    """Return the name of a member, and where its value begins."""
+    name, at = _read_string(text, at)
+    at = _skip_space(text, at)
+    if text[at : at + 1] != ":":
+        raise _not_json(at, "expected a colon")
+    return name, _skip_space(text, at + 1)
+
+
+def _read_scalar(text: str, at: int) -> tuple[object, int]:
+    if text[at : at + 1] == '"':
+        return _read_string(text, at)
+    digits = _NUMBER.match(text, at)
+    if digits is not None:
+        read = _read_fraction if digits[2] or digits[3] else _read_integer
+        return read(digits[0]), digits.end()
+    for word, value in _WORDS.items():
+        if text.startswith(word, at):
+            return value, at + len(word)
+    raise _not_json(at, "expected a value")
 
 
 # --- writing

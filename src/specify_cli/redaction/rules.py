@@ -372,55 +372,64 @@ def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tu
     kind = kind_of_name(name)
     if not kind and text[start - 1 : start] == " " and name == text[at:end]:  # as in "API key: …"
         kind = kind_of_name(text[max(0, start - 12) : end])
-    if not kind:
+    match = _find_assignment(text, start, end, dashed) if kind else None
+    if match is None:
         return None
-    match = compiled(_ASSIGNED).match(text, end)
-    if match is None or (match["sep"] in _VERBS and match["close"] not in ("", "`")):
-        told = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
-        match = compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if told else None
-        if match is None:
-            return None
-    sep, quote, begin = match["sep"], match["quote"], match.end()
-    before = text[start - 1 : start]
+    sep, begin = match["sep"], match.end()
     called = sep == "(" or (sep == "," and not dashed)
+    before = text[start - 1 : start]
     if (
-        (called and quote is None)
+        (called and match["quote"] is None)
         or (sep == ">" and (before not in ("<", ":") or text[end - 1] == "-"))
         or (sep == "|" and text[max(0, start - 4) : start].strip(" `*")[-1:] not in ("", "|", "\n"))
     ):
         return None
-    if quote is not None:
-        close = _find_closing(text, quote, begin)
-        if close > begin:
-            value = text[begin:close]
-            if "\n" in value and len(quote.lstrip("\\")) == 1 and "\n" in value[:-1]:
-                close = -1
-            elif is_secret(kind, value, ids, "quoted" if not called else "called"):
-                return begin, close
-            else:
-                return None
-        elif close == begin:
-            return None
+    if match["quote"] is None:
+        return _find_bare(text, (start, dashed, name, kind), match, ids)
+    close = _find_closing(text, match["quote"], begin)
+    value = text[begin : max(begin, close)]
+    if close == begin or (close > begin and not ("\n" in value[:-1] and len(match["quote"].lstrip("\\")) == 1)):
+        return (begin, close) if value and is_secret(kind, value, ids, "called" if called else "quoted") else None
+    run = compiled(_RUN).match(text, begin)  # never closed: cut off, or longer than is looked at
+    if run is None or not is_secret(kind, run[0].split("|")[0] if sep == "|" else run[0], ids, "quoted"):
+        return None
+    return begin, _find_rest(text, begin + len(run[0].split("|")[0] if sep == "|" else run[0]))
+
+
+def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[str] | None:
+    """Return what stands between a name and its value; of an option or a setter, blanks are enough."""
+    match = compiled(_ASSIGNED).match(text, end)
+    if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
+        return match
+    told = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+    return compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if told else None
+
+
+def _find_rest(text: str, at: int) -> int:
+    """Return the end of the run of signs that goes on at a place."""
+    rest = compiled(_REST).match(text, at)
+    return rest.end() if rest is not None else at
+
+
+def _find_bare(
+    text: str, named: tuple[int, bool, str, str], match: re.Match[str], ids: frozenset[str]
+) -> tuple[int, int] | None:
+    """Return where a value without quotes stands, if it is a secret the way it stands there."""
+    start, dashed, name, kind = named
+    sep, begin = match["sep"], match.end()
     run = compiled(_RUN).match(text, begin)
     if run is None:
         return None
     value = run[0].split("|")[0] if sep == "|" else run[0]
-    finish = begin + len(value)
-    if quote is not None:  # never closed: cut off, or longer than is looked at
-        if is_secret(kind, value, ids, "quoted"):
-            rest = compiled(_REST).match(text, finish)
-            return begin, rest.end() if rest is not None else finish
-        return None
+    before = text[start - 1 : start]
     if before in ("?", "&"):
-        value = value.split("&")[0].split("#")[0]
-        style = "joined"
+        value, style = value.split("&")[0].split("#")[0], "joined"
     elif (
         before == ";"
         or text[start - 2 : start] == "; "
         or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
     ):
-        value = value.split(";")[0]
-        style = "joined"
+        value, style = value.split(";")[0], "joined"
     elif dashed:
         style = "flag"
     elif sep in _VERBS or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
@@ -428,17 +437,13 @@ def _find_secret_beside(text: str, at: int, end: int, ids: frozenset[str]) -> tu
     elif sep == ">":
         style = "joined"
     else:
-        style = _judge_style(text, start, name, match, finish)
-    finish = begin + len(value)
-    if style not in ("joined", "env") and value:
+        style = _judge_style(text, start, name, match, begin + len(value))
+    if style not in ("joined", "env"):
         value = value.rstrip(",;)]}")
-        finish = begin + len(value)
     if not is_secret(kind, value, ids, style):
         return None
-    if finish == run.end():
-        rest = compiled(_REST).match(text, finish)
-        finish = rest.end() if rest is not None else finish
-    return begin, finish
+    finish = begin + len(value)
+    return begin, _find_rest(text, finish) if finish == run.end() else finish
 
 
 _VERBS = ("is", "was", "to")

@@ -132,10 +132,9 @@ def compose(
 ) -> dict[str, object]:
     """Return one phase of one invocation as a CloudEvent: Completed where its line is given, else Started.
 
-    `origin` is `merged` where the sender did not write the record but received it with git.
-
-    `started` and `completed` are the fields of the record's lines with their seal as `~`. Texts are taken as
-    they are: whoever calls for level full has redacted them. Raises ValueError for a project uuid that is none.
+    `started` and `completed` are the fields of the record's lines with their seal as `~`, `origin` is `merged` where
+    the sender received the record with git. Texts are taken as they are: whoever calls for level full has redacted
+    them. Raises ValueError for a project uuid that is none.
     """
     phase = STARTED if completed is None else COMPLETED
     line = started if completed is None else completed
@@ -143,6 +142,7 @@ def compose(
     invocation_id = str(started["invocation_id"])
     found = started.get("actor")
     actor: Mapping[str, object] = found if isinstance(found, dict) else {}
+    pseudonym = str(uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}"))
     values: dict[str, object] = {
         "1.0": "1.0",
         "3.0.0": SCHEMA_VERSION,
@@ -165,9 +165,7 @@ def compose(
         "merged, where the record came with git; else left out": origin,
         "action": started.get("action"),
         "profile id": started.get("profile_id"),
-        "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)": str(
-            uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}")
-        ),
+        "pseudonym of the actor: UUIDv5(project uuid, actor/<id>)": pseudonym,
     }
     event: dict[str, object] = {}
     for field in FIELDS:

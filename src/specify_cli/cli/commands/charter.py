@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 
 from charter.context import (
     CharterContextResult,
@@ -29,6 +30,9 @@ from specify_cli.record import layout
 from specify_cli.redaction.capture import NO_RULES, redact
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.routing.router import ACTIONS
+
+_HEAD = ("action", "mode", "first_load", "depth", "available", "references_count", "text")
+_SHOWN = (*_HEAD, "hits", "filters_applied", "omitted", "config", "error")
 
 
 def context(values: Values) -> int:
@@ -61,39 +65,27 @@ def context(values: Values) -> int:
         raise durable.write_failed(STATE_PATH, error) from error
     cache.save()
     warnings = [*result.warnings, *_unknown_action(result)]
-    value: dict[str, object] = {
-        "action": result.action,
-        "mode": result.mode,
-        "first_load": result.first_load,
-        "depth": result.depth,
-        "available": result.available,
-        "references_count": result.references_count,
-        "text": result.text,
-        "hits": list(result.hits),
-        "filters_applied": list(result.filters_applied),
-        "omitted": list(result.omitted),
-        "config": result.config,
-        "error": result.error,
-        "warnings": warnings,
-    }
     if values["json"]:
-        write_json(value)
+        write_json({**{name: getattr(result, name) for name in _SHOWN}, "warnings": warnings})
         return 0
     parts = [result.text.rstrip("\n")] if result.text else []
-    if values["explain"]:
-        parts.append("")
-        for hit in result.hits:
-            explain = hit["explain"]
-            why = ", ".join(f"{key} {explain[key]}" for key in explain)
-            parts.append(f"{hit['rank']:>3}  {hit['score']}  {one_line(hit['uri'])}  ({why})")
-        for item in result.filters_applied:
-            parts.append(f"     {item['action']} by rule {one_line(item['rule_id'])}: {one_line(item['uri'])}")
-        for left in result.omitted:
-            parts.append(f"     left out: {one_line(left['uri'])}")
+    parts += _explain(result) if values["explain"] else []
     write_text("\n".join(parts) if parts else "(no governance context)")
     for warning in warnings:
         write_note(f"warning: {warning}")
     return 0
+
+
+def _explain(result: CharterContextResult) -> Iterator[str]:
+    """Yield the score of each hit, what the policy did, and what had no room."""
+    yield ""
+    for hit in result.hits:
+        why = ", ".join(f"{key} {value}" for key, value in hit["explain"].items())
+        yield f"{hit['rank']:>3}  {hit['score']}  {one_line(hit['uri'])}  ({why})"
+    for item in result.filters_applied:
+        yield f"     {item['action']} by rule {one_line(item['rule_id'])}: {one_line(item['uri'])}"
+    for left in result.omitted:
+        yield f"     left out: {one_line(left['uri'])}"
 
 
 def _show_artifact(values: Values) -> int:
