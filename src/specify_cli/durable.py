@@ -367,19 +367,24 @@ def lock(fd: int, shown: str, wait: float | None = None) -> None:
     wait = LOCK_WAIT_SECONDS if wait is None else wait
     deadline = time.monotonic() + wait
     pause = 0.0005
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise EnvironmentFault(
-                    "LOCK_TIMEOUT",
-                    f"{shown} stayed locked by another process for {wait:g} s",
-                    "try again; if it repeats, look for a stuck spec-kitty process",
-                ) from None
-            time.sleep(pause)
-            pause = min(pause * 2, 0.02)
+    while not try_lock(fd):
+        if time.monotonic() >= deadline:
+            raise EnvironmentFault(
+                "LOCK_TIMEOUT",
+                f"{shown} stayed locked by another process for {wait:g} s",
+                "try again; if it repeats, look for a stuck spec-kitty process",
+            )
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def try_lock(fd: int) -> bool:
+    """Take the exclusive lock on a descriptor if nobody holds it; return whether it is held now."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 def unlock(fd: int) -> None:

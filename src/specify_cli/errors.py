@@ -86,6 +86,8 @@ CODES: Mapping[str, str] = {
     "OBJECT_CORRUPT": "An object's bytes do not hash to its name.",
     "SNAPSHOT_INVALID": "A stored snapshot or corpus does not have its form.",
     "OBJECT_MISSING": "The store does not hold an object a record names.",
+    "NOTHING_LOGGED": "This clone's log holds no leaf, or no signed checkpoint covers the record yet.",
+    "LOG_DAMAGED": "The log of this clone is not as it was signed; nothing was signed.",
     "LOCK_TIMEOUT": "Another process held the record longer than the bounded wait.",
     "WRITE_FAILED": "The file system refused a write; nothing was kept, unless the message says so.",
     "CLOCK_INVALID": "This machine's clock is before 1970 or past 9999.",

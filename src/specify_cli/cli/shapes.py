@@ -215,10 +215,41 @@ class VerifyReport(_Shape):
     records: int
     errors: int
     warnings: int
+    level: Literal["none", "intact", "linked", "logged", "witnessed"]
     proven: str
     not_proven: list[str]
     findings: list[Finding]
     reports: list[RecordReport]
+
+
+class _SignedState(_Shape):
+    origin: str
+    size: int
+    root: str
+
+
+class SignedCheckpoint(_SignedState):
+    """Printed by trail checkpoint: `checkpoint` is the signed note, `keys` are its verifier keys."""
+
+    keys: list[str]
+    checkpoint: str
+
+
+class TrailProof(_SignedState):
+    """Printed by trail proof: `proof` is a C2SP tlog-proof of the leaf with this number."""
+
+    invocation_id: str
+    kind: Literal["start", "close"]
+    seal: str
+    number: int
+    proof: str
+
+
+class TrailExported(_SignedState):
+    """Printed by trail export."""
+
+    folder: str
+    files: int
 
 
 class ProfileRow(_Shape):
@@ -960,6 +991,9 @@ SHAPES: dict[str, Any] = {
     "invocation-row": InvocationRow,
     "invocation": Invocation,
     "verify-report": VerifyReport,
+    "signed-checkpoint": SignedCheckpoint,
+    "trail-proof": TrailProof,
+    "trail-exported": TrailExported,
     "profile-row": ProfileRow,
     "profile": Profile,
     "charter-context": CharterContext,

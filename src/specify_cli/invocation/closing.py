@@ -212,6 +212,8 @@ def _publish(project: Project, records: FileRecordStore, objects: FileObjectStor
     from specify_cli.record.verify import OF_THE_LINES  # only a committed trail needs these
     from specify_cli.storage.queries import verify_place
     from specify_cli.storage.reachability import Reach, policy_withholds
+    from specify_cli.trail.log import open_log
+    from specify_cli.trail.published import publish_leaves
 
     report = verify_place(project, place)
     damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
@@ -230,7 +232,11 @@ def _publish(project: Project, records: FileRecordStore, objects: FileObjectStor
     if kept_back:
         shown = "; ".join(sorted(set(kept_back.values())))
         warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {shown}",)
-    return Projections(records.publish(place), warnings)
+    published = records.publish(place)
+    generation = open_log(project).current()
+    if generation is not None:
+        publish_leaves(project.root, generation)
+    return Projections(published, warnings)
 
 
 def _has_evidence(root: str, invocation_id: str) -> bool:

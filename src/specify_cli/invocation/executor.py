@@ -45,6 +45,7 @@ from specify_cli.record.record import OUTCOMES, chain, fold, genesis_tip
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord
+from specify_cli.trail.log import open_log
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
@@ -151,13 +152,18 @@ class ProfileInvocationExecutor:
         asked: Asked,
     ) -> Asked:
         """Create the record; what was asked, under another id where the first one was taken."""
+        log = open_log(routed.project)
         for _ in range(_DRAWS):
             bodies = compose_opening(routed, context, taken, asked)
-            data, _ = chain(
-                genesis_tip(), asked.invocation_id, bodies if asked.terms.trail else [make_tombstone(bodies[0])]
-            )
+            name = layout.record_name(routed.decision.profile_id, asked.invocation_id)
             try:
-                records.create(layout.record_name(routed.decision.profile_id, asked.invocation_id), data)
+                with log.announce("start", asked.invocation_id) as entry:
+                    bodies[0] |= entry.links
+                    data, tip = chain(
+                        genesis_tip(), asked.invocation_id, bodies if asked.terms.trail else [make_tombstone(bodies[0])]
+                    )
+                    records.create(name, data)
+                    entry.commit(tip.seal, f"{layout.RECORDS}/{name}")
                 return asked
             except FileExistsError:
                 asked = asked._replace(invocation_id=self._make_ulid(asked.millis))
@@ -264,6 +270,7 @@ class ProfileInvocationExecutor:
         )
         if before is not None and before.completed is not None:
             closing.check_held(place, before, named)
+            open_log(project).settle()  # whoever closed it may have died before it logged that
             return closing.describe_closed(project, records, objects, place, before, already=True)
         # 3. The evidence object is durable before a line names it.
         if named.evidence is not None:
@@ -280,7 +287,10 @@ class ProfileInvocationExecutor:
             won = locked.tip.event != "completed"
             return [{**body, "by": by} if by is not None else body for body in bodies] if won else []
 
-        records.append(place, close, now)
+        with open_log(project).announce("close", place.invocation_id) as entry:
+            bodies[-1] |= entry.links
+            tip = records.append(place, close, now)
+            entry.commit(tip.seal, place.path, again=not won)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
         closed = fold(records.read(place) if won else records.read_durably(place))
         assert closed is not None and closed.completed is not None

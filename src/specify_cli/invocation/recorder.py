@@ -469,12 +469,14 @@ class Recorder:
 
     def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
         """Links to a closed record: one annex file each, chained to its last line, which is durable before them."""
+        from specify_cli.trail.log import write_annex
+
         self._records.read_durably(self.place)
         at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
         for item in items:
             line, _ = chain(tip, self.invocation_id, [{**item.body, "at": at, **self._by}])
-            paths.append(self._records.annex(self.invocation_id, self._make_id(), line))
+            paths.append(write_annex(self.project, self._records, self.invocation_id, self._make_id(), line))
         return Batch(self.invocation_id, (), 0, True, tuple(paths), ())
 
     def _compose_link(self, event: str, payload: Mapping[str, object]) -> Composed:

@@ -282,7 +282,7 @@ def order_beside(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     places: set[tuple[Any, Any]] = set()
     asked: dict[str, str] = {}
     for fields in lines:
-        place = fields.get("step"), fields.get("ordinal")
+        place = str(fields.get("step")), str(fields.get("ordinal"))
         if fields.get("event") == "step_started" and fields.get("beside"):
             places.add(place)
         if fields.get("event") == "tool_call":

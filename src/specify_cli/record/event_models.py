@@ -156,6 +156,8 @@ _TYPES: Mapping[str, Any] = {
     "texts": dict[str, str],
     "json": dict[str, Any],
     "names": list[str],
+    "seals": list[Digest],
+    "ulids": list[InvocationId],
     "hits": list[Hit],
     "filters": list[FilterApplied],
     "actor": Actor,

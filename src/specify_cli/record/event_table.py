@@ -94,6 +94,10 @@ _REDACTIONS = {"redactions": Member("counts")}
 # What came beside other work, in a thread or task of its own, so the order of the lines says nothing of it; and the
 # step (`name ordinal`) it came in, where the line does not say so anyhow.
 _BESIDE = {"beside": Member("true"), "within": _MAYBE}
+_CITED = {
+    "after": Member("seals", note="(the ends of the trail that this line cites, §11)"),
+    "after_of": Member("ulids", note="(the invocation of each)"),
+}
 # What the recorder adds to any run event.
 _MARKS = {
     **_REDACTIONS,
@@ -151,6 +155,7 @@ EVENTS: Mapping[str, EventType] = {
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),
             "session": Member("texts"),
+            **_CITED,
             **_REDACTIONS,
         },
         ("verb", "action", "request_text"),
@@ -448,6 +453,7 @@ EVENTS: Mapping[str, EventType] = {
             "evidence_ref": _computed("object", nullable=True),
             "evidence_name": _MAYBE,
             "evidence_size": Member("integer"),
+            **_CITED,
             **_REDACTIONS,
         },
         ("outcome", "closed_by", "evidence_ref"),

@@ -26,6 +26,9 @@ LOCAL_OBJECTS = f"{LOCAL}/objects"
 # What stands, under an object's name and this ending, for one that was left out on purpose: why.
 WITHHELD = ".withheld"
 ORPHANS = f"{LOCAL}/hook-orphans.jsonl"
+LOG = f"{LOCAL}/log"
+CHECKPOINTS = f"{LOCAL}/checkpoints"
+TRAIL_LOG = f"{TRAIL}/log"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
 BEGUN = f"{LOCAL}/begun"
 # Below the git directory: what a hook could not note in the project.

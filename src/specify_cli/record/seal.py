@@ -102,6 +102,12 @@ def seal_line(fields: Mapping[str, object]) -> bytes:
     return line
 
 
+def seal_at_end(data: bytes) -> str | None:
+    """Return the seal that the last line of some bytes shows, unchecked; None where it shows none."""
+    seal = data[-67:-3].decode("ascii", "replace")
+    return seal if data[-73:-67] == b',"~":"' and data[-3:] == b'"}\n' and is_digest(seal) else None
+
+
 def open_line(raw: bytes, codec: Codec | None = None) -> Line:
     """Read one line given without its LF; never raises.
 

@@ -97,6 +97,71 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
+    "LINK_MISSING": (
+        ERROR,
+        "a record that this one cites is not here",
+        "it was deleted: restore it from another clone or a backup",
+    ),
+    "LINK_BROKEN": (
+        ERROR,
+        "a line that this record cites is not in the record it was in",
+        "lines were cut off or rewritten: restore the record it names",
+    ),
+    "LINK_ELSEWHERE": (
+        INFO,
+        "a record that this one cites is in another place",
+        "nothing to do; merge the branch or look in the worktree to see it",
+    ),
+    "CLOCK_WENT_BACK": (
+        WARNING,
+        "a record says that it began before one that it cites",
+        "look at the clock of the machine that wrote it",
+    ),
+    "NOT_LOGGED": (
+        ERROR,
+        "a line is no leaf of this clone's log, though the log had begun",
+        "it was put there or written anew by something else: compare it with another clone",
+    ),
+    "LOG_PENDING": (
+        INFO,
+        "its command is running, or died before it logged the line",
+        "nothing to do; the next do or complete adds the leaf",
+    ),
+    "LOGGED_RECORD_MISSING": (
+        ERROR,
+        "the log holds a line of a record that is not here",
+        "it was deleted: restore it from another clone or a backup",
+    ),
+    "LOGGED_LINE_MISSING": (
+        ERROR,
+        "the log holds a line that is not in its record",
+        "the record was cut off, rewritten or put back from an old copy: restore it",
+    ),
+    "LOG_ALTERED": (
+        ERROR,
+        "the leaves of a log do not give the root that was signed for them",
+        "the log was changed: restore it from a backup",
+    ),
+    "LOG_ROLLED_BACK": (
+        ERROR,
+        "a log has fewer leaves than a checkpoint of it says",
+        "leaves were removed, or an old copy was put back: restore the log; a new checkpoint begins a new one",
+    ),
+    "LOG_RESTARTED": (
+        WARNING,
+        "a log was put back to an older copy, and its clone noticed that and began a new one",
+        "ask whether a backup was restored; what was logged in between is lost",
+    ),
+    "LOG_FORKED": (
+        ERROR,
+        "two states of one log contradict each other",
+        "keep both: one of them is forged, or two copies of one clone went on",
+    ),
+    "LOG_UNVERIFIED": (
+        ERROR,
+        "a signature of a checkpoint does not verify",
+        "the checkpoint was changed: restore it",
+    ),
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
     "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
     "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
@@ -113,10 +178,14 @@ _ABOUT_OTHERS = {
     "SNAPSHOT_INVALID",
     "COPIES_DIFFER",
     "DUPLICATE_ID",
+    "CLOCK_WENT_BACK",
+    *(code for code in FINDINGS if code.startswith(("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED"))),
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
 VERDICTS = ("intact", "not_intact", "unsealed")
 SEALS_AND_CHAIN = "seals and chain"
+# What a trail can reach, each level holding the ones before it (docs/format.md §11).
+LEVELS = ("none", "intact", "linked", "logged", "witnessed")
 
 
 class Finding(NamedTuple):
@@ -149,6 +218,34 @@ class NamedObject(NamedTuple):
     offset: int
 
 
+# A record is created with these lines; the seal of the last one stands for its start. A tombstone has but one.
+LAST_OPENING_SEQ = 3
+
+
+class Citation(NamedTuple):
+    """The end of another record that a line cites: where the line is, and the record's id and seal."""
+
+    seq: int | None
+    invocation_id: str
+    seal: str
+
+
+class TrailFacts(NamedTuple):
+    """What a record says of its place in the trail: the seals a log holds, and the ends of other records it cites.
+
+    `linked` is whether its writer linked records at all.
+    """
+
+    started: str | None = None
+    completed: str | None = None
+    annexes: tuple[str, ...] = ()
+    linked: bool = False
+    cites: tuple[Citation, ...] = ()
+
+
+NO_FACTS = TrailFacts()
+
+
 class RecordReport(NamedTuple):
     """What the bytes of one record say."""
 
@@ -160,6 +257,7 @@ class RecordReport(NamedTuple):
     tip: str | None
     findings: tuple[Finding, ...]
     objects: tuple[NamedObject, ...]
+    trail: TrailFacts = NO_FACTS
 
     @property
     def verdict(self) -> str:
@@ -180,7 +278,7 @@ _NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no r
 
 
 class SetReport(NamedTuple):
-    """What is said of a set of records: its verdict, of how many records which, and what is proven of them.
+    """What is said of a set of records: its verdict, of how many records which, its level, what is proven of them.
 
     `verdict` is one of VERDICTS or partly_sealed. An error anywhere, also one of a file that is no record, makes the
     set not intact.
@@ -191,6 +289,7 @@ class SetReport(NamedTuple):
     proven: str
     not_proven: tuple[str, ...]
     findings: tuple[Finding, ...]
+    level: str = "none"
 
     @property
     def records(self) -> int:
@@ -210,6 +309,7 @@ class SetReport(NamedTuple):
             "records": self.records,
             "errors": self.count(ERROR),
             "warnings": self.count(WARNING),
+            "level": self.level,
             "proven": self.proven,
             "not_proven": list(self.not_proven),
             "findings": [item.as_value() for item in self.findings],
@@ -235,7 +335,8 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
         verdict = "partly_sealed" if verdicts["intact"] else "unsealed"
     proven = f"{SEALS_AND_CHAIN} of {sound} of {records} records" if sound != records else SEALS_AND_CHAIN
     not_proven = _NOT_PROVEN[1:] if anchored else _NOT_PROVEN
-    return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings))
+    level = "intact" if verdict == "intact" and records else "none"
+    return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level)
 
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
@@ -356,6 +457,7 @@ class _Walk:
         # What a call's result said and at which seq; None while the call is open.
         self.calls: dict[str, tuple[int, object, object] | None] = {}
         self.gaps: list[_Gap] = []
+        self.trail = NO_FACTS
 
     def follow(self, raw: bytes) -> None:
         """Add a line that was taken to what a `recovered` line to come may describe."""
@@ -417,6 +519,7 @@ class _Walk:
             seal,
             tuple(ordered),
             tuple(self.objects),
+            self.trail,
         )
 
     def _add_finding(self, code: str, seq: int | None, offset: int, detail: str = "") -> None:
@@ -543,6 +646,14 @@ class _Walk:
         event = str(fields.get("event", ""))
         if event == "completed" and self.closed_at is None:
             self.closed_at = seq
+            self.trail = self.trail._replace(
+                completed=self.tip.seal, cites=(*self.trail.cites, *_read_links(fields, seq))
+            )
+        elif event == "started" and seq == 0:
+            logged = self.tip.seal if fields.get("tombstone") is True else None
+            self.trail = TrailFacts(logged, linked="after" in fields, cites=_read_links(fields, seq))
+        if seq == LAST_OPENING_SEQ and self.trail.started is None:
+            self.trail = self.trail._replace(started=self.tip.seal)
         if event == "tool_call":
             self.calls[say(fields.get("call_id"))] = None
         if not judged:
@@ -595,6 +706,13 @@ class _Walk:
             self.closed_at = self.count
         if "invocation_id" in fields:
             self._check_identity(fields, None, offset)
+
+
+def _read_links(fields: Mapping[str, object], seq: int | None) -> tuple[Citation, ...]:
+    seals, ids = fields.get("after"), fields.get("after_of")
+    if not isinstance(seals, list) or not isinstance(ids, list):
+        return ()
+    return tuple(Citation(seq, say(of), say(seal)) for of, seal in zip(ids, seals, strict=False))
 
 
 def objects_of(field: str, data: bytes) -> tuple[tuple[str, str], ...] | None:

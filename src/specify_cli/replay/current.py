@@ -26,7 +26,8 @@ from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id
-from specify_cli.record.verify import ERROR, verify_record
+from specify_cli.record.seal import open_line
+from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
 from specify_cli.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
@@ -48,6 +49,7 @@ from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log import open_log
 
 CLAIMS = f"{layout.LOCAL}/replays"
 CAUSES = ("code", "data", "policy", "config")
@@ -433,6 +435,8 @@ def _compose_child(
     modes = dict(capture) if isinstance(capture, dict) else {}
     asked = Asked(invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes)
     bodies = compose_opening(routed, context, taken, asked)
+    # A child cites the record it replays and nothing else, so that whoever makes it again makes the same bytes.
+    bodies[0] |= {"after": [opened.record.entries[0].seal], "after_of": [opened.past.invocation_id]}
     bodies.append(
         {
             "event": "completed",
@@ -459,11 +463,17 @@ def _write_child(
     """Return the answer once the child is on disk: made now, or by whoever came first with the same bytes."""
     place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)
     try:
+        log = open_log(project)
+        lines = child.data.split(b"\n")
         try:
-            records.create(child.name, child.data)
+            with log.announce("start", child.invocation_id) as start, log.announce("close", child.invocation_id) as end:
+                records.create(child.name, child.data)
+                start.commit(str(open_line(lines[LAST_OPENING_SEQ]).seal), place.path)
+                end.commit(str(open_line(lines[-2]).seal), place.path)
         except FileExistsError:
             if records.read(place) != child.data:
                 raise
+            log.settle()
         Index(project.root).add(Key(child.invocation_id, child.profile_id))
         record = fold(child.data)
         assert record is not None

@@ -65,6 +65,7 @@ from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
+from specify_cli.trail.log import write_annex
 
 if TYPE_CHECKING:
     from specify_cli.storage.store import Blobs
@@ -683,4 +684,4 @@ def note_replay(
         "page": {"object": digest(page), "size": len(page), "media_type": "text/markdown", "head": ""},
     }
     line, _ = chain(tip, place.invocation_id, [body])
-    return records.annex(place.invocation_id, new_ulid(millis, entropy(10)), line)
+    return write_annex(project, records, place.invocation_id, new_ulid(millis, entropy(10)), line)

@@ -24,7 +24,7 @@ from specify_cli.record.record import (
     is_stand_in,
     lines_in_force,
 )
-from specify_cli.record.seal import MAX_LINE, open_line
+from specify_cli.record.seal import MAX_LINE, open_line, seal_at_end
 from specify_cli.record.verify import (
     Finding,
     RecordReport,
@@ -340,6 +340,7 @@ def verify_place(
         index = Index(project.root)
         others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
     extra: list[Finding] = []
+    annexes: list[str] = []
     named = list(report.objects)
     closing = report.tip if report.status == "closed" else None
     for path, data in annex_files(project.root, place.invocation_id):
@@ -349,7 +350,9 @@ def verify_place(
         wrong, objects = verify_annex(data, file=path, invocation_id=place.invocation_id, tip=closing)
         extra += wrong
         named += objects
-    report = report._replace(objects=tuple(named))
+        annexes += filter(None, [seal_at_end(data)])
+    trail = report.trail._replace(annexes=tuple(annexes)) if annexes else report.trail
+    report = report._replace(objects=tuple(named), trail=trail)
     extra += [
         *_check_objects(reach or Reach(FileObjectStore(project.root)), report),
         *_find_twins(project, place, others),

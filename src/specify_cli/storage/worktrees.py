@@ -49,6 +49,20 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
     return homes, f"{homes}/{os.path.basename(own)}" if linked else None
 
 
+def find_sibling_roots(root: str) -> list[str]:
+    """Return where records of this project lie beside this worktree: second names of linked ones, the main worktree."""
+    found = _find_homes(root)
+    if found is None:
+        return []
+    roots = [f"{found[0]}/{name}" for name in (sorted(os.listdir(found[0])) if os.path.isdir(found[0]) else ())]
+    shared, top = shared_directory(found[0]), find_worktree(root)
+    if top is not None and os.path.basename(shared) == ".git":
+        main = os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(root, top)))
+        roots.append(main)
+    own = {os.path.realpath(path) for path in (root, found[1] or root)}
+    return [path for path in roots if os.path.realpath(path) not in own]
+
+
 def link_second_names(root: str, paths: Iterable[str]) -> None:
     """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
     found = _find_homes(root)

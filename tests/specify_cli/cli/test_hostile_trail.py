@@ -178,7 +178,7 @@ def test_a_snapshot_nested_too_deep_is_a_finding(cli: Cli, chartered: Path) -> N
     target.write_bytes(bad)
     path.write_bytes(chain(genesis_tip(), path.stem[-26:], [{**fields, "snapshot": name}])[0])
 
-    assert _codes(cli) == ["SNAPSHOT_INVALID"]
+    assert _codes(cli) == ["SNAPSHOT_INVALID", "LOGGED_LINE_MISSING"]
 
 
 def test_verify_is_linear_in_unreadable_lines(cli: Cli, project: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -16,7 +17,7 @@ from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
-from specify_cli.record.verify import ERROR, WARNING, Finding, RecordReport, SetReport, judge_set
+from specify_cli.record.verify import ERROR, LEVELS, WARNING, Finding, RecordReport, SetReport, judge_set
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
@@ -24,6 +25,8 @@ from specify_cli.storage.adoption import take_in
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import Place
 from specify_cli.storage.worktrees import keep_all
+from specify_cli.trail.levels import Trust, read_memory, verify_trail
+from specify_cli.trail.notes import NoteError, parse_policy
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
@@ -66,36 +69,51 @@ def verify(values: Values) -> int:
     anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
-    reports: Iterable[RecordReport]
-    if target is None:
-        reports = invocations.verify_all(project, workers=os.cpu_count() or 1)
-    elif os.sep in target or target.endswith((".jsonl", ".tar")):
-        exported = archive.is_export(target)
-        reports = _verify_export(target, anchors) if exported else [_verify_file(project, target, anchors)]
-    else:
-        reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
-    strays: Iterable[Finding] = ()
     shown: list[dict[str, object]] = []
     if target is None:
-        strays = invocations.strays(project)  # looked for when every record has been read
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
+        judged = verify_trail(project, _read_trust(values), workers=os.cpu_count() or 1)
     else:
-        reports = list(reports)
+        reports: list[RecordReport]
+        if os.sep in target or target.endswith((".jsonl", ".tar")):
+            exported = archive.is_export(target)
+            reports = [*_verify_export(target, anchors)] if exported else [_verify_file(project, target, anchors)]
+        else:
+            reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
         shown = [_describe_report(report) for report in reports]
-    judged = judge_set(reports, strays, anchored=bool(anchors))
+        judged = judge_set(reports, anchored=bool(anchors))
     if values["json"]:
         write_json({**judged.as_value(), "reports": shown})
     else:
         counted = ", ".join(count(judged.count(severity), severity) for severity in (ERROR, WARNING))
         lines = [*_render_findings(judged.findings), f"{_describe_verdict(judged)}, {counted}"]
-        lines.append(f"proven: {judged.proven}; not proven without an anchor: {', '.join(judged.not_proven)}")
+        lines += [f"level: {judged.level}", f"proven: {judged.proven}"]
+        lines += ["not proven:", *(f"  {what}" for what in judged.not_proven)]
         write_lines(lines)
-    return 3 if judged.count(ERROR) else 0
+    if judged.count(ERROR):
+        return 3
+    required = shell.get_text(values, "require")
+    if required is not None and LEVELS.index(judged.level) < LEVELS.index(required):
+        write_note(f"the level {required} is required, and {judged.level} is reached")
+        return 4
+    return 0
+
+
+def _read_trust(values: Values) -> Trust:
+    """Return whom the caller trusts. Raises CallerError INVALID_VALUE."""
+    policy, memory = shell.get_text(values, "policy"), shell.get_text(values, "remember")
+    try:
+        trusted = None if policy is None else parse_policy(Path(policy).read_bytes())
+    except (OSError, NoteError) as error:
+        raise CallerError(
+            "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
+        ) from error
+    return Trust(trusted, () if memory is None else read_memory(memory), memory or "")
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:
-    row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects")}
+    row = {key: value for key, value in report._asdict().items() if key not in ("findings", "objects", "trail")}
     return {**row, "verdict": report.verdict, "proven": report.proven}
 
 

@@ -1,0 +1,88 @@
+"""trail checkpoint, proof and export: what others need to see that the trail is complete."""
+
+from __future__ import annotations
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.table import Values
+from specify_cli.errors import CallerError
+from specify_cli.project.config import Project, load_project
+from specify_cli.storage.index import Index
+from specify_cli.trail.leaves import CLOSE, START, Generation
+from specify_cli.trail.log import open_log
+from specify_cli.trail.notes import Checkpoint
+from specify_cli.trail.signing import Logged, make_checkpoint, prove, read_checkpoint, read_keys
+from specify_cli.trail.tiles import export_tiles
+
+
+def checkpoint(values: Values) -> int:
+    """Sign the state of the log and print the checkpoint."""
+    project = _load()
+    signed = make_checkpoint(project)
+    keys = [
+        str(key) for generation in _signed(project) for key, _ in read_keys(generation) if key.name == signed.origin
+    ]
+    if values["json"]:
+        write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
+    else:
+        write_text(f"{signed!s}\nsigned: {signed.size} leaves\nverifier key: {keys[0]}")
+    return 0
+
+
+def proof(values: Values) -> int:
+    """Print one proof: that the close of a record, or its start, is a leaf of the signed log."""
+    project = _load()
+    place = Index(project.root).resolve(str(values["invocation_id"]))
+    make_checkpoint(project)
+    found = [item for generation in _signed(project) for item in prove(generation, place.invocation_id)]
+    kinds = (START,) if values["start"] else (CLOSE, START)
+    chosen: Logged | None = next((item for kind in kinds for item in found if item.kind == kind), None)
+    if chosen is None:
+        raise CallerError(
+            "NOTHING_LOGGED",
+            f"{place.invocation_id} is in no log of this clone: another clone wrote it, or it is older than the log",
+            "ask the clone that wrote it for the proof",
+        )
+    if values["json"]:
+        made = chosen.proof
+        write_json(
+            {
+                **_describe(made.checkpoint),
+                "invocation_id": place.invocation_id,
+                "kind": chosen.kind,
+                "seal": chosen.seal,
+                "number": made.number,
+                "proof": str(made),
+            }
+        )
+    else:
+        write_text(str(chosen.proof).removesuffix("\n"))
+    return 0
+
+
+def export(values: Values) -> int:
+    """Write the log that was signed last as tiles."""
+    project = _load()
+    signed = make_checkpoint(project)
+    folder = str(values["folder"])
+    generation = next(item for item in _signed(project) if (state := read_checkpoint(item)) and state == signed)
+    files = export_tiles(generation, signed, folder)
+    if values["json"]:
+        write_json({**_describe(signed), "folder": folder, "files": files})
+    else:
+        write_text(f"{signed.size} leaves of {signed.origin} in {folder}, {count(files, 'file')}")
+    return 0
+
+
+def _load() -> Project:
+    return load_project(shell.here(), shell.home())[0]
+
+
+def _signed(project: Project) -> list[Generation]:
+    """Return the logs of this clone that have a checkpoint."""
+    return [item for item in open_log(project).generations() if read_checkpoint(item) is not None]
+
+
+def _describe(signed: Checkpoint) -> dict[str, object]:
+    return {"origin": signed.origin, "size": signed.size, "root": signed.root.hex()}

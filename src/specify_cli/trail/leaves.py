@@ -1,0 +1,126 @@
+"""The leaves of a log and the folder they lie in (docs/format.md §11).
+
+for leaf in Generation(home, "1-0e7563e2").read_leaves():
+    print(leaf.kind, leaf.invocation_id, leaf.seal)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from specify_cli import durable
+from specify_cli.record.record import is_invocation_id
+from specify_cli.record.seal import is_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+START, CLOSE, ANNEX = "start", "close", "annex"
+LEAF_BYTES = 98
+GENERATION_NAME = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8}")
+
+_KINDS = (START, CLOSE, ANNEX)
+
+
+class Leaf(NamedTuple):
+    """One entry of a log: the kind of line, its invocation and its seal."""
+
+    kind: str
+    invocation_id: str
+    seal: str
+
+    @property
+    def entry(self) -> bytes:
+        """Return the bytes that are hashed: the line of `leaves` without its LF."""
+        return f"{self.kind} {self.invocation_id} {self.seal}".encode("ascii")
+
+
+class LogDamagedError(ValueError):
+    """A line of a log is no leaf."""
+
+
+def parse_leaf(raw: bytes) -> Leaf:
+    """Return the leaf a line without LF is. Raises LogDamagedError."""
+    parts = raw.decode("ascii", "replace").split(" ")
+    if len(parts) != 3 or parts[0] not in _KINDS or not is_invocation_id(parts[1]) or not is_digest(parts[2]):
+        raise LogDamagedError(f"expected a kind, an invocation id and a seal, found {raw[:60]!r}")
+    return Leaf(*parts)
+
+
+class Generation(NamedTuple):
+    """One log on disk: the folder that holds all of this clone's and its own name there."""
+
+    home: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{self.home}/{self.name}"
+
+    @property
+    def number(self) -> int:
+        """Return which of a clone's logs it is."""
+        return int(self.name.partition("-")[0])
+
+    def count_leaves(self) -> int:
+        """Return how many whole leaves there are."""
+        try:
+            return os.stat(f"{self.path}/leaves", follow_symlinks=False).st_size // LEAF_BYTES
+        except FileNotFoundError:
+            return 0
+
+    def changed_at(self) -> tuple[int, int]:
+        """Return what orders the logs of a clone: the time of the last leaf, then the number of the log."""
+        try:
+            last = os.stat(f"{self.path}/leaves", follow_symlinks=False).st_mtime_ns
+        except FileNotFoundError:
+            last = 0
+        return last, self.number
+
+    def read_leaves(self, start: int = 0, count: int | None = None) -> Iterator[Leaf]:
+        """Yield leaves from a number on, a piece of the file at a time. Raises LogDamagedError."""
+        try:
+            with durable.folder(self.path) as fd:
+                file = durable.open_regular(fd, "leaves", os.O_RDONLY, f"{self.path}/leaves")
+        except FileNotFoundError:
+            return
+        left = self.count_leaves() - start if count is None else count
+        at = start * LEAF_BYTES
+        try:
+            while left > 0:
+                piece = os.pread(file, min(left, 4096) * LEAF_BYTES, at)
+                if len(piece) < LEAF_BYTES:
+                    return
+                for raw in piece.removesuffix(b"\n").split(b"\n"):
+                    yield parse_leaf(raw)
+                    left -= 1
+                at += len(piece)
+        finally:
+            os.close(file)
+
+    def read_bytes(self, offset: int, size: int) -> bytes:
+        """Return bytes of the file of leaves from the leaf of a number on."""
+        try:
+            with durable.folder(self.path) as fd:
+                file = durable.open_regular(fd, "leaves", os.O_RDONLY, f"{self.path}/leaves")
+        except FileNotFoundError:
+            return b""
+        try:
+            return os.pread(file, size, offset * LEAF_BYTES)
+        finally:
+            os.close(file)
+
+
+def list_names(folder: str) -> list[str]:
+    try:
+        return sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def list_generations(home: str) -> list[str]:
+    """Return the names of the logs in a folder, the oldest first."""
+    found = [(int(match.group(1)), name) for name in list_names(home) if (match := GENERATION_NAME.fullmatch(name))]
+    return [name for _, name in sorted(found)]

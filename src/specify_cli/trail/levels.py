@@ -1,0 +1,426 @@
+"""Say which level a project's trail reaches, and what of it is not proven.
+
+    judged = verify_trail(project, Trust(policy=parse_policy(data)))
+    print(judged.level, judged.not_proven)
+
+The logs of this clone are trusted as far as its own key signed them; whom else to trust the caller says, never a file
+of the work tree.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from doctrine.git import ask_git, find_worktree
+from doctrine.text import count
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.record import is_invocation_id
+from specify_cli.record.verify import ERROR, LEVELS, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.storage import queries
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.worktrees import find_sibling_roots
+from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing
+from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, parse_leaf
+from specify_cli.trail.log import open_log
+from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
+from specify_cli.trail.published import list_segments
+from specify_cli.trail.signing import read_keys
+
+
+class Trust(NamedTuple):
+    """Whom the verifier trusts beside this clone, and the states of logs that it keeps in a file of its own."""
+
+    policy: Policy | None = None
+    remembered: tuple[Checkpoint, ...] = ()
+    memory: str = ""
+
+
+class Assessed(NamedTuple):
+    """The level all records of a set reach, and what is not proven of them, as sentences' ends ("that …")."""
+
+    level: str
+    not_proven: tuple[str, ...]
+
+
+def verify_trail(project: Project, trust: Trust = Trust(), workers: int = 1) -> SetReport:
+    """Return what every record, the links between them and the logs say, with the level that all of them reach.
+
+    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there.
+    """
+    watch = TrailWatch(project, trust)
+    reports = watch.follow(queries.verify_all(project, workers))
+    # Files that belong to no record are looked for, and the logs judged, when every record has been read.
+    judged = judge_set(reports, chain(queries.strays(project), watch.findings()))
+    level, not_proven = watch.assess(judged)
+    if trust.memory and not judged.count(ERROR):
+        watch.remember()
+    return judged._replace(level=level, not_proven=not_proven)
+
+
+class TrailWatch:
+    """Follows a project's records and logs, and judges them when all were read."""
+
+    def __init__(self, project: Project, trust: Trust) -> None:
+        self._project, self._trust = project, trust
+        self._log = open_log(project)
+        self._findings: list[Finding] = []
+        self._seen_at = 0
+        self._generations = self._log.generations()
+        views = [self._view_own(generation) for generation in self._generations]
+        own = {view.name for view in views}
+        views += [self._view_published(name) for name in self._list_published() if name not in own]
+        self.views = views
+        self._watch = Completeness(views)
+        names = {view.name for view in views}
+        for item in trust.remembered:
+            if _name_of(item) not in names:
+                self._findings.append(
+                    finding("LOG_ROLLED_BACK", trust.memory, None, 0, f"{item.origin} is not here at all any more")
+                )
+        self._unknown: list[Missing] = []
+        self._committed: dict[str, str] | None = None
+
+    def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
+        """Yield the reports as they come, each taken in."""
+        return self._watch.follow(reports)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what is wrong with the trail as a whole, once every record was followed."""
+        try:
+            left = self._watch.finish()
+        except LogDamagedError as error:
+            yield finding("LOG_ALTERED", self.views[0].file if self.views else "", None, 0, str(error))
+            return
+        yield from self._findings
+        yield from self._watch.findings
+        yield from self._explain_cited(left.cited)
+        yield from self._explain_logged(left.logged)
+        pending = self._log.list_pending()
+        for item in left.owed:
+            if item.invocation_id in pending:
+                yield finding("LOG_PENDING", item.file, None, 0, f"its {item.kind}")
+            elif item.file.startswith(layout.RECORDS) and self._watch.began_before(item.invocation_id):
+                yield finding("NOT_LOGGED", item.file, None, 0, f"its {item.kind}, {item.seal}")
+            else:
+                self._unknown.append(item)
+
+    # --- the level
+
+    def assess(self, judged: SetReport) -> Assessed:
+        """Return the level of a set of which every record was followed and every finding is in `judged`."""
+        watch = self._watch
+        errors = {item.code for item in judged.findings if item.severity == ERROR}
+        trail = {code for code in errors if code.startswith(("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED"))}
+        missing: list[str] = []
+        unlogged = {item.invocation_id for item in self._unknown}
+        level = "none" if errors - trail or judged.verdict not in ("intact", "not_intact") else "intact"
+        linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
+        logged = not trail and not unlogged and not watch.unsigned
+        witnessed = logged and not watch.unseen
+        if level == "intact" and watch.records:
+            level = LEVELS[1 + linked + (linked and logged) + (linked and witnessed)]
+        if not linked:
+            why = f" ({count(watch.unlinked, 'record')} without links)" if watch.unlinked else ""
+            missing.append(f"that no record was deleted{why}")
+        if not logged:
+            missing.append(f"that the newest records are all here and unchanged{self._say_unlogged(unlogged)}")
+        if not witnessed:
+            missing.append(f"that the log was not put back or forked{self._say_unseen()}")
+        if watch.open:
+            missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
+        return Assessed(level, (*missing, "who wrote them"))
+
+    def _say_unlogged(self, unlogged: set[str]) -> str:
+        if not self.views:
+            return " (no log of them is here)"
+        if unlogged:
+            return f" ({count(len(unlogged), 'record')} in no log that is here)"
+        newer = len(self._watch.unsigned)
+        if not newer:
+            return ""
+        signed = any(view.signed for view in self.views)
+        since = "newer than the last signed checkpoint" if signed else "in a log that no trusted key has signed"
+        return f" ({count(newer, 'record')} {since})"
+
+    def _say_unseen(self) -> str:
+        if not self._seen_at:
+            return " (nobody outside this clone is known to have seen it)"
+        newer = count(len(self._watch.unseen), "record")
+        return f" ({newer} newer than the last witnessed checkpoint of {rfc3339(self._seen_at * 1000)[:16]}Z)"
+
+    def remember(self) -> None:
+        """Keep the states that the logs were seen in, for the next time. Raises EnvironmentFault WRITE_FAILED."""
+        try:
+            write_memory(self._trust.memory, (*self._trust.remembered, *self._watch.confirmed))
+        except OSError as error:
+            raise durable.write_failed(self._trust.memory, error) from error
+
+    # --- logs
+
+    def _view_own(self, generation: Generation) -> LogView:
+        name = f"{generation.path}/leaves"
+        shown = os.path.relpath(name, self._project.root)
+        found = [(f"{shown[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
+        folder = f"{self._project.root}/{layout.CHECKPOINTS}"
+        found.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
+        found += self._read_published_checkpoints(generation.name)
+        keys = [key for key, _ in read_keys(generation)]
+        leaves = (LogLine(number, *leaf) for number, leaf in enumerate(generation.read_leaves()))
+        ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
+        view = self._judge(LogView(generation.name, shown, True, leaves, ended=ended), found, keys)
+        for path, start, data in self._read_segments(generation.name):
+            if data != generation.read_bytes(start, len(data)):
+                self._findings.append(
+                    finding("LOG_FORKED", path, None, 0, "it differs from the log it was copied from")
+                )
+        return view
+
+    def _view_published(self, name: str) -> LogView:
+        """Return another clone's log as far as this branch holds it."""
+        folder = f"{layout.TRAIL_LOG}/{name}"
+        leaves: dict[int, bytes] = {}
+        for path, start, data in self._read_segments(name):
+            for at in range(0, len(data), LEAF_BYTES):
+                number = start + at // LEAF_BYTES
+                if leaves.setdefault(number, data[at : at + LEAF_BYTES - 1]) != data[at : at + LEAF_BYTES - 1]:
+                    detail = f"leaf {number} stands in two files and differs"
+                    self._findings.append(finding("LOG_FORKED", path, None, 0, detail))
+        gap = next((number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None)
+        lines = (LogLine(number, *parse_leaf(leaves[number])) for number in sorted(leaves))
+        view = LogView(name, folder, False, lines, (), gap)
+        found = self._read_published_checkpoints(name)
+        origins = {checkpoint.origin for _, checkpoint in found if checkpoint is not None}
+        policy = self._trust.policy
+        trusted = [] if policy is None else [key for key in policy.logs if key.name in origins]
+        return self._judge(view, found, trusted)
+
+    def _judge(
+        self, view: LogView, found: Iterable[tuple[str, Checkpoint | None]], keys: Iterable[VerifierKey]
+    ) -> LogView:
+        """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen by witnesses."""
+        keys = list(keys)
+        checkpoints = [(file, item) for file, item in found if item is not None]
+        remembered = [(self._trust.memory, item) for item in self._trust.remembered if _name_of(item) == view.name]
+        signed = witnessed = 0
+        for file, checkpoint in (*checkpoints, *remembered):
+            try:
+                known = [key for key in keys if signed_at(key, checkpoint) is not None]
+                seen = self._find_witnesses(checkpoint)
+            except NoteError as error:
+                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, str(error)))
+                continue
+            if known:
+                signed = max(signed, checkpoint.size)
+                if seen is not None:
+                    witnessed, self._seen_at = max(witnessed, checkpoint.size), max(self._seen_at, seen)
+        return view._replace(checkpoints=(*checkpoints, *remembered), signed=signed, witnessed=min(witnessed, signed))
+
+    def _find_witnesses(self, checkpoint: Checkpoint) -> int | None:
+        """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None if it has not."""
+        if checkpoint in self._trust.remembered:
+            return max(1, _modified_at(self._trust.memory))
+        policy = self._trust.policy
+        if policy is None or policy.quorum == "none":
+            return None
+        times = {name: at for name, key in policy.witnesses.items() if (at := signed_at(key, checkpoint)) is not None}
+        return max(times.values()) if times and policy.is_reached(times) else None
+
+    def _list_published(self) -> list[str]:
+        try:
+            names = os.listdir(f"{self._project.root}/{layout.TRAIL_LOG}")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(name for name in names if GENERATION_NAME.fullmatch(name))
+
+    def _read_segments(self, name: str) -> Iterator[tuple[str, int, bytes]]:
+        """Yield (path, number of the first leaf, bytes) of each published piece of a log, in order."""
+        for file, start, end in list_segments(self._project.root, name):
+            path = f"{layout.TRAIL_LOG}/{name}/{file}"
+            try:
+                data = durable.read_below(self._project.root, path, (end - start) * LEAF_BYTES)
+            except (OSError, InvocationError) as error:
+                self._findings.append(finding("UNREADABLE_FILE", path, None, 0, str(error)))
+                continue
+            if len(data) != (end - start) * LEAF_BYTES:
+                self._findings.append(finding("LOG_ALTERED", path, None, 0, f"it holds {len(data)} bytes"))
+            else:
+                yield path, start, data
+
+    def _read_published_checkpoints(self, name: str) -> list[tuple[str, Checkpoint | None]]:
+        folder = f"{layout.TRAIL_LOG}/{name}"
+        try:
+            names = sorted(os.listdir(f"{self._project.root}/{folder}"))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
+        out: list[tuple[str, Checkpoint | None]] = []
+        for file in files:
+            found = _read_checkpoint(f"{self._project.root}/{file}")
+            if found is None:
+                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, "it is no checkpoint"))
+            out.append((file, found))
+        return out
+
+    # --- what only a look at other places settles
+
+    def _explain_cited(self, cited: Iterable[Missing]) -> Iterator[Finding]:
+        reading: dict[str, bytes | None] = {}
+        for item in cited:
+            data = self._read_elsewhere(item.invocation_id, reading)
+            if data is not None and _holds(data, item.seal):
+                continue
+            where = None if data is not None else self._find_elsewhere(item.invocation_id)
+            detail = f"{item.invocation_id}, seal {item.seal}"
+            if data is not None:
+                yield finding("LINK_BROKEN", item.file, item.seq, 0, detail)
+            elif where is not None:
+                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, f"{item.invocation_id} {where}")
+            elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
+                yield finding("LINK_MISSING", item.file, item.seq, 0, detail)
+            else:
+                said = f"{item.invocation_id} was open or private in the clone that wrote this"
+                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, said)
+
+    def _explain_logged(self, logged: Iterable[Missing]) -> Iterator[Finding]:
+        reading: dict[str, bytes | None] = {}
+        absent: dict[str, list[Missing]] = {}
+        for item in logged:
+            data = self._read_elsewhere(item.invocation_id, reading)
+            if data is None:
+                absent.setdefault(item.invocation_id, []).append(item)
+            elif not _holds(data, item.seal):
+                yield finding(
+                    "LOGGED_LINE_MISSING", item.file, None, 0, f"the {item.kind} of {item.invocation_id}, {item.seal}"
+                )
+        own = {view.file for view in self.views if view.own}
+        for invocation_id, items in absent.items():
+            closed = any(item.kind == "close" for item in items)
+            if self._find_elsewhere(invocation_id) is None and (closed or items[0].file in own):
+                yield finding("LOGGED_RECORD_MISSING", items[0].file, None, 0, invocation_id)
+
+    def _read_elsewhere(self, invocation_id: str, known: dict[str, bytes | None]) -> bytes | None:
+        """Return the bytes of a record of this project and its annexes; None where there is no such record."""
+        if invocation_id not in known:
+            known.clear()  # what is asked about one record comes together
+            known[invocation_id] = _read_with_annexes(self._project.root, invocation_id)
+        return known[invocation_id]
+
+    def _find_elsewhere(self, invocation_id: str) -> str | None:
+        """Return where else this clone has a record: in another worktree, or on another branch."""
+        for root in find_sibling_roots(self._project.root):
+            if _read_with_annexes(root, invocation_id) is not None:
+                return f"lies in the worktree {root}"
+        if self._committed is None:
+            self._committed = _list_committed(self._project.root)
+        commit = self._committed.get(invocation_id)
+        return None if commit is None else f"is not on this branch; commit {commit} has it"
+
+    def _was_published(self, invocation_id: str) -> bool:
+        """Return whether a log on this branch says that a record was closed, and so has to be here."""
+        for view in self.views:
+            for _, _, data in self._read_segments(view.name):
+                if f"close {invocation_id} ".encode() in data:
+                    return True
+        return False
+
+
+def read_memory(path: str) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints that a verifier kept in a file; none where it is new. Raises CallerError."""
+    try:
+        with open(path, "rb") as file:
+            notes = file.read(MAX_NOTE * 64).split(b"\f\n")
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise CallerError(
+            "INVALID_VALUE", f"--remember: cannot read {path}: {error.strerror}", f"ls -l {path}"
+        ) from error
+    try:
+        return tuple(parse_checkpoint(note) for note in notes if note)
+    except NoteError as error:
+        message = f"--remember: {path} does not hold what verify wrote: {error}"
+        raise CallerError("INVALID_VALUE", message, "restore the file; what it remembered is lost otherwise") from error
+
+
+def write_memory(path: str, states: Iterable[Checkpoint]) -> None:
+    """Keep the largest state of each log. Raises OSError."""
+    newest: dict[str, Checkpoint] = {}
+    for state in states:
+        if state.origin not in newest or state.size > newest[state.origin].size:
+            newest[state.origin] = state
+    with durable.folder(os.path.dirname(os.path.abspath(path))) as fd:
+        data = "\f\n".join(map(str, newest.values())).encode()
+        durable.replace(fd, os.path.basename(path), data, durable.SHARED)
+
+
+def _name_of(checkpoint: Checkpoint) -> str:
+    """Return the folder name of the log a checkpoint speaks of: the end of its origin."""
+    return checkpoint.origin.rpartition("/")[2]
+
+
+def _modified_at(path: str) -> int:
+    try:
+        return int(os.stat(path).st_mtime)
+    except OSError:
+        return 0
+
+
+def _read_checkpoint(path: str) -> Checkpoint | None:
+    try:
+        return parse_checkpoint(durable.read_below(os.path.dirname(path), os.path.basename(path), MAX_NOTE))
+    except (OSError, InvocationError, NoteError):
+        return None
+
+
+def _holds(data: bytes, seal: str) -> bool:
+    return f'"~":"{seal}"'.encode() in data
+
+
+def _list_committed(root: str) -> dict[str, str]:
+    """Return the records that any branch of the repository has ever held, each with a commit that brought it."""
+    top = find_worktree(root)
+    try:
+        said = (
+            None
+            if top is None
+            else ask_git(
+                top, "log", "--all", "--format=%x00%h", "--name-only", "--diff-filter=A", "--", f"{root}/{layout.TRAIL}"
+            )
+        )
+    except OSError:
+        return {}
+    committed: dict[str, str] = {}
+    for entry in (said or "").split("\0"):
+        commit, *names = entry.split("\n")
+        for ids in map(layout.parse_record_name, map(os.path.basename, names)):
+            if ids is not None:
+                committed[ids[1]] = commit
+    return committed
+
+
+def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
+    if not is_invocation_id(invocation_id):
+        return None
+    index = Index(root)
+    try:
+        found = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
+        data = b"".join(FileRecordStore(root).read(place) for place in found)
+    except (OSError, InvocationError, ValueError):
+        return None
+    if not found:
+        return None
+    folder = layout.annex_folder(invocation_id)
+    for name in sorted(os.listdir(f"{root}/{folder}")) if os.path.isdir(f"{root}/{folder}") else ():
+        try:
+            data += durable.read_below(root, f"{folder}/{name}", 2 * 1024 * 1024)
+        except (OSError, InvocationError):
+            continue
+    return data
