@@ -256,13 +256,13 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
 
 def settle(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
-    ends: dict[object, int] = {}
-    begun: set[object] = set()
+    ends: dict[str, int] = {}
+    begun: set[str] = set()
     kept: list[Mapping[str, Any] | None] = []
     for fields in lines:
         event = fields.get("event")
         is_step = event in ("step_started", "step_completed", "step_failed")
-        name: object = (fields.get("step"), fields.get("ordinal")) if is_step else fields.get("call_id")
+        name = f"{fields.get('step')} {fields.get('ordinal')}" if is_step else str(fields.get("call_id"))
         if event in ("step_started", "tool_call"):
             if name in begun:
                 if name in ends:  # what it ended in then is no end any more
