@@ -529,6 +529,7 @@ class ReplayPoint(_Shape):
     seq: int
     label: str | None
     corpus: str
+    stage: str | None
 
 
 class ReplayNote(_Shape):
@@ -705,6 +706,7 @@ class ReplayReport(_Shape):
     invocation: ReplayedInvocation
     as_of: ReplayPoint | None
     compare_to: ReplayPoint | None
+    until: ReplayPoint | None
     epsilon: str
     integrity: ReplayIntegrity
     code: ReplayCode
@@ -772,6 +774,8 @@ class Changed(_Shape):
 
     what: Literal[
         "routing",
+        "rank",
+        "score",
         "code",
         "artifact",
         "unreadable",

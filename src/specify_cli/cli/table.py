@@ -446,6 +446,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             _ID,
             Param("as_of", "option", "Retrieve on the corpus of this checkpoint.", metavar="CHECKPOINT"),
+            Param("until", "option", "Replay only what came up to this checkpoint.", metavar="CHECKPOINT"),
             Param("compare_to", "option", "Hold against this checkpoint, not the record.", metavar="CHECKPOINT"),
             _STRICT,
             Param("epsilon", "option", "How far scores may be apart; 1e-9 if not given.", metavar="E"),

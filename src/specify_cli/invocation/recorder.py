@@ -171,6 +171,8 @@ class Recorder:
                 return self._compose_link(event, payload)
             if event not in RECORDABLE:
                 raise _not_recordable(event)
+            if event == "gate_decision" and "rule_digest" not in payload:
+                payload = {**payload, **_find_digest(payload.get("rule_ref"))}
             return compose_event(
                 event,
                 payload,
@@ -529,6 +531,14 @@ class Recorder:
 def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
     return list(hits)[: config.get("limit", len(hits))]
+
+
+def _find_digest(rule: object) -> dict[str, object]:
+    """Return the digest of a registered rule as a member, so that a replay can ask it again; nothing of another."""
+    from specify_cli.invocation.gates import RULES
+
+    found = RULES.find(str(rule))
+    return {} if found is None else {"rule_digest": found.digest}
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

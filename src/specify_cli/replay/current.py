@@ -304,10 +304,20 @@ def _find_causes(
     found: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
     if not _is_same(recorded, first) or routing_then != routing_first:
         told = "the recorded inputs give another result with today's code"
-        found["code"] = (True, told, [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code)])
+        moved = _compare_hits(recorded, first)
+        found["code"] = (
+            True,
+            told,
+            [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
+        )
     if not _is_same(first, today.outcome) or routing_first != routing_now:
         told = "today's doctrine, charter, profiles or project give another result than the recorded ones"
-        found["data"] = (True, told, [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today)])
+        moved = _compare_hits(first, today.outcome)
+        found["data"] = (
+            True,
+            told,
+            [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today), *moved],
+        )
     policy = _compare_policy(opened, today.live)
     if policy:
         found["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
@@ -343,6 +353,18 @@ def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, objec
 
 def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
     return list(_list_changes("routing", then, now))
+
+
+def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
+    """Return the ranks and scores that differ, where both found the same entries: else those say enough."""
+    one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
+    if one.keys() != two.keys():
+        return []
+    return [
+        change
+        for name in ("rank", "score")
+        for change in _list_changes(name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two)))
+    ]
 
 
 def _compare_code(code: Code) -> list[dict[str, object]]:

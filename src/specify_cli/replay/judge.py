@@ -38,6 +38,7 @@ FINDINGS: Mapping[str, tuple[str, str]] = {
     "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
     "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
     "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
+    "PATCH_GAP": (WARNING, "a file was not, before a change, what the recorded change before it had left"),
     "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
     "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
     "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
@@ -115,11 +116,12 @@ class Retrieval(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A checkpoint: where it stands, and the corpus in force there."""
+    """A checkpoint: where it stands, the corpus in force there, and the stage it begins, if it begins one."""
 
     seq: int
     label: str | None
     corpus: str
+    stage: str | None = None
 
 
 class SortedRecord(NamedTuple):
@@ -144,7 +146,10 @@ class SortedRecord(NamedTuple):
         return str(self.started.get("invocation_id"))
 
     def point(self, text: str, corpus: str) -> Point | None:
-        """Return the checkpoint a text names: a label (its newest), a seq, `<id>:<seq>`, or `start` with its corpus."""
+        """Return the checkpoint a text names: `start` with its corpus, a seq, `<id>:<seq>`, a label, a stage.
+
+        Of several under one label or stage it is the newest.
+        """
         head, colon, tail = text.partition(":")
         name = text
         if colon:
@@ -156,6 +161,7 @@ class SortedRecord(NamedTuple):
         if name.isascii() and name.isdigit():
             return next((point for point in self.points if str(point.seq) == name), None)
         named = [point for point in self.points if point.label == name and not colon]
+        named = named or [point for point in self.points if point.stage == name and not colon]
         return named[-1] if named else None
 
 
@@ -166,6 +172,8 @@ def read_past(lines: Iterable[Fields]) -> SortedRecord:
     withheld: list[Fields] = []
     retrievals = _Pairs("request_id")
     tools = _Pairs("call_id")
+    points: list[Point] = []
+    stage: str | None = None
     count = 0
     for fields in lines:
         count += 1
@@ -180,6 +188,10 @@ def read_past(lines: Iterable[Fields]) -> SortedRecord:
             retrievals.take(fields, asks=event == "retrieval_request")
         elif event in ("tool_call", "tool_result"):
             tools.take(fields, asks=event == "tool_call")
+        elif event == "stage_transition":
+            stage = str(fields.get("to"))
+        elif event == "checkpoint":
+            points.append(_read_point(fields, None if fields.get("manual") is True else stage))
 
     def of(event: str) -> tuple[Fields, ...]:
         return tuple(by_event.get(event, ()))
@@ -190,7 +202,7 @@ def read_past(lines: Iterable[Fields]) -> SortedRecord:
         completed=closing[-1] if closing else None,
         references=of("policy_snapshot_ref"),
         retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.pairs),
-        points=tuple(_read_point(fields) for fields in of("checkpoint")),
+        points=tuple(points),
         gates=of("gate_decision"),
         patches=of("patch_apply"),
         tools=tools.pairs,
@@ -224,9 +236,9 @@ class _Pairs:
         return tuple(self._found)
 
 
-def _read_point(fields: Fields) -> Point:
+def _read_point(fields: Fields, stage: str | None) -> Point:
     label = fields.get("label")
-    return Point(_get_seq(fields), None if label is None else str(label), str(fields.get("corpus")))
+    return Point(_get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage)
 
 
 # --- numbers
@@ -531,58 +543,97 @@ def judge_gate(asked: Asked) -> list[Finding]:
 
 
 class Applied(NamedTuple):
-    """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why."""
+    """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why.
+
+    `text` is the file after it, if known. With `gap` it was made of another file than the patch before it had left.
+    """
 
     fields: Fields
     status: str
     why: str
     after_hash: str | None
+    text: str | None = None
+    gap: bool = False
 
 
-def apply_patch(fields: Fields, get: Get) -> Applied:
-    """Return a recorded change made again in memory, where its diff and the bytes before it are held."""
+def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
+    """Return the recorded changes made again in memory, each where what was before it, or its result, is held.
+
+    The patches of one path are a chain: what one left is before the next, where that does not say so itself.
+    """
+    left: dict[object, str | None] = {}
+    found = []
+    for fields in patches:
+        path = fields.get("path")
+        known = left.get(path)
+        done = _apply_patch(fields, known, get)
+        before = fields.get("before_hash")
+        if known is not None and before is not None and "digest_key" not in fields:
+            done = done._replace(gap=_digest(known) != before)
+        left[path] = done.text
+        found.append(done)
+    return tuple(found)
+
+
+def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
+    """Return one recorded change made again: from its diff, or from the whole file after it."""
 
     def not_again(why: str) -> Applied:
         return Applied(fields, "not_reapplied", why, None)
 
     if fields.get("ok") is not True:
-        return not_again("it did not apply when it was recorded")
+        return not_again("it did not apply when it was recorded")._replace(text=known)
     if fields.get("redactions"):
         return not_again("a secret in it was masked")
-    diff, why = held_text(fields, "diff", get)
-    if diff is None:
-        return not_again(f"its diff is not held: {why}")
-    before: str | None = ""
-    if fields.get("kind") != "create" or "before" in fields:
-        before, why = held_text(fields, "before", get)
-    if before is None:
-        return not_again(f"the file before it is not held: {why}")
+    kind = fields.get("kind")
+    diff, why_diff = held_text(fields, "diff", get)
+    after, why_after = held_text(fields, "after", get)
+    before, why_before = held_text(fields, "before", get)
+    if kind == "create" and "before" not in fields:
+        before = ""
+    if before is not None and fields.get("before_hash") not in (None, _digest(before)):
+        return Applied(fields, "differs", "the file before it is not the one its digest names", None)
     expected = fields.get("after_hash")
-    if expected is None and fields.get("kind") == "delete":
-        expected = hashlib.sha256(b"").hexdigest()
-    if expected is None:
-        return not_again("no digest of the file after it was recorded")
-    try:
-        after = apply_diff(before, diff)
-    except PatchError as error:
-        return Applied(fields, "differs", f"the diff does not apply: {error}", None)
-    found = hashlib.sha256(after.encode("utf-8")).hexdigest()
-    if found != expected and "\n\\" not in diff:
-        # Some writers of diffs never say that a file ends without a line feed; the digest tells.
-        other = after[:-1] if after.endswith("\n") else after + "\n"
-        found = expected if hashlib.sha256(other.encode("utf-8")).hexdigest() == expected else found
-    return Applied(fields, "reproduced" if found == expected else "differs", "", str(found))
+    if diff is None:
+        after = "" if kind == "delete" else after
+        if before is None or after is None:
+            part, why = ("file before it", why_before) if before is None else ("file after it", why_after)
+            return not_again(f"its diff is not held: {why_diff}; nor is the {part}: {why}")
+    else:
+        start = known if before is None else before
+        if start is None:
+            return not_again(f"the file before it is not held: {why_before}")
+        try:
+            after = apply_diff(start, diff)
+        except PatchError as error:
+            if before is None:
+                return not_again(f"the file before it is not held, and the diff does not fit what is known: {error}")
+            return Applied(fields, "differs", f"the diff does not apply: {error}", None)
+        if expected not in (None, _digest(after)) and "\n\\" not in diff:
+            # Some writers of diffs never say that a file ends without a line feed; the digest tells.
+            other = after[:-1] if after.endswith("\n") else after + "\n"
+            after = other if _digest(other) == expected else after
+    if expected is None and kind == "delete":
+        expected = _digest("")
+    same = expected in (None, _digest(after))
+    return Applied(fields, "reproduced" if same else "differs", "", _digest(after), after)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def judge_patch(applied: Applied) -> list[Finding]:
-    """Return where a change made again gives another file."""
-    if applied.status != "differs":
-        return []
-    fields = applied.fields
-    told = f"patch {say(fields.get('path'))}" + (f": {applied.why}" if applied.why else "")
-    return [
-        _make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", told, fields.get("after_hash"), applied.after_hash)
-    ]
+    """Return where a change made again gives another file, and where it was made of another than was left."""
+    fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"
+    found = []
+    if applied.gap:
+        found.append(_make_finding("PATCH_GAP", _get_seq(fields), "patch", where, None, fields.get("before_hash")))
+    if applied.status == "differs":
+        told = where + (f": {applied.why}" if applied.why else "")
+        pair = fields.get("after_hash"), applied.after_hash
+        found.append(_make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", told, *pair))
+    return found
 
 
 # --- what was captured
@@ -744,6 +795,7 @@ class Replayed(NamedTuple):
     request: str
     as_of: Point | None
     compare_to: Point | None
+    until: Point | None
     epsilon: Decimal
     code: Code
     integrity: Integrity

@@ -43,7 +43,7 @@ from specify_cli.replay.judge import (
     Rerun,
     Retrieval,
     SortedRecord,
-    apply_patch,
+    apply_patches,
     ask_gate,
     execution_hash_of,
     held_text,
@@ -132,6 +132,7 @@ def replay(
     *,
     as_of: str | None = None,
     compare_to: str | None = None,
+    until: str | None = None,
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
@@ -150,6 +151,7 @@ def replay(
         objects,
         as_of=as_of,
         compare_to=compare_to,
+        until=until,
         epsilon=epsilon,
         rules=rules,
         rules_module=rules_module,
@@ -163,6 +165,7 @@ def replay_bytes(
     *,
     as_of: str | None = None,
     compare_to: str | None = None,
+    until: str | None = None,
     epsilon: str = DEFAULT_EPSILON,
     rules: gates.RuleRegistry | None = None,
     rules_module: str | None = None,
@@ -171,8 +174,10 @@ def replay_bytes(
     with network_denied():
         # 1. Refuse what cannot be replayed, before anything is run.
         opened = open_past(data, file, objects)
+        start, end, last = (None if text is None else _find_point(opened, text) for text in (as_of, compare_to, until))
+        if last is not None:
+            opened = _cut_after(opened, last)
         past = opened.past
-        start, end = (None if text is None else _find_point(opened, text) for text in (as_of, compare_to))
         units = _parse_epsilon(epsilon)
         if rules_module is not None:
             load_rules(rules_module)
@@ -185,9 +190,9 @@ def replay_bytes(
         asked = tuple(
             ask_gate(fields, registry.find(str(fields.get("rule_ref"))), opened.objects.get) for fields in past.gates
         )
-        applied = tuple(apply_patch(fields, opened.objects.get) for fields in past.patches)
+        applied = apply_patches(past.patches, opened.objects.get)
         # A state depends on every line before it, so behind a withheld one none can be folded again.
-        lines = (entry.fields for entry in opened.record.entries)
+        lines = (entry.fields for entry in opened.record.entries[: past.lines])
         states, of_states = judge_states(takewhile(lambda fields: not is_stand_in(fields), lines), code)
     # 3. Hold everything against what is recorded.
     bound = execution_hash_of(
@@ -207,6 +212,7 @@ def replay_bytes(
         request=opened.request,
         as_of=start,
         compare_to=end,
+        until=last,
         epsilon=units,
         code=code,
         integrity=opened.integrity,
@@ -410,11 +416,18 @@ def _find_point(opened: Opened, text: str) -> Point:
         known += [{"name": point.label or str(point.seq), "seq": point.seq} for point in past.points]
         raise CallerError(
             "CHECKPOINT_NOT_FOUND",
-            f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a seq, ID:SEQ or start",
+            f"{past.invocation_id} has no checkpoint {text!r}; expected a label, a stage, a seq, ID:SEQ or start",
             f"spec-kitty invocations show {past.invocation_id}",
             candidates=known,
         )
     return found
+
+
+def _cut_after(opened: Opened, point: Point) -> Opened:
+    """Return a record up to a checkpoint, `start` being the lines it was created with."""
+    last = point.seq or next((item.seq + 1 for item in opened.past.retrievals if item.is_context), 0)
+    kept = [entry.fields for entry in opened.record.entries if int(str(entry.fields.get("seq"))) <= last]
+    return opened._replace(past=read_past(kept)._replace(completed=opened.past.completed))
 
 
 def _parse_epsilon(text: str) -> Decimal:

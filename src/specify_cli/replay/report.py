@@ -59,6 +59,7 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
         },
         "as_of": _describe_point(replayed.as_of),
         "compare_to": _describe_point(replayed.compare_to),
+        "until": _describe_point(replayed.until),
         "epsilon": plain(replayed.epsilon),
         "integrity": {
             "intact": True,
@@ -117,9 +118,11 @@ def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], n
     ]
     asked = ", ".join(part for part in done if not part.startswith("0 "))
     if replayed.compare_to is not None:
-        against = f"as of {replayed.compare_to.label or replayed.compare_to.seq}"
+        against = f"as of {_name_point(replayed.compare_to)}"
     else:
         against = "as recorded"
+    if replayed.until is not None:
+        against += f" up to {_name_point(replayed.until)}"
     if errors:
         codes = list(dict.fromkeys(item.code for item in errors))
         text = f"DIFFERS: {_count(len(errors), 'difference')} ({', '.join(codes)}); run again: {asked}"
@@ -137,6 +140,10 @@ def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], n
 
 def _count(number: int, word: str, many: str = "") -> str:
     return f"{number} {word if number == 1 else many or word + 's'}"
+
+
+def _name_point(point: Point) -> str:
+    return str(point.label or point.stage or point.seq)
 
 
 def _describe_point(point: Point | None) -> dict[str, object] | None:
@@ -275,6 +282,7 @@ def page_of(value: Mapping[str, Any]) -> str:
         f"- Routed to profile {_render_text(about['profile_id'])}, action {_render_text(about['action'])}"
         f" (asked with {_render_text(about['verb'])}; kind {_render_text(about['run_kind'])})",
         f"- Begun {_render_text(about['started_at'])}; {_describe_end(about)}",
+        *([] if value["until"] is None else [f"- Only what came up to checkpoint seq {value['until']['seq']}"]),
         f"- Retrievals on {_describe_ground(value['as_of'], 'the corpus each was made on')},"
         f" held against {_describe_ground(value['compare_to'], 'what is recorded')}; epsilon {value['epsilon']}",
         f"- Decided by code {_render_versions(value['code']['recorded'])}; replayed by code"

@@ -70,6 +70,25 @@ def test_what_could_not_be_evaluated_is_listed_first_and_is_no_match(cli: Cli, c
     valid(value, "replay-report")
 
 
+@pytest.mark.usefixtures("chartered")
+def test_a_gate_told_from_a_shell_is_asked_again(cli: Cli) -> None:
+    run = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    told = {"gate": "cover", "rule_ref": "at-least", "outcome": "pass", "reason_code": "enough"}
+    event = json.dumps({**told, "inputs": {"found": 60, "minimum": 70}})
+    cli("profile-invocation", "record", "--invocation-id", run, "--event", "gate_decision", "--json-payload", event)
+    done = cli("replay", run, "--json")
+
+    assert (done.code, [item["code"] for item in done.json()["findings"]]) == (1, ["DECISION_MISMATCH"] * 2)
+
+
+def test_a_run_is_replayed_up_to_a_checkpoint(cli: Cli, recorded: str) -> None:
+    done, value = cli("replay", recorded, "--until", "change"), cli("replay", recorded, "--until", "change", "--json")
+
+    assert (done.code, done.out) == (0, "MATCH: routing, 1 retrieval come out as recorded up to change\n")
+    assert value.json()["until"]["stage"] == "change"
+    valid(value.json(), "replay-report")
+
+
 def test_a_difference_is_told_with_both_values_and_exits_1(cli: Cli, chartered: Path, recorded: str) -> None:
     reseal(chartered, recorded, lambda lines: lines[0].update(match_reason="because"))
 

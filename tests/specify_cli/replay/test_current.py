@@ -297,8 +297,12 @@ def test_other_code_is_the_cause_code(chartered: Path, monkeypatch: pytest.Monke
 
     value = answered(chartered, invocation_id)
 
-    assert causes(value) == ["code"] and names(value, "code") == ["code retrieval"]
-    assert value["causes"][0]["changed"][0]["today"] == "99"
+    changed = value["causes"][0]["changed"]
+    assert causes(value) == ["code"] and names(value, "code")[0] == "code retrieval"
+    assert changed[0]["today"] == "99"
+    # The same entries are found, so what is another is where and how near each stands.
+    assert {item["what"] for item in changed[1:]} >= {"score"} <= {"rank", "score"}
+    assert all(item["original"] != item["today"] for item in changed)
 
 
 def test_other_code_with_the_same_result_is_no_cause(chartered: Path, monkeypatch: pytest.MonkeyPatch) -> None:

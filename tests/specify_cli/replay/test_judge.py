@@ -472,12 +472,12 @@ def test_a_gate_whose_inputs_were_not_kept_is_listed(chartered: Path, given: dic
 def test_a_gate_recorded_without_a_rule_digest_is_listed(chartered: Path) -> None:
     executor = ProfileInvocationExecutor(chartered)
     invocation_id = invoked(chartered, close=False)
-    payload = {"gate": "g", "rule_ref": "all-true", "outcome": "pass", "reason_code": "all_true", "inputs": {}}
+    payload = {"gate": "g", "rule_ref": "mine", "outcome": "pass", "reason_code": "all_true", "inputs": {}}
     executor.record(invocation_id, [("gate_decision", payload)])
 
     (gate,) = replayed(chartered, invocation_id).gates
 
-    assert (gate.status, gate.why) == ("not_reevaluated", "no digest of rule all-true was recorded")
+    assert (gate.status, gate.why) == ("not_reevaluated", "no digest of rule mine was recorded")
 
 
 def test_a_rule_that_raises_on_what_it_decided_before_is_a_finding(chartered: Path) -> None:
@@ -578,9 +578,9 @@ def test_a_diff_that_does_not_apply_is_a_patch_mismatch(chartered: Path) -> None
 @pytest.mark.parametrize(
     ("told", "capture", "why"),
     [
-        ({"before": "a\n", "after": "b\n"}, "full", "its diff is not held: nothing of it is kept"),
+        ({"before": "a\n"}, "full", "its diff is not held: nothing of it is kept; nor is the file after it"),
+        ({"after": "b\n"}, "full", "its diff is not held: nothing of it is kept; nor is the file before it"),
         ({"diff": "@@ -1 +1 @@\n-a\n+b\n", "after": "b\n"}, "full", "the file before it is not held"),
-        ({"before": "a\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}, "full", "no digest of the file after"),
         ({"before": "a\n" * 900, "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}, "summary", "captured as summary"),
         ({"before": "a\n", "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}, "hash", "captured as hash"),
         ({"before": "a\n", "after": "b\n", "diff": "@@ -1 +1 @@\n-a\n+b\n", "ok": False}, "full", "did not apply when"),
@@ -594,6 +594,41 @@ def test_a_patch_that_cannot_be_made_again_is_listed(
     (patch,) = replayed(chartered, invocation_id).patches
 
     assert patch.status == "not_reapplied" and why in patch.why
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("modify", {"before": "a\n", "after": "b\n"}),
+        ("modify", {"before": "a\n", "diff": "@@ -1 +1 @@\n-a\n+b\n"}),
+        ("create", {"after": "b\n"}),
+        ("create", {"diff": "@@ -0,0 +1 @@\n+b\n"}),
+        ("delete", {"before": "a\n"}),
+    ],
+)
+def test_a_patch_is_applied_again_from_whatever_of_it_is_whole(
+    chartered: Path, kind: str, told: dict[str, Any]
+) -> None:
+    found = replayed(chartered, ran(chartered, lambda run: run.patch("x", kind, **told)))
+
+    assert found.match and [item.status for item in found.patches] == ["reproduced"]
+
+
+def test_the_patches_of_a_path_are_a_chain(chartered: Path) -> None:
+    """A diff alone goes on from what the patch before it left, and a patch that begins elsewhere is noticed."""
+
+    def work(run: Run) -> None:
+        run.patch("x", "create", after="a\n")
+        run.patch("y", "create", after="other\n")
+        run.patch("x", "modify", diff="@@ -1 +1 @@\n-a\n+b\n")
+        run.patch("x", "modify", before="b\n", after="c\n")
+        run.patch("x", "modify", before="z\n", after="d\n")
+
+    found = replayed(chartered, ran(chartered, work))
+
+    assert [item.status for item in found.patches] == ["reproduced"] * 5
+    assert [(item.code, item.severity, item.seq) for item in found.findings] == [("PATCH_GAP", "warning", 8)]
+    assert found.match
 
 
 # --- checkpoints
@@ -614,6 +649,36 @@ def three_points(chartered: Path) -> str:
         run.commit("two", force=True)
 
     return ran(chartered, work)
+
+
+def test_a_run_is_replayed_up_to_a_checkpoint_each_retrieval_on_its_own_corpus(chartered: Path) -> None:
+    """A gate that is forged behind the point is no finding before it; a stage names the checkpoint that begins it."""
+
+    def work(run: Run) -> None:
+        run.retrieve("login name", k=5)
+        run.stage("change")
+        note(chartered, "name")
+        run.gate("merge", "all-true", {"green": True})
+        run.commit("ready")
+        run.retrieve("login name", k=5)
+        run.patch("x", "create", after="a")
+
+    def forge(lines: Lines) -> None:
+        next(line for line in lines if line["event"] == "gate_decision")["outcome"] = "fail"
+
+    invocation_id = ran(chartered, work)
+    reseal(chartered, invocation_id, forge)
+    whole, start, stage, ready = (
+        replayed(chartered, invocation_id, until=at) for at in (None, "start", "change", "ready")
+    )
+    parts = [
+        (len(item.reruns), len(item.gates), len(item.patches), item.states) for item in (whole, start, stage, ready)
+    ]
+
+    assert parts == [(3, 1, 1, 2), (1, 0, 0, 0), (2, 0, 0, 1), (2, 1, 0, 2)]
+    assert [item.match for item in (whole, start, stage, ready)] == [False, True, True, False]
+    assert stage.until is not None and stage.until.stage == "change"
+    assert replayed(chartered, invocation_id, as_of="change").as_of == stage.until
 
 
 def uris(found: Replayed, place: int = 0) -> set[str]:

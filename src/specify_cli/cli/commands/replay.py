@@ -17,7 +17,7 @@ from specify_cli.replay.report import first_screen, report_value
 from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
-_EXACT_ONLY = ("as_of", "compare_to", "epsilon", "report", "record", "rules", "from_file")
+_EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "rules", "from_file")
 _CHANGES_SHOWN = 12
 _AGAINST_ONLY = ("idempotency_key", "from_root")
 
@@ -55,6 +55,7 @@ def _replay_in(project: Project, values: Values) -> int:
         wanted,
         as_of=shell.get_text(values, "as_of"),
         compare_to=shell.get_text(values, "compare_to"),
+        until=shell.get_text(values, "until"),
         epsilon=shell.get_text(values, "epsilon") or DEFAULT_EPSILON,
         rules_module=shell.get_text(values, "rules"),
     )
