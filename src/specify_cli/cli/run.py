@@ -25,9 +25,10 @@ def run(command: Command, values: Values) -> int:
         return code
 
     try:
-        module_name, _, function = command.run.partition(":")
-        __import__(module_name)
-        return int(getattr(sys.modules[module_name], function)(values))
+        module, _, function = command.run.partition(":")
+        name = f"specify_cli.cli.commands.{module}"
+        __import__(name)
+        return int(getattr(sys.modules[name], function)(values))
     except InvocationError as error:
         return fail(error, 2 if error.code == "USAGE" else 1)
     except KeyboardInterrupt:

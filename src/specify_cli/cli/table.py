@@ -1,7 +1,6 @@
 """Every command as data: the one definition the dispatcher and the Typer app are built from.
 
-Loads nothing but typing. A command names the function that runs it as `module:function`; that module is
-imported when the command runs and not before.
+Loads nothing but typing. The module that runs a command is imported when the command runs and not before.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ class Param(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command: its words, what runs it, what it says of itself."""
+    """One command: its words, what runs it (`module:function` below `cli.commands`), what it says of itself.
+
+    Each takes `--json` besides the params in its row.
+    """
 
     path: tuple[str, ...]
     run: str
@@ -43,7 +45,6 @@ class Command(NamedTuple):
     exits: str
 
 
-_MODULE = "specify_cli.cli.commands"
 _JSON = Param("json", "flag", "Print the same value as JSON; errors become one JSON object on stderr.")
 _STRICT = Param("strict", "flag", "Exit with 1 also where nothing differs and not everything was evaluated.")
 _REQUEST = Param(
@@ -76,10 +77,10 @@ GROUPS = {
     "sync": "Deliver what happened to a service, if you agree to it.",
 }
 
-COMMANDS: tuple[Command, ...] = (
+_COMMANDS = (
     Command(
         ("init",),
-        f"{_MODULE}.project:init",
+        "project:init",
         "Give this project its config and its trail setting; safe to run again.",
         (
             Param(
@@ -88,75 +89,85 @@ COMMANDS: tuple[Command, ...] = (
                 "private: git ignores the trail. committed: finished records are tracked.",
                 choices=("private", "committed"),
             ),
-            _JSON,
         ),
         ("spec-kitty init", "spec-kitty init --trail committed"),
         "0 initialised or already so · 1 refused · 2 usage",
     ),
     Command(
         ("config", "accept"),
-        f"{_MODULE}.project:accept",
+        "project:accept",
         "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
-        (Param("yes", "flag", "Accept without being asked; a person's own scripts only."), _JSON),
+        (Param("yes", "flag", "Accept without being asked; a person's own scripts only."),),
         ("spec-kitty config accept",),
         "0 accepted, or nothing to accept · 1 refused · 2 usage",
     ),
     Command(
         ("do",),
-        f"{_MODULE}.invoke:do",
+        "invoke:do",
         "Route a request, record it durably, print the governance context for whoever does the work.",
-        (_REQUEST, _PROFILE, _NO_TRAIL, _JSON),
+        (
+            _REQUEST,
+            _PROFILE,
+            _NO_TRAIL,
+        ),
         ('spec-kitty do "fix the failing login test"', 'spec-kitty do "implement WP03" --json'),
         _ANSWER,
     ),
     Command(
         ("ask",),
-        f"{_MODULE}.invoke:ask",
+        "invoke:ask",
         "As do, with a profile of your choice.",
         (
             Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
             _REQUEST,
             _NO_TRAIL,
-            _JSON,
         ),
         ('spec-kitty ask critic-cato "look at the parser change"',),
         _ANSWER,
     ),
     Command(
         ("advise",),
-        f"{_MODULE}.invoke:advise",
+        "invoke:advise",
         "As do, for advice only: the record is advisory and carries no evidence.",
-        (_REQUEST, _PROFILE, _NO_TRAIL, _JSON),
+        (
+            _REQUEST,
+            _PROFILE,
+            _NO_TRAIL,
+        ),
         ('spec-kitty advise "should we split the billing module?"',),
         _ANSWER,
     ),
     Command(
         ("route",),
-        f"{_MODULE}.invoke:route",
+        "invoke:route",
         "Show where a request would go and why; writes nothing.",
-        (_REQUEST, _PROFILE, Param("explain", "flag", "Show everything that was considered."), _JSON),
+        (
+            _REQUEST,
+            _PROFILE,
+            Param("explain", "flag", "Show everything that was considered."),
+        ),
         ('spec-kitty route "review the SQL migration" --explain',),
         "0 routed · 1 refused, with candidates · 2 usage",
     ),
     Command(
         ("profiles", "list"),
-        f"{_MODULE}.profiles:list_profiles",
+        "profiles:list_profiles",
         "Every profile that can be routed to, with role and languages.",
-        (_JSON,),
+        (),
         ("spec-kitty profiles list", "spec-kitty profiles list --json"),
         "0 ok · 2 usage",
     ),
     Command(
         ("profiles", "show"),
-        f"{_MODULE}.profiles:show_profile",
+        "profiles:show_profile",
         "One profile whole.",
-        (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"), _JSON),
+        (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),),
         ("spec-kitty profiles show critic-cato",),
         _READ,
     ),
     Command(
         ("charter", "context"),
-        f"{_MODULE}.charter:context",
+        "charter:context",
         "The governance context an action would receive, with scores and reasons, or one artifact; records nothing.",
         (
             Param("action", "option", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
@@ -165,7 +176,6 @@ COMMANDS: tuple[Command, ...] = (
             Param("request", "option", "Rank against this request.", metavar="TEXT"),
             Param("explain", "flag", "Show scores, filters and what was left out."),
             Param("mark_loaded", "flag", "Note the first load of this action: its next contexts are compact."),
-            _JSON,
         ),
         (
             'spec-kitty charter context --action review --request "the SQL migration" --explain',
@@ -175,28 +185,27 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("charter", "synthesize"),
-        f"{_MODULE}.synthesize:synthesize",
+        "synthesize:synthesize",
         "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
         (
             Param("defaults", "flag", "Ask nothing: take what the repository suggests, replace nothing that is there."),
             Param("dry_run", "flag", "Show what would be written; write nothing."),
             Param("force", "flag", "Replace policy, profile and doctrine files that differ; a charter never is."),
-            _JSON,
         ),
         ("spec-kitty charter synthesize", "spec-kitty charter synthesize --defaults --dry-run"),
         "0 written, or nothing to write · 1 refused · 2 usage",
     ),
     Command(
         ("charter", "lint"),
-        f"{_MODULE}.charter:lint",
+        "charter:lint",
         "What is wrong in charter, policy, profiles, doctrine and governance settings: file, line, problem, repair.",
-        (_JSON,),
+        (),
         ("spec-kitty charter lint", "spec-kitty charter lint --json"),
         "0 sound, or advice only · 1 an error was found · 2 usage",
     ),
     Command(
         ("profile-invocation", "complete"),
-        f"{_MODULE}.complete:complete",
+        "complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         (
             _OPEN_ID,
@@ -205,7 +214,6 @@ COMMANDS: tuple[Command, ...] = (
             Param("artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
             Param("commit", "option", "The commit that holds the work.", metavar="SHA"),
             Param("allow_outside", "flag", "Take evidence from outside the project."),
-            _JSON,
         ),
         (
             "spec-kitty profile-invocation complete --invocation-id ID ",
@@ -215,14 +223,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("profile-invocation", "record"),
-        f"{_MODULE}.record:record",
+        "record:record",
         "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
         (
             _OPEN_ID,
             Param("event", "option", "tool_call, tool_result, step_started, model_call, …", metavar="TYPE"),
             Param("json_payload", "option", "The event's raw values as JSON; - reads stdin.", metavar="JSON"),
             Param("dry_run", "flag", "Show the lines with their masks; write nothing."),
-            _JSON,
         ),
         (
             "spec-kitty profile-invocation record --invocation-id ID --event error --json-payload - < error.json",
@@ -233,20 +240,19 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("profile-invocation", "commit"),
-        f"{_MODULE}.record:commit",
+        "record:commit",
         "Write a checkpoint to replay against; a policy that changed is referenced before it.",
         (
             _OPEN_ID,
             Param("label", "option", "A name for the checkpoint.", metavar="NAME"),
             Param("force", "flag", "Take a label that is taken; it then means the newest."),
-            _JSON,
         ),
         ("spec-kitty profile-invocation commit --invocation-id ID --label after-review",),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("invocations", "list"),
-        f"{_MODULE}.listing:list_rows",
+        "listing:list_rows",
         "Invocations, newest first.",
         (
             Param("profile", "option", "Only this profile.", metavar="ID"),
@@ -255,35 +261,33 @@ COMMANDS: tuple[Command, ...] = (
             Param("since", "option", "Only those begun at or after this time.", metavar="TIME"),
             Param("parent", "option", "Only children of this invocation.", metavar="ID"),
             Param("limit", "option", "At most so many.", 50, integer=True, metavar="N"),
-            _JSON,
         ),
         ("spec-kitty invocations list", "spec-kitty invocations list --status open --json"),
         _READ,
     ),
     Command(
         ("invocations", "show"),
-        f"{_MODULE}.invocations:show",
+        "invocations:show",
         "One invocation: timeline, where its context came from, evidence, findings.",
-        (_ID, _JSON),
+        (_ID,),
         ("spec-kitty invocations show ID",),
         _READ,
     ),
     Command(
         ("invocations", "tail"),
-        f"{_MODULE}.invocations:tail",
+        "invocations:tail",
         "The newest events of an invocation (the newest one by default).",
         (
             Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", metavar="[ID]"),
             Param("lines", "option", "At most so many.", 10, integer=True, metavar="N"),
             Param("follow", "flag", "Go on until the record is closed."),
-            _JSON,
         ),
         ("spec-kitty invocations tail", "spec-kitty invocations tail ID --follow"),
         _READ,
     ),
     Command(
         ("invocations", "verify"),
-        f"{_MODULE}.invocations:verify",
+        "invocations:verify",
         "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
         (
             Param("target", "argument", "An id, an unambiguous beginning, or a file.", metavar="[ID|FILE]"),
@@ -297,7 +301,6 @@ COMMANDS: tuple[Command, ...] = (
                 "Keep the logs' states here; refuse a log that goes back.",
                 metavar="FILE",
             ),
-            _JSON,
         ),
         (
             "spec-kitty invocations verify --all",
@@ -308,31 +311,34 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("trail", "checkpoint"),
-        f"{_MODULE}.trail:checkpoint",
+        "trail:checkpoint",
         "Sign the state of this clone's log, so that no record can go missing unseen after it.",
-        (_JSON,),
+        (),
         ("spec-kitty trail checkpoint",),
         "0 signed, or nothing was added · 1 refused, nothing signed · 2 usage",
     ),
     Command(
         ("trail", "proof"),
-        f"{_MODULE}.trail:proof",
+        "trail:proof",
         "Sign the log and print the proof that a record is in it, as one C2SP tlog-proof.",
-        (_ID, Param("start", "flag", "Of the start of a closed record, not of its close."), _JSON),
+        (
+            _ID,
+            Param("start", "flag", "Of the start of a closed record, not of its close."),
+        ),
         ("spec-kitty trail proof ID",),
         "0 printed · 1 not found or not logged · 2 usage",
     ),
     Command(
         ("trail", "export"),
-        f"{_MODULE}.trail:export",
+        "trail:export",
         "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for software that is not ours.",
-        (Param("folder", "argument", "A new folder.", required=True, metavar="DIR"), _JSON),
+        (Param("folder", "argument", "A new folder.", required=True, metavar="DIR"),),
         ("spec-kitty trail export DIR",),
         "0 written · 1 refused · 2 usage",
     ),
     Command(
         ("invocations", "compare"),
-        f"{_MODULE}.invocations:compare",
+        "invocations:compare",
         "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
         (
             Param(
@@ -345,22 +351,24 @@ COMMANDS: tuple[Command, ...] = (
             ),
             Param("tolerance_ms", "option", "Warn where durations differ by more.", integer=True, metavar="MS"),
             _STRICT,
-            _JSON,
         ),
         ("spec-kitty invocations compare ID OTHER_ID", "spec-kitty invocations compare - --json < chains.json"),
         "0 match · 1 no match, or refused · 2 usage",
     ),
     Command(
         ("invocations", "state"),
-        f"{_MODULE}.resume:state",
+        "resume:state",
         "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
-        (_ID, Param("at", "option", "After the line with this seq.", integer=True, metavar="SEQ"), _JSON),
+        (
+            _ID,
+            Param("at", "option", "After the line with this seq.", integer=True, metavar="SEQ"),
+        ),
         ("spec-kitty invocations state ID", "spec-kitty invocations state ID --at 3"),
         _READ,
     ),
     Command(
         ("invocations", "export"),
-        f"{_MODULE}.invocations:export",
+        "invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
             Param(
@@ -372,30 +380,29 @@ COMMANDS: tuple[Command, ...] = (
                 "flag",
                 "Withhold and list what redaction would change, policy keeps back or was captured in full.",
             ),
-            _JSON,
         ),
         ("spec-kitty invocations export ID -o run.tar", "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar"),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("invocations", "import"),
-        f"{_MODULE}.invocations:import_",
+        "invocations:import_",
         "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
-        (Param("file", "argument", "The export.", required=True, metavar="FILE"), _JSON),
+        (Param("file", "argument", "The export.", required=True, metavar="FILE"),),
         ("spec-kitty invocations import run.tar",),
         "0 imported, or here already · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("invocations", "reindex"),
-        f"{_MODULE}.invocations:reindex",
+        "invocations:reindex",
         "Make the derived index anew from the records' names; take in what removed worktrees left behind.",
-        (_JSON,),
+        (),
         ("spec-kitty invocations reindex",),
         "0 ok · 2 usage",
     ),
     Command(
         ("resume",),
-        f"{_MODULE}.resume:resume",
+        "resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",
         (
             _ID,
@@ -403,14 +410,13 @@ COMMANDS: tuple[Command, ...] = (
             Param(
                 "rerun", "option", "Make this call in doubt again; repeatable.", multiple=True, metavar="CALL_ID:SEQ"
             ),
-            _JSON,
         ),
         ("spec-kitty resume ID", "spec-kitty resume ID --program agent:main --rerun CALL_ID"),
         "0 resumed, or can be · 1 refused, or the program failed · 2 usage",
     ),
     Command(
         ("reexecute",),
-        f"{_MODULE}.resume:reexecute",
+        "resume:reexecute",
         "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
         (
             _ID,
@@ -431,7 +437,6 @@ COMMANDS: tuple[Command, ...] = (
                 metavar="NAME=MODULE:FUNCTION",
             ),
             _STRICT,
-            _JSON,
         ),
         (
             "spec-kitty reexecute ID --program agent:main",
@@ -441,7 +446,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("replay",),
-        f"{_MODULE}.replay:replay",
+        "replay:replay",
         "Would a record's decisions come out the same: from what it kept, or (--against current) under today's rules.",
         (
             _ID,
@@ -462,7 +467,6 @@ COMMANDS: tuple[Command, ...] = (
             ),
             Param("idempotency_key", "option", "With --against: the same key gives one child.", metavar="KEY"),
             Param("from_root", "flag", "With --against: of a replay, take the record it began with."),
-            _JSON,
         ),
         (
             "spec-kitty replay ID",
@@ -473,51 +477,61 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("hooks", "install"),
-        f"{_MODULE}.hooks:install",
+        "hooks:install",
         "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
-        (_HARNESS, _SCOPE, _SHOW, _JSON),
+        (
+            _HARNESS,
+            _SCOPE,
+            _SHOW,
+        ),
         ("spec-kitty hooks install", "spec-kitty hooks install --harness claude-code --scope user --dry-run"),
         "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
     ),
     Command(
         ("hooks", "status"),
-        f"{_MODULE}.hooks:status",
+        "hooks:status",
         "Which harnesses are in use here, and whether the hook is in their settings.",
-        (_JSON,),
+        (),
         ("spec-kitty hooks status", "spec-kitty hooks status --json"),
         "0 ok · 2 usage",
     ),
     Command(
         ("hooks", "uninstall"),
-        f"{_MODULE}.hooks:uninstall",
-        "Take the hook out: the very bytes from before where the file is untouched since, else what is ours alone.",
-        (_HARNESS, _SCOPE, _SHOW, _JSON),
+        "hooks:uninstall",
+        "Take the hook out; every other line stays as its owner wrote it.",
+        (
+            _HARNESS,
+            _SCOPE,
+            _SHOW,
+        ),
         ("spec-kitty hooks uninstall", "spec-kitty hooks uninstall --harness cursor"),
         "0 taken out, or was not there · 1 a settings file was refused and left alone · 2 usage",
     ),
     Command(
         ("hooks", "test"),
-        f"{_MODULE}.hooks:test",
+        "hooks:test",
         "Show what one hook call would record, masked and cut as it would be; writes nothing.",
         (
             Param("harness", "option", "Whose payload it is.", required=True, choices=HOOKED),
             Param("payload", "option", "A file with the JSON of one hook call; - reads stdin.", "-", metavar="FILE"),
-            _JSON,
         ),
         ("spec-kitty hooks test --harness claude-code --payload call.json",),
         "0 shown · 1 not JSON · 2 usage",
     ),
     Command(
         ("skills", "install"),
-        f"{_MODULE}.hooks:skills",
+        "hooks:skills",
         "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
-        (Param("force", "flag", "Replace what was edited too."), _SHOW, _JSON),
+        (
+            Param("force", "flag", "Replace what was edited too."),
+            _SHOW,
+        ),
         ("spec-kitty skills install", "spec-kitty skills install --dry-run"),
         "0 written, or there already · 1 refused · 2 usage",
     ),
     Command(
         ("sync", "enable"),
-        f"{_MODULE}.sync:enable",
+        "sync:enable",
         "Show exactly what would leave, for a real record, and ask; nothing leaves before you agree.",
         (
             Param("endpoint", "option", "Where to; by default what the project's config proposes.", metavar="URL"),
@@ -530,7 +544,6 @@ COMMANDS: tuple[Command, ...] = (
             Param("token_file", "option", "Keep the token from this file (- reads stdin) for deliveries.", metavar="F"),
             Param("reuse_token", "flag", "Send a token that belongs to another endpoint to this one too."),
             Param("yes", "flag", "Agree without being asked; the endpoint must be given."),
-            _JSON,
         ),
         (
             "spec-kitty sync enable --endpoint https://collector.example.org/v1/events",
@@ -540,39 +553,39 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         ("sync", "disable"),
-        f"{_MODULE}.sync:disable",
+        "sync:disable",
         "Withdraw the agreement; a push under way stops before its next request.",
-        (_JSON,),
+        (),
         ("spec-kitty sync disable",),
         "0 disabled, or was not enabled · 1 refused · 2 usage",
     ),
     Command(
         ("sync", "status"),
-        f"{_MODULE}.sync:status",
+        "sync:status",
         "How delivery stands: pending, delivered, refused, excluded, last success; sends nothing.",
-        (_JSON,),
+        (),
         ("spec-kitty sync status", "spec-kitty sync status --json"),
         "0 ok · 1 refused · 2 usage",
     ),
     Command(
         ("sync", "push"),
-        f"{_MODULE}.sync:push",
+        "sync:push",
         "Deliver everything that is due now.",
-        (Param("dry_run", "flag", "Show the envelopes that would leave next; send nothing."), _JSON),
+        (Param("dry_run", "flag", "Show the envelopes that would leave next; send nothing."),),
         ("spec-kitty sync push", "spec-kitty sync push --dry-run"),
         "0 nothing is left to try · 1 something was refused or could not be delivered · 2 usage",
     ),
     Command(
         ("sync", "retry"),
-        f"{_MODULE}.sync:retry",
+        "sync:retry",
         "Try again what was refused, then deliver everything that is due.",
-        (_JSON,),
+        (),
         ("spec-kitty sync retry",),
         "0 nothing is left to try · 1 something was refused or could not be delivered · 2 usage",
     ),
     Command(
         ("collector", "serve"),
-        f"{_MODULE}.collector:serve",
+        "collector:serve",
         "Receive events over HTTP, keep each once in one SQLite file, show them as a timeline.",
         (
             Param("db", "option", "The SQLite file; made if it is not there.", required=True, metavar="FILE"),
@@ -581,37 +594,37 @@ COMMANDS: tuple[Command, ...] = (
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
             Param("max_body", "option", "Largest body taken.", 8388608, integer=True, metavar="BYTES"),
             Param("behind_tls_proxy", "flag", "Allow an address of another machine: a proxy there speaks TLS."),
-            _JSON,
         ),
         ("spec-kitty collector serve --db events.db --token-file token",),
         "0 stopped by a signal · 1 refused · 2 usage",
     ),
     Command(
         ("intake",),
-        f"{_MODULE}.intake:intake",
+        "intake:intake",
         "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
-        (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"), _JSON),
+        (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"),),
         ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
         "0 kept · 1 refused · 2 usage",
     ),
     Command(
         ("doctor",),
-        f"{_MODULE}.doctor:doctor",
+        "doctor:doctor",
         "What is wrong in this project, and the command that fixes it; changes nothing but the derived index.",
-        (_JSON,),
+        (),
         ("spec-kitty doctor",),
         "0 no error · 1 an error was found · 2 usage",
     ),
     Command(
         ("schema",),
-        f"{_MODULE}.schema:schema",
+        "schema:schema",
         "Print a JSON Schema by name; without a name, the names.",
-        (Param("name", "argument", "For example invocation-payload.", metavar="[NAME]"), _JSON),
+        (Param("name", "argument", "For example invocation-payload.", metavar="[NAME]"),),
         ("spec-kitty schema invocation-payload",),
         _READ,
     ),
 )
 
+COMMANDS = tuple(command._replace(params=(*command.params, _JSON)) for command in _COMMANDS)
 Values = dict[str, object]
 
 

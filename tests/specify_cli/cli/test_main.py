@@ -16,14 +16,14 @@ from specify_cli.errors import CODES, CallerError
 
 
 def _command(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> Command:
-    module = ModuleType("tests_broken")
+    module = ModuleType("broken")
 
     def fail(_: Values) -> int:
         raise error
 
     module.fail = fail  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tests_broken", module)
-    return Command(("broken",), "tests_broken:fail", "", (), (), "")
+    monkeypatch.setitem(sys.modules, "specify_cli.cli.commands.broken", module)
+    return Command(("broken",), "broken:fail", "", (), (), "")
 
 
 @pytest.mark.parametrize(
