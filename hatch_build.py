@@ -86,7 +86,7 @@ def _digest_of(source: Path) -> str:
     """SHA-256 over the names and bytes of everything the package is made from."""
     hasher = hashlib.sha256()
     for path in sorted(source.rglob("*")):
-        if path.suffix in (".py", ".yaml", ".json"):
+        if path.suffix in (".py", ".yaml", ".json", ".md", ".toml", ".ts"):
             data = path.read_bytes()
             hasher.update(f"{path.relative_to(source).as_posix()}\0{len(data)}\0".encode())
             hasher.update(data)

@@ -13,7 +13,6 @@ from specify_cli.hooks.settings.harnesses import (
     HARNESSES,
     PLUGIN,
     PLUGIN_MARK,
-    TIMEOUT_SECONDS,
     Harness,
     is_ours,
     presence,
@@ -65,7 +64,7 @@ def test_what_an_earlier_release_installed_is_ours_and_is_updated(harness: Harne
 
 def test_claude_code_gets_this() -> None:
     command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
-    handler = {"type": "command", "command": command, "timeout": TIMEOUT_SECONDS}
+    handler = {"type": "command", "command": command, "timeout": 15}
     tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
     others = ("SubagentStart", "SubagentStop", "StopFailure")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from specify_cli.hooks.settings.json_text import (
@@ -26,7 +25,6 @@ from specify_cli.hooks.settings.json_text import (
 )
 
 SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
-TIMEOUT_SECONDS = 15
 _KEY = "spec-kitty"
 
 
@@ -45,7 +43,6 @@ class Harness(NamedTuple):
     form: str
     project: str
     user: str
-    variable: str | None
     command: str
     handler: Mapping[str, object]
     events: tuple[str, ...]
@@ -54,239 +51,32 @@ class Harness(NamedTuple):
     traces: tuple[str, ...]
     home_traces: tuple[str, ...]
     source: str
+    variable: str | None = None
     comments: bool = False
     note: str = ""
 
 
-_CLAUDE_EVENTS = (
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PermissionDenied",
-    "SubagentStart",
-    "SubagentStop",
-    "StopFailure",
-)
-_CODEX_EVENTS = ("PreToolUse", "PostToolUse", "SubagentStart", "SubagentStop")
-_CURSOR_EVENTS = ("preToolUse", "postToolUse", "postToolUseFailure", "afterFileEdit", "subagentStart", "subagentStop")
-_COPILOT_EVENTS = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "ErrorOccurred")
+def _read_harnesses() -> Iterator[Harness]:
+    """Yield the harnesses of `harnesses.json`.
 
-
-def _build_command(harness: str, then: str = " || true") -> str:
-    """Return what a harness runs. Whatever program answers to the name, or none: exit 0 and no output.
-
-    A harness takes exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell
-    starts holds no pipe of the harness, which would wait for its end when only the shell is killed at a time-out.
+    A handler's command exits 0 and prints nothing, whatever program answers to the name, or none: a harness takes
+    exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell starts holds no pipe
+    of the harness, which would wait for its end when only the shell is killed at a time-out.
     """
-    return f"spec-kitty hook {harness} >/dev/null 2>&1{then}"
+    for row in json.loads(_read_shipped("harnesses.json")):
+        command = row["handler"].get("command", f"spec-kitty hook {row['name']}")
+        lists = {name: tuple(row.get(name, ())) for name in ("events", "matched", "programs", "traces", "home_traces")}
+        yield Harness(**{**row, **lists, "command": command})
 
 
-def _build_handler(command: str, **more: object) -> Mapping[str, object]:
-    return MappingProxyType({"type": "command", "command": command, **more})
+def _read_shipped(name: str) -> str:
+    with open(f"{__file__.rpartition('/')[0]}/{name}", encoding="utf-8") as file:
+        return file.read()
 
 
-HARNESSES: Mapping[str, Harness] = MappingProxyType(
-    {
-        found.name: found
-        for found in (
-            Harness(
-                name="claude-code",
-                title="Claude Code",
-                form="nested",
-                project=".claude/settings.json",
-                user=".claude/settings.json",
-                variable="CLAUDE_CONFIG_DIR",
-                command=_build_command("claude-code"),
-                handler=_build_handler(_build_command("claude-code"), timeout=TIMEOUT_SECONDS),
-                events=_CLAUDE_EVENTS,
-                matched=_CLAUDE_EVENTS[:4],
-                programs=("claude",),
-                traces=(".claude",),
-                home_traces=(".claude",),
-                source="https://code.claude.com/docs/en/hooks",
-            ),
-            Harness(
-                name="codex",
-                title="Codex",
-                form="nested",
-                project=".codex/hooks.json",
-                user=".codex/hooks.json",
-                variable="CODEX_HOME",
-                command=_build_command("codex"),
-                handler=_build_handler(_build_command("codex"), timeout=TIMEOUT_SECONDS),
-                events=_CODEX_EVENTS,
-                matched=(),
-                programs=("codex",),
-                traces=(".codex",),
-                home_traces=(".codex",),
-                source="https://developers.openai.com/codex/hooks",
-                note="Codex skips a new hook until it is trusted: open /hooks in Codex once and review it",
-            ),
-            Harness(
-                name="cursor",
-                title="Cursor",
-                form="flat",
-                project=".cursor/hooks.json",
-                user=".cursor/hooks.json",
-                variable=None,
-                command=_build_command("cursor"),
-                handler=MappingProxyType({"command": _build_command("cursor"), "timeout": TIMEOUT_SECONDS}),
-                events=_CURSOR_EVENTS,
-                matched=(),
-                programs=("cursor", "cursor-agent"),
-                traces=(".cursor",),
-                home_traces=(".cursor",),
-                source="https://cursor.com/docs/agent/hooks",
-            ),
-            Harness(
-                name="copilot",
-                title="GitHub Copilot",
-                form="flat",
-                project=".github/hooks/spec-kitty.json",
-                user=".copilot/hooks/spec-kitty.json",
-                variable=None,
-                command=_build_command("copilot"),
-                handler=_build_handler(_build_command("copilot"), timeoutSec=TIMEOUT_SECONDS),
-                events=_COPILOT_EVENTS,
-                matched=(),
-                programs=("copilot",),
-                traces=(".github/hooks", ".github/copilot"),
-                home_traces=(".copilot",),
-                source="https://docs.github.com/en/copilot/reference/hooks-reference",
-            ),
-            Harness(
-                name="gemini",
-                title="Gemini CLI",
-                form="nested",
-                project=".gemini/settings.json",
-                user=".gemini/settings.json",
-                variable=None,
-                command=_build_command("gemini"),
-                handler=MappingProxyType(
-                    {
-                        "name": _KEY,
-                        "type": "command",
-                        "command": _build_command("gemini"),
-                        "timeout": TIMEOUT_SECONDS * 1000,
-                    }
-                ),
-                events=("BeforeTool", "AfterTool"),
-                matched=("BeforeTool", "AfterTool"),
-                programs=("gemini",),
-                traces=(".gemini",),
-                home_traces=(".gemini/settings.json",),
-                source="https://geminicli.com/docs/hooks/reference",
-                comments=True,
-            ),
-            Harness(
-                name="antigravity",
-                title="Antigravity",
-                form="named",
-                project=".agents/hooks.json",
-                user=".gemini/config/hooks.json",
-                variable=None,
-                # The answer to PostToolUse is an empty object.
-                command=_build_command("antigravity", " || true; echo {}"),
-                handler=_build_handler(_build_command("antigravity", " || true; echo {}"), timeout=TIMEOUT_SECONDS),
-                events=("PostToolUse",),
-                matched=("PostToolUse",),
-                programs=("agy", "antigravity"),
-                traces=(),
-                home_traces=(".gemini/antigravity", ".gemini/antigravity-cli", ".gemini/antigravity-ide"),
-                source="https://antigravity.google/docs/hooks",
-                note="Antigravity tells a call when it is over and without its output; both are recorded then",
-            ),
-            Harness(
-                name="opencode",
-                title="opencode",
-                form="plugin",
-                project=".opencode/plugins/spec-kitty.ts",
-                user=".config/opencode/plugins/spec-kitty.ts",
-                variable=None,
-                command="spec-kitty hook opencode",
-                handler=MappingProxyType({}),
-                events=("tool.execute.before", "tool.execute.after", "event"),
-                matched=(),
-                programs=("opencode",),
-                traces=(".opencode", "opencode.json"),
-                home_traces=(".config/opencode",),
-                source="https://opencode.ai/docs/plugins",
-                note="opencode loads plugins at its start: begin a new session",
-            ),
-        )
-    }
-)
-
-PLUGIN_MARK = "// Written by `spec-kitty hooks install`; `spec-kitty hooks uninstall` removes it.\n"
-PLUGIN = (
-    PLUGIN_MARK
-    + """\
-// Tells spec-kitty what tools are called. It never fails a call and never waits longer than 15 seconds.
-import { spawn } from "node:child_process"
-
-// One error may reach two copies of this file, the project's and the user's: both tell it with the same moment.
-const moments = (globalThis[Symbol.for("spec-kitty.moments")] ??= { of: new WeakMap(), count: 0 })
-const momentOf = (event) => {
-  if (!moments.of.has(event)) moments.of.set(event, `${Date.now()}-${process.pid}-${++moments.count}`)
-  return moments.of.get(event)
-}
-
-export const SpecKitty = async ({ directory }) => {
-  const parents = new Map()
-  const tell = (session, value) =>
-    new Promise((resolve) => {
-      try {
-        const parent = parents.get(session)
-        const who = parent ? { session_id: parent, agent_id: session } : { session_id: session }
-        const child = spawn("spec-kitty", ["hook", "opencode"], {
-          cwd: directory,
-          stdio: ["pipe", "ignore", "ignore"],
-          timeout: 15000,
-          killSignal: "SIGKILL",
-        })
-        child.on("error", () => resolve(undefined))
-        child.on("close", () => resolve(undefined))
-        child.stdin.on("error", () => undefined)
-        child.stdin.end(JSON.stringify({ ...who, cwd: directory, ...value }))
-      } catch {
-        resolve(undefined)
-      }
-    })
-  return {
-    "tool.execute.before": async (input, output) => {
-      await tell(input.sessionID, {
-        hook_event_name: "tool.execute.before",
-        tool_use_id: input.callID,
-        tool_name: input.tool,
-        tool_input: output.args,
-      })
-    },
-    "tool.execute.after": async (input, output) => {
-      await tell(input.sessionID, {
-        hook_event_name: "tool.execute.after",
-        tool_use_id: input.callID,
-        tool_name: input.tool,
-        tool_input: input.args,
-        tool_response: { title: output.title, output: output.output, metadata: output.metadata },
-      })
-    },
-    event: async ({ event }) => {
-      if (event.type === "session.created" && event.properties.info.parentID) {
-        const parent = event.properties.info.parentID
-        parents.set(event.properties.info.id, parents.get(parent) ?? parent)
-      }
-      if (event.type === "session.error" && event.properties.sessionID) {
-        await tell(event.properties.sessionID, {
-          hook_event_name: "session.error",
-          timestamp: momentOf(event),
-          error: event.properties.error,
-        })
-      }
-    },
-  }
-}
-"""
-)
+HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in _read_harnesses()}
+PLUGIN = _read_shipped("opencode.ts")
+PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
 # The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
 EARLIER_PLUGINS = frozenset(("e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",))
 

@@ -1,0 +1,65 @@
+// Written by `spec-kitty hooks install`; `spec-kitty hooks uninstall` removes it.
+// Tells spec-kitty what tools are called. It never fails a call and never waits longer than 15 seconds.
+import { spawn } from "node:child_process"
+
+// One error may reach two copies of this file, the project's and the user's: both tell it with the same moment.
+const moments = (globalThis[Symbol.for("spec-kitty.moments")] ??= { of: new WeakMap(), count: 0 })
+const momentOf = (event) => {
+  if (!moments.of.has(event)) moments.of.set(event, `${Date.now()}-${process.pid}-${++moments.count}`)
+  return moments.of.get(event)
+}
+
+export const SpecKitty = async ({ directory }) => {
+  const parents = new Map()
+  const tell = (session, value) =>
+    new Promise((resolve) => {
+      try {
+        const parent = parents.get(session)
+        const who = parent ? { session_id: parent, agent_id: session } : { session_id: session }
+        const child = spawn("spec-kitty", ["hook", "opencode"], {
+          cwd: directory,
+          stdio: ["pipe", "ignore", "ignore"],
+          timeout: 15000,
+          killSignal: "SIGKILL",
+        })
+        child.on("error", () => resolve(undefined))
+        child.on("close", () => resolve(undefined))
+        child.stdin.on("error", () => undefined)
+        child.stdin.end(JSON.stringify({ ...who, cwd: directory, ...value }))
+      } catch {
+        resolve(undefined)
+      }
+    })
+  return {
+    "tool.execute.before": async (input, output) => {
+      await tell(input.sessionID, {
+        hook_event_name: "tool.execute.before",
+        tool_use_id: input.callID,
+        tool_name: input.tool,
+        tool_input: output.args,
+      })
+    },
+    "tool.execute.after": async (input, output) => {
+      await tell(input.sessionID, {
+        hook_event_name: "tool.execute.after",
+        tool_use_id: input.callID,
+        tool_name: input.tool,
+        tool_input: input.args,
+        tool_response: { title: output.title, output: output.output, metadata: output.metadata },
+      })
+    },
+    event: async ({ event }) => {
+      if (event.type === "session.created" && event.properties.info.parentID) {
+        const parent = event.properties.info.parentID
+        parents.set(event.properties.info.id, parents.get(parent) ?? parent)
+      }
+      if (event.type === "session.error" && event.properties.sessionID) {
+        await tell(event.properties.sessionID, {
+          hook_event_name: "session.error",
+          timestamp: momentOf(event),
+          error: event.properties.error,
+        })
+      }
+    },
+  }
+}
