@@ -392,8 +392,7 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
     for path, digest in inputs.files.items():
         if digest in ours:
             kind = ours[digest].kind
-            near = difflib.get_close_matches(kind, KINDS, 1)
-            repair = f"did you mean {near[0]}?" if near else f"write one of {', '.join(KINDS)}, if one of them fits"
+            repair = _suggest(kind, KINDS, f"write one of {', '.join(KINDS)}, if one of them fits")
             line = next((n for key, n in _read_lines(files, path).items() if key in (("kind",), ("type",))), 1)
             yield _finding("UNKNOWN_KIND", path, line, f"{kind!r} is no kind that doctrine ships with", repair)
     for path in GRAPH_PATHS:
@@ -426,12 +425,10 @@ def _check_graph(
             kind, _, identifier = rest.removeprefix("//").partition("/")
             yield _report_unknown(path, line, kind, identifier, known)
         elif prefix == "profile" and rest not in profile_ids:
-            near = difflib.get_close_matches(rest, sorted(profile_ids), 1)
-            repair = f"did you mean profile:{near[0]}?" if near else "`spec-kitty profiles list` shows those there are"
+            repair = _suggest(rest, sorted(profile_ids), "`spec-kitty profiles list` shows those there are", "profile:")
             yield _finding("UNKNOWN_PROFILE", path, line, f"no profile has the id {rest!r}", repair)
         elif prefix == "action" and rest not in (actions := _list_actions(inputs)):
-            near = difflib.get_close_matches(rest, actions, 1)
-            repair = f"did you mean action:{near[0]}?" if near else f"write one of {', '.join(actions)}"
+            repair = _suggest(rest, actions, f"write one of {', '.join(actions)}", "action:")
             yield _finding("UNKNOWN_ACTION", path, line, f"no request is routed to an action {rest!r}", repair)
         elif prefix not in ("doctrine", "profile", "action", "role", "charter"):
             repair = "write action:…, role:…, profile:…, charter or doctrine://kind/id"
@@ -467,8 +464,7 @@ def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
     governance = document.get("governance") if isinstance(document, dict) else None
     for key in governance if isinstance(governance, dict) else ():
         if key not in GOVERNANCE_KEYS:
-            near = difflib.get_close_matches(str(key), GOVERNANCE_KEYS, 1)
-            repair = f"did you mean {near[0]}?" if near else f"known are {', '.join(GOVERNANCE_KEYS)}"
+            repair = _suggest(str(key), GOVERNANCE_KEYS, f"known are {', '.join(GOVERNANCE_KEYS)}")
             line = lines.get(("governance", key), 1)
             yield _finding("UNKNOWN_SETTING", config.path, line, f"nothing reads governance.{key}", repair)
 
@@ -515,6 +511,12 @@ def _report_unknown(path: str, line: int, kind: str, identifier: str, known: set
     near = difflib.get_close_matches(identifier, ids, 1)
     repair = f"did you mean {near[0]!r}?" if near else f"write it as a {kind} under {DOCTRINE_FOLDER}/, or remove it"
     return _finding("UNKNOWN_DOCTRINE", path, line, f"there is no {kind} {identifier!r}", repair)
+
+
+def _suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") -> str:
+    """Return the repair for a name that leads nowhere: the nearest one there is, or what to do without one."""
+    near = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {prefix}{near[0]}?" if near else otherwise
 
 
 def _find_line_of_item(lines: Lines, key: str, place: int) -> int:

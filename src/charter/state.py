@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 
-from doctrine.load import Problem, SourceError, read_source
+from doctrine.load import Problem, SourceError, read_source, replace_file
 
 STATE_PATH = ".kittify/charter/context-state.json"
 BOOTSTRAP_ACTIONS = ("implement", "review", "plan", "specify")
@@ -74,7 +74,6 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
     for part in (os.path.dirname(folder), folder):
         if os.path.islink(part):
             raise OSError(f"{os.path.relpath(part, root)} is a symbolic link; it is not followed")
-    path = os.path.join(root, STATE_PATH)
     # A .gitignore that is there is somebody's own and stays as it is.
     try:
         ignore = os.open(os.path.join(folder, ".gitignore"), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -88,16 +87,5 @@ def mark_loaded(root: str, action: str, *, at: str) -> None:
             return
         actions[action] = {"first_loaded_at": at}
         state = {"schema_version": "1.0", "actions": dict(sorted(actions.items()))}
-        scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
-        descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
-        try:
-            with open(descriptor, "w", encoding="utf-8") as text:
-                json.dump(state, text, ensure_ascii=False, indent=2)
-                text.write("\n")
-                text.flush()
-                os.fsync(text.fileno())
-            # A crash before this line leaves the old state, after it the new one; never half of either.
-            os.replace(scratch, path)
-        except BaseException:
-            os.unlink(scratch)
-            raise
+        data = json.dumps(state, ensure_ascii=False, indent=2) + "\n"
+        replace_file(os.path.join(root, STATE_PATH), data.encode(), 0o644)

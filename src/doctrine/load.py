@@ -159,10 +159,7 @@ def write_compiled(package: str | None = None) -> str:
     """Compile the shipped sources into the package folder and give the path written."""
     package = package or _find_package_folder()
     path = os.path.join(package, COMPILED_NAME)
-    scratch = f"{path}.{os.getpid()}"
-    with open(scratch, "wb") as file:
-        file.write(compile_shipped(package))
-    os.replace(scratch, path)
+    replace_file(path, compile_shipped(package), 0o644, sync=False)
     return path
 
 
@@ -320,6 +317,22 @@ def _read_bytes(folder: int, name: str, path: str, max_bytes: int) -> bytes | No
     return data
 
 
+def replace_file(path: str, data: bytes, mode: int, *, sync: bool = True) -> None:
+    """Write a file that holds the new bytes or, after a crash, the old ones; never half of either. Raises OSError."""
+    scratch = f"{path}.{os.getpid()}-{os.urandom(4).hex()}"
+    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        os.unlink(scratch)
+        raise
+
+
 def _escape_path(path: str) -> str:
     """Return a path that can be written as UTF-8 whatever bytes the file system holds."""
     return os.fsencode(path).decode("utf-8", "replace")
@@ -405,16 +418,9 @@ class ParseCache:
             kept = {name: {key: part[key] for key in part if key in self._used} for name, part in kept.items()}
         pack = {"parser_version": PARSER_VERSION, **kept}
         data = json.dumps(pack, ensure_ascii=False, separators=(",", ":")).encode()
-        scratch = f"{self._path}.{os.getpid()}-{os.urandom(4).hex()}"
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
-            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            try:
-                with open(descriptor, "wb") as file:
-                    file.write(data)
-                os.replace(scratch, self._path)
-            except OSError:
-                os.unlink(scratch)
+            replace_file(self._path, data, 0o600, sync=False)
         except OSError:
             return
 
