@@ -67,6 +67,7 @@ class Receiver:
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
+        self.asked_for_witness = 0
         self.answer: Callable[[Request], Answer] = stored
         receiver = self
 
@@ -77,6 +78,12 @@ class Receiver:
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 request = Request(self.command, self.path, headers, body)
+                if self.path == "/witness/key":  # it is no witness
+                    receiver.asked_for_witness += 1
+                    self.send_response(404)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 receiver.requests.append(request)
                 answer = receiver.answer(request)
                 if answer.raw is not None:

@@ -935,6 +935,7 @@ class SyncEnabled(_Shape):
     project_uuid: str
     consented_at: str
     listener: str
+    log: str
     token: TokenState
     records: int
     preview: list[dict[str, Any]]

@@ -592,6 +592,7 @@ _COMMANDS = (
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
             Param("token_file", "option", "A file (chmod 600) with the token.", required=True, metavar="FILE"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
+            Param("witness", "option", "Cosign the logs of clients as a C2SP witness of this name.", metavar="NAME"),
             Param("max_body", "option", "Largest body taken.", 8388608, integer=True, metavar="BYTES"),
             Param("behind_tls_proxy", "flag", "Allow an address of another machine: a proxy there speaks TLS."),
         ),

@@ -37,9 +37,11 @@ from specify_cli.collector.reception import (
     results,
 )
 from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent
+from specify_cli.collector.witness import Answer, Witness
 
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
+_MAX_NOTE_BODY = 256 * 1024
 # A body of 8 MiB can become some 200 MB of values, so memory is bounded by how many are read and parsed at once.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 16, 2
 _LOG = logging.getLogger("specify_cli.collector")
@@ -74,6 +76,7 @@ class _Setting(NamedTuple):
     max_body: int
     body_seconds: float
     clock: Callable[[], str]
+    witness: Witness | None
 
 
 def build_app(
@@ -84,6 +87,7 @@ def build_app(
     max_body: int = MAX_BODY,
     body_seconds: float = BODY_SECONDS,
     clock: Callable[[], str],
+    witness: Witness | None = None,
 ) -> ASGIApp:
     """Return the application over a storage, for these clients by their tokens.
 
@@ -92,13 +96,17 @@ def build_app(
     signature = None if secret is None else Webhook(secret)
     clients = {_compute_digest(token.encode("utf-8")): client for token, client in tokens.items()}
     limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
-    setting = _Setting(storage, clients, *limits, signature, max_body, body_seconds, clock)
+    setting = _Setting(storage, clients, *limits, signature, max_body, body_seconds, clock, witness)
     app = Starlette(
         routes=[
             Route("/v1/events", _guard(setting, _take_events, reads=False), methods=["POST"]),
             Route("/v1/invocations", _guard(setting, _list_invocations)),
             Route("/v1/invocations/{invocation_id}", _guard(setting, _show_invocation)),
             Route("/v1/conflicts", _guard(setting, _list_conflicts)),
+            Route("/witness/key", _guard(setting, _show_witness_key, guarded=False)),
+            Route("/witness/add-log", _guard(setting, _add_log, reads=False), methods=["POST"]),
+            Route("/witness/add-checkpoint", _guard(setting, _add_checkpoint, guarded=False), methods=["POST"]),
+            Route("/v1/logs", _guard(setting, _list_logs)),
             Route("/healthz", _guard(setting, _answer_health, guarded=False)),
             Route("/", _guard(setting, _show_timeline)),
             Route("/invocations/{invocation_id}", _guard(setting, _show_detail)),
@@ -325,6 +333,55 @@ async def _list_conflicts(setting: _Setting, request: Request) -> Response:
     del request
     found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT)
     return _answer_json({"items": [conflict._asdict() for conflict in found]})
+
+
+def _require_witness(setting: _Setting) -> Witness:
+    if setting.witness is None:
+        raise Refused(Problem("not-found", "this collector was started without --witness"))
+    return setting.witness
+
+
+def _answer_text(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type=answer.media_type)
+
+
+async def _show_witness_key(setting: _Setting, request: Request) -> Response:
+    """GET /witness/key: the verifier key of the cosignatures."""
+    del request
+    return _answer_text(Answer(200, f"{_require_witness(setting).key}\n"))
+
+
+async def _add_log(setting: _Setting, request: Request) -> Response:
+    """POST /witness/add-log: the verifier keys of a client's log."""
+    witness, client = _require_witness(setting), request.state.client
+    async with setting.bodies:
+        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
+    return _answer_text(await run_in_threadpool(witness.add_log, body, client.name))
+
+
+async def _add_checkpoint(setting: _Setting, request: Request) -> Response:
+    """POST /witness/add-checkpoint (c2sp.org/tlog-witness); the log's signature is all the proof a sender needs."""
+    witness = _require_witness(setting)
+    async with setting.bodies:
+        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
+    answer = await run_in_threadpool(witness.add_checkpoint, body, int(time.time()))
+    if answer.status in (409, 422):
+        _LOG.warning("witness: %s for a checkpoint: %s", answer.status, answer.body.strip())
+    return _answer_text(answer)
+
+
+async def _list_logs(setting: _Setting, request: Request) -> Response:
+    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen."""
+    del request
+    witness = _require_witness(setting)
+    states = await run_in_threadpool(witness.list_states)
+    forks = await run_in_threadpool(witness.list_forks)
+    return _answer_json(
+        {
+            "items": [{"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states],
+            "forks": [fork._asdict() for fork in forks],
+        }
+    )
 
 
 async def _answer_health(setting: _Setting, request: Request) -> Response:

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from specify_cli.collector.app import Client, build_app
 from specify_cli.collector.storage import Storage
+from specify_cli.collector.witness import Witness
 
 # A stopped collector lets requests that have begun end for so long.
 _GRACE_SECONDS = 10
@@ -93,10 +94,11 @@ def serve(
     *,
     secret: str | None,
     max_body: int,
+    witness: Witness | None = None,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken."""
     _log_to_stderr()
-    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_read_now)
+    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_read_now, witness=witness)
     host, port = bound.getsockname()[:2]
     config = uvicorn.Config(
         app,

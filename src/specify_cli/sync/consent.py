@@ -37,6 +37,7 @@ class Consent(NamedTuple):
     """Endpoint and level, agreed to for one project at one time.
 
     `listener` is the user id that must own the listening socket of a loopback endpoint without TLS; empty for others.
+    `log` is `state` where the person agreed that the state of the log is sent for a cosignature; empty in older ones.
     """
 
     endpoint: str
@@ -44,6 +45,7 @@ class Consent(NamedTuple):
     project_uuid: str
     consented_at: str
     listener: str = ""
+    log: str = ""
 
 
 def folder_of(project: Project) -> str:
@@ -125,7 +127,9 @@ def read_consent(folder: str) -> Consent | None:
         return None
     try:
         value = json.loads(data)
-        consent = Consent(**{name: value[name] for name in Consent._fields if name != "listener" or name in value})
+        consent = Consent(
+            **{name: value[name] for name in Consent._fields if name not in ("listener", "log") or name in value}
+        )
         if consent.level not in LEVELS or not all(isinstance(text, str) for text in consent):
             raise ValueError("a member has another type")
         checked_endpoint(consent.endpoint)

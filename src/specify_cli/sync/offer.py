@@ -103,7 +103,7 @@ def accept(offer: Offer) -> Consent:
         if offer.new_token:
             consents.write_private(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
-    consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener)
+    consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state")
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)
     return consent

@@ -24,6 +24,7 @@ from specify_cli.redaction.redact import RedactionError
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
+from specify_cli.sync.cosigning import ask_cosignature
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of
 from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, unpause, wanted_path
@@ -41,13 +42,17 @@ _MAX_LOG = 4 * 1024 * 1024
 
 
 class Pushed(NamedTuple):
-    """What one push did. `state` is delivered (nothing is left to try), partial, unreachable, stopped or disabled."""
+    """What one push did. `state` is delivered (nothing is left to try), partial, unreachable, stopped or disabled.
+
+    `witness` says what became of the log's state, where consent covers that and the endpoint is a witness.
+    """
 
     state: str
     delivered: int
     refused: int
     left: Counts
     why: str | None
+    witness: str | None = None
 
 
 class RetryTerms(NamedTuple):
@@ -182,13 +187,14 @@ class _Push:
                     if events:
                         self._send(endpoint, outbox, events)
                     self._tell(total)
+                witness = ask_cosignature(self._project, self._consent, endpoint)
             except _Halt as halt:
                 self._note_failure(outbox, halt)
                 return Pushed(halt.state, self._delivered, self._refused, outbox.counts(), halt.why)
             finally:
                 endpoint.close()
             self._note_success(outbox)
-            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None)
+            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None, witness)
         finally:
             outbox.close()
 

@@ -62,6 +62,7 @@ class SyncStatus(NamedTuple):
     project_uuid: str | None
     consented_at: str | None
     listener: str | None
+    log: str | None
     proposal: dict[str, str] | None
     token: TokenState | None = None
     running: bool = False
@@ -82,7 +83,7 @@ class SyncStatus(NamedTuple):
 def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
-    none = SyncStatus(False, None, None, uuid, None, None, dict(consents.proposal(project)) or None)
+    none = SyncStatus(False, None, None, uuid, None, None, None, dict(consents.proposal(project)) or None)
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:

@@ -175,6 +175,24 @@ class Endpoint:
         """Let go of the connection."""
         self._client.close()
 
+    def exchange(self, method: str, url: str, content: bytes = b"") -> tuple[int, bytes]:
+        """Return status and body of one small request; 0 and why where there was no whole answer. Never raises."""
+        end = time.monotonic() + ANSWER_SECONDS
+        answer = b""
+        headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
+        try:
+            with (
+                _stop_after(ANSWER_SECONDS),
+                self._client.stream(method, url, content=content, headers=headers) as response,
+            ):
+                for piece in response.iter_raw():
+                    answer += piece
+                    if len(answer) > MAX_ANSWER or time.monotonic() > end:
+                        return 0, b"no whole answer in time"
+                return response.status_code, answer
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            return 0, shown(f"{type(error).__name__}: {error}", self._token).encode()
+
     def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> PostVerdict:
         """Send one batch and judge the answer. Never raises for what the network or the endpoint does.
 

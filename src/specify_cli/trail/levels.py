@@ -10,8 +10,9 @@ of the work tree.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import NamedTuple
 
 from doctrine.git import ask_git, find_worktree
@@ -33,6 +34,7 @@ from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 from specify_cli.trail.published import list_segments
 from specify_cli.trail.signing import read_keys
+from specify_cli.trail.witnesses import read_witnesses
 
 
 class Trust(NamedTuple):
@@ -175,7 +177,8 @@ class TrailWatch:
         keys = [key for key, _ in read_keys(generation)]
         leaves = (LogLine(number, *leaf) for number, leaf in enumerate(generation.read_leaves()))
         ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
-        view = self._judge(LogView(generation.name, shown, True, leaves, ended=ended), found, keys)
+        witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
+        view = self._judge(LogView(generation.name, shown, True, leaves, ended=ended), found, keys, witnesses)
         for path, start, data in self._read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
                 self._findings.append(
@@ -203,9 +206,16 @@ class TrailWatch:
         return self._judge(view, found, trusted)
 
     def _judge(
-        self, view: LogView, found: Iterable[tuple[str, Checkpoint | None]], keys: Iterable[VerifierKey]
+        self,
+        view: LogView,
+        found: Iterable[tuple[str, Checkpoint | None]],
+        keys: Iterable[VerifierKey],
+        witnesses: Mapping[str, VerifierKey] = MappingProxyType({}),
     ) -> LogView:
-        """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen by witnesses."""
+        """Return a log with its checkpoints, and how much of it is signed by a trusted key and seen by witnesses.
+
+        Without a policy the `witnesses` count that this clone has asked itself.
+        """
         keys = list(keys)
         checkpoints = [(file, item) for file, item in found if item is not None]
         remembered = [(self._trust.memory, item) for item in self._trust.remembered if _name_of(item) == view.name]
@@ -213,7 +223,7 @@ class TrailWatch:
         for file, checkpoint in (*checkpoints, *remembered):
             try:
                 known = [key for key in keys if signed_at(key, checkpoint) is not None]
-                seen = self._find_witnesses(checkpoint)
+                seen = self._find_witnesses(checkpoint, witnesses)
             except NoteError as error:
                 self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, str(error)))
                 continue
@@ -223,12 +233,14 @@ class TrailWatch:
                     witnessed, self._seen_at = max(witnessed, checkpoint.size), max(self._seen_at, seen)
         return view._replace(checkpoints=(*checkpoints, *remembered), signed=signed, witnessed=min(witnessed, signed))
 
-    def _find_witnesses(self, checkpoint: Checkpoint) -> int | None:
+    def _find_witnesses(self, checkpoint: Checkpoint, asked: Mapping[str, VerifierKey]) -> int | None:
         """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None if it has not."""
         if checkpoint in self._trust.remembered:
             return max(1, _modified_at(self._trust.memory))
         policy = self._trust.policy
-        if policy is None or policy.quorum == "none":
+        if policy is None:
+            return max((at for key in asked.values() if (at := signed_at(key, checkpoint)) is not None), default=None)
+        if policy.quorum == "none":
             return None
         times = {name: at for name, key in policy.witnesses.items() if (at := signed_at(key, checkpoint)) is not None}
         return max(times.values()) if times and policy.is_reached(times) else None

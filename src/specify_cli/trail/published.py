@@ -1,7 +1,7 @@
 """The part of a log that a committed trail carries: pieces of its leaves and its checkpoints, one immutable file each.
 
     .kittify/trail/log/<log>/<first>-<behind the last>.leaves
-    .kittify/trail/log/<log>/<size>.checkpoint
+    .kittify/trail/log/<log>/<size>-<8 hex of its digest>.checkpoint
 
 Names are unique to their content, so branches merge without conflict; pieces may overlap and then agree. The name of
 another clone's log beside one's own is how a merge is noticed: what came with it is cited by the next record.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from hashlib import sha256
 
 from specify_cli import durable
 from specify_cli.record import layout
@@ -43,7 +44,7 @@ def publish_leaves(root: str, generation: Generation) -> None:
 def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes) -> None:
     """Publish a signed state of a log and the leaves it is of. Raises OSError."""
     publish_leaves(root, generation)
-    _publish(root, generation, f"{size}.checkpoint", note)
+    _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
 
 
 def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import sqlite3
 import stat
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from specify_cli.sync.contract import is_signing_secret
 
 if TYPE_CHECKING:
     from specify_cli.collector.app import Client
+    from specify_cli.collector.witness import Witness
 
 _SHORTEST = 16
 _LARGEST_SECRET_FILE = 4096
@@ -42,6 +44,7 @@ def serve(values: Values) -> int:
         storage = SqliteStorage(str(values["db"]))
     except StorageUnusable as error:
         raise StoredDataError("ACCESS_FAILED", f"--db: {error}", "name a new file, or one a collector made") from error
+    witness = _open_witness(f"{values['db']}.witness", shell.get_text(values, "witness"))
     as_json = bool(values["json"])
 
     def announce(at: collector.Listening) -> None:
@@ -60,10 +63,26 @@ def serve(values: Values) -> int:
                 f"--listen {values['listen']}: {'another program listens there' if taken else error.strerror}",
                 "give another port; with port 0 a free one is taken",
             ) from error
-        collector.serve(storage, tokens, bound, announce, secret=secret, max_body=max_body)
+        collector.serve(storage, tokens, bound, announce, secret=secret, max_body=max_body, witness=witness)
     finally:
         storage.close()
+        if witness is not None:
+            witness.close()
     return 0
+
+
+def _open_witness(path: str, name: str | None) -> Witness | None:
+    """Return the witness of a collector that is to be one. Raises CallerError."""
+    if name is None:
+        return None
+    from specify_cli.collector.witness import Witness
+
+    try:
+        return Witness.open(path, name)
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise CallerError(
+            "INVALID_VALUE", f"--witness {name}: {error}", "name it like a host, for example collector.example.org"
+        ) from error
 
 
 def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:

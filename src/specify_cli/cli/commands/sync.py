@@ -165,7 +165,8 @@ def _push(project: Project, values: Values) -> int:
 def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     held = done.left.held
-    return line + (f", {held} wait behind a refused Started" if held else "")
+    line += f", {held} wait behind a refused Started" if held else ""
+    return line if done.witness is None else f"{line}\nlog: {done.witness}"
 
 
 def _project() -> Project:
@@ -220,6 +221,8 @@ def _describe_offer(offer: Offer) -> str:
         f"level: {offer.level}",
         f"when: each as it happens; of the {offer.records} invocations recorded so far, with the next command, what "
         "this endpoint does not hold yet",
+        "the log: where the endpoint is a witness, the log's public keys and its state (name, number of leaves, root "
+        "hash), for a cosignature",
         "",
         example,
     ]

@@ -1,0 +1,200 @@
+"""The collector as a C2SP tlog-witness: it remembers each log's newest state and cosigns what continues it.
+
+    witness = Witness.open("collector.db.witness", "collector.example.org")
+    answer = witness.add_checkpoint(body, seconds)
+
+A state is durable before it is cosigned. A log that contradicts what was cosigned gets 409 or 422, and both states are
+kept as evidence (`forks`). Whoever registers the keys of a log first owns its name.
+
+Sources: c2sp.org/tlog-witness v0, tlog-cosignature v1.
+"""
+
+import os
+import re
+import sqlite3
+import threading
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from specify_cli.trail.merkle import verify_consistency
+from specify_cli.trail.notes import (
+    ED25519_COSIGNATURE,
+    Checkpoint,
+    NoteError,
+    Sign,
+    VerifierKey,
+    decode,
+    parse_checkpoint,
+    sign,
+    signed_at,
+)
+
+_OLD = re.compile(r"old (0|[1-9][0-9]{0,17})")
+_MAX_PROOF = 63
+_MAX_KEYS = 8
+_SIZE_TYPE = "text/x.tlog.size"
+
+
+class Answer(NamedTuple):
+    """What a request is answered with."""
+
+    status: int
+    body: str = ""
+    media_type: str = "text/plain"
+
+
+class State(NamedTuple):
+    """What a witness knows of one log: its keys, who registered them, and the newest checkpoint it cosigned."""
+
+    keys: tuple[VerifierKey, ...]
+    owner: str
+    checkpoint: Checkpoint | None
+
+
+class Request(NamedTuple):
+    """A checkpoint that is to be cosigned, with the proof that it continues the one of `old` leaves."""
+
+    old: int
+    proof: tuple[bytes, ...]
+    checkpoint: Checkpoint
+
+
+class Fork(NamedTuple):
+    """Two states of a log that contradict each other, both signed by it, and when the second one came."""
+
+    origin: str
+    at: int
+    held: str
+    sent: str
+
+
+def parse_request(body: bytes) -> Request:
+    """Return what the body of add-checkpoint says. Raises NoteError."""
+    head, blank, note = body.partition(b"\n\n")
+    lines = head.decode("utf-8", "replace").split("\n")
+    match = _OLD.fullmatch(lines.pop(0))
+    if match is None or not blank or len(lines) > _MAX_PROOF:
+        raise NoteError("expected an old size, at most 63 hashes, an empty line and a checkpoint")
+    proof = tuple(decode(line, "a hash of the proof") for line in lines)
+    if any(len(node) != 32 for node in proof):
+        raise NoteError("a hash of the proof has 32 bytes")
+    return Request(int(match[1]), proof, parse_checkpoint(note))
+
+
+def judge(state: State | None, request: Request) -> Answer | None:
+    """Return why a checkpoint is not cosigned, in the order of tlog-witness; None where it may be."""
+    new = request.checkpoint
+    if state is None:
+        return Answer(404, "this log is not known here\n")
+    try:
+        signed = [key for key in state.keys if signed_at(key, new) is not None]
+    except NoteError:
+        signed = []
+    if not signed:
+        return Answer(403, "no key of this log signed the checkpoint\n")
+    if request.old > new.size:
+        return Answer(400, "the old size is larger than the checkpoint's\n")
+    held = state.checkpoint
+    known = 0 if held is None else held.size
+    if request.old != known:
+        return Answer(409, f"{known}\n", _SIZE_TYPE)
+    if held is None:
+        return None if not request.proof else Answer(422, "the proof from size 0 is empty\n")
+    if held.size == new.size and held.root != new.root:
+        return Answer(409, f"{known}\n", _SIZE_TYPE)
+    if not verify_consistency(held.size, new.size, held.root, new.root, request.proof):
+        return Answer(422, "the proof does not show that the log continues what was cosigned\n")
+    return None
+
+
+class Witness:
+    """A key and the states it has cosigned, in one SQLite file; safe for several threads."""
+
+    def __init__(self, database: sqlite3.Connection, key: VerifierKey, private: Sign) -> None:
+        self._database, self._lock = database, threading.Lock()
+        self.key, self._private = key, private
+
+    @classmethod
+    def open(cls, path: str, name: str) -> "Witness":
+        """Open a witness; its database and its key, mode 0600, are made where they are absent.
+
+        Raises sqlite3.Error, OSError, NoteError for a file that is not a witness's.
+        """
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.executescript(
+            """
+            CREATE TABLE IF NOT EXISTS own (name TEXT PRIMARY KEY, seed BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS logs
+              (origin TEXT PRIMARY KEY, keys TEXT NOT NULL, owner TEXT NOT NULL, note TEXT);
+            CREATE TABLE IF NOT EXISTS forks
+              (origin TEXT, held TEXT, sent TEXT, at INTEGER, PRIMARY KEY (origin, held, sent));
+            """
+        )
+        database.execute("INSERT OR IGNORE INTO own VALUES (?, ?)", (name, os.urandom(32)))
+        (seed,) = database.execute("SELECT seed FROM own WHERE name = ?", (name,)).fetchone()
+        private = Ed25519PrivateKey.from_private_bytes(seed)
+        key = VerifierKey(name, ED25519_COSIGNATURE, private.public_key().public_bytes_raw())
+        return cls(database, VerifierKey.parse(str(key)), private.sign)
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+    def add_log(self, body: bytes, owner: str) -> Answer:
+        """Register the keys of a log, a verifier key a line, all under the log's origin; the first to come owns it."""
+        try:
+            keys = [VerifierKey.parse(line) for line in body.decode("utf-8", "replace").split("\n") if line]
+            if not 0 < len(keys) <= _MAX_KEYS or len({key.name for key in keys}) != 1:
+                raise NoteError(f"expected 1 to {_MAX_KEYS} verifier keys of one name")
+        except NoteError as error:
+            return Answer(400, f"{error}\n")
+        text = "".join(f"{key}\n" for key in keys)
+        with self._lock:
+            self._database.execute("INSERT OR IGNORE INTO logs VALUES (?, ?, ?, NULL)", (keys[0].name, text, owner))
+            (held,) = self._database.execute("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,)).fetchone()
+        return Answer(200, text) if held == text else Answer(409, "this log has other keys here\n")
+
+    def add_checkpoint(self, body: bytes, seconds: int) -> Answer:
+        """Answer add-checkpoint: a cosignature line once the state is durable, or why there is none."""
+        try:
+            request = parse_request(body)
+        except NoteError as error:
+            return Answer(400, f"{error}\n")
+        new = request.checkpoint
+        with self._lock:
+            state = self._read(new.origin)
+            refused = judge(state, request)
+            if refused is None:
+                self._database.execute("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
+            elif state is not None and state.checkpoint is not None and self._contradicts(refused, state, request):
+                evidence = (new.origin, str(state.checkpoint), str(new), seconds)
+                self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?)", evidence)
+        return refused or Answer(200, str(sign(self.key, new.text, self._private, seconds)))
+
+    def list_forks(self) -> list[Fork]:
+        """Return the contradictions that were seen, the first one first."""
+        found = self._database.execute("SELECT origin, at, held, sent FROM forks ORDER BY at").fetchall()
+        return [Fork(*row) for row in found]
+
+    def list_states(self) -> list[Checkpoint]:
+        """Return the newest state of each log that was cosigned."""
+        notes = self._database.execute("SELECT note FROM logs WHERE note IS NOT NULL ORDER BY origin").fetchall()
+        return [parse_checkpoint(note.encode()) for (note,) in notes]
+
+    def _read(self, origin: str) -> State | None:
+        row = self._database.execute("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,)).fetchone()
+        if row is None:
+            return None
+        keys = tuple(map(VerifierKey.parse, row[0].split()))
+        return State(keys, row[1], None if row[2] is None else parse_checkpoint(row[2].encode()))
+
+    @staticmethod
+    def _contradicts(refused: Answer, state: State, request: Request) -> bool:
+        """Return whether a refusal shows a log that was signed twice: one size with two roots, or no continuation."""
+        held, new = state.checkpoint, request.checkpoint
+        assert held is not None
+        return refused.status == 422 or (refused.status == 409 and held.size == new.size and held.root != new.root)
