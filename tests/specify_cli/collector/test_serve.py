@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import json
@@ -44,17 +45,26 @@ from support import Cli, environment
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()
 
 
-@pytest.fixture
-def collector(tmp_path: Path) -> Iterator[Collector]:
-    with serving(tmp_path) as running:
-        yield running
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("shared")
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
-    """One collector for the tests that store nothing."""
-    with serving(tmp_path_factory.mktemp("shared")) as running:
+def shared(folder: Path) -> Iterator[Collector]:
+    """One collector for the tests that store nothing, and for those whose `collector` is emptied after them."""
+    with serving(folder) as running:
         yield running
+
+
+@pytest.fixture
+def collector(shared: Collector, folder: Path) -> Iterator[Collector]:
+    """A collector that holds nothing yet."""
+    yield shared
+    with contextlib.closing(sqlite3.connect(folder / "events.db")) as database, database:
+        for table in ("event", "invocation", "conflict", "actor"):
+            database.execute(f"DELETE FROM {table}")
+        database.execute("UPDATE totals SET invocations = 0, open = 0, events = 0, conflicts = 0")
 
 
 def statuses(answer: Any) -> list[str]:
@@ -107,14 +117,15 @@ def test_the_packages_own_fixtures_wrapped_are_taken_or_refused_as_it_says(
         assert field in [item["pointer"] for item in answer.json()["errors"]]
 
 
-def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(collector: Collector, tmp_path: Path) -> None:
-    collector.post([completed(2)])
-    answer = collector.post([completed(2, outcome="failed"), completed(3)])
+def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(tmp_path: Path) -> None:
+    with serving(tmp_path) as collector:
+        collector.post([completed(2)])
+        answer = collector.post([completed(2, outcome="failed"), completed(3)])
+        (conflict,) = collector.get("/v1/conflicts").json()["items"]
+        held = collector.get(f"/v1/invocations/{id_of(2)}").json()
 
     assert ["refused", "stored"] == statuses(answer)
-    (conflict,) = collector.get("/v1/conflicts").json()["items"]
     assert (id_of(2), "completed", 1) == (conflict["invocation_id"], conflict["phase"], conflict["times"])
-    held = collector.get(f"/v1/invocations/{id_of(2)}").json()
     assert completed(2) == held["phases"]["completed"]["event"]
     assert "refused=1" in shown(tmp_path)
 
