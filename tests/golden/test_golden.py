@@ -62,6 +62,8 @@ LINES = {
     "import": "invocations import out.tar",
     "reindex": "invocations reindex",
     "replay": "replay ONE --report report",
+    "show-uri": "show-uri inv://ONE/event/0",
+    "context": "invocations context ONE",
     "replay-current": "replay ONE --against current",
     "hooks-install": "hooks install --harness claude-code --dry-run",
     "hooks-status": "hooks status",

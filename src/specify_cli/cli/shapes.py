@@ -29,7 +29,7 @@ from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
-from specify_cli.replay import judge
+from specify_cli.replay import citation, judge
 from specify_cli.routing import router
 from specify_cli.storage import archive, queries
 from specify_cli.sync import contract, outbox, push, status
@@ -1014,6 +1014,7 @@ SHAPES: dict[str, Any] = {
     "exported": Exported,
     "imported": Imported,
     "replay-report": ReplayReport,
+    "cited": shape_of(citation.Cited),
     "replay-diff": ReplayDiff,
     "hooks-status": shape_of(detection.HooksStatus),
     "hooks-changes": HooksChanges,

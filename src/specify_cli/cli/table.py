@@ -274,6 +274,30 @@ _COMMANDS = (
         _READ,
     ),
     Command(
+        ("invocations", "context"),
+        "citation:context",
+        "The governance context an invocation was given, as it was.",
+        (_ID,),
+        ("spec-kitty invocations context ID",),
+        _READ,
+    ),
+    Command(
+        ("show-uri",),
+        "citation:show_uri",
+        "Open what a report cites: an event, an object, an artifact of a record, doctrine as it was.",
+        (
+            Param(
+                "uri",
+                "argument",
+                "inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or doctrine://KIND/ID@DIGEST.",
+                required=True,
+                metavar="URI",
+            ),
+        ),
+        ("spec-kitty show-uri inv://ID/event/0", "spec-kitty show-uri inv://ID/artifact/context --json"),
+        _READ,
+    ),
+    Command(
         ("invocations", "tail"),
         "invocations:tail",
         "The newest events of an invocation (the newest one by default).",

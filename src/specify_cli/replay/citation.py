@@ -1,0 +1,145 @@
+"""What a report cites, opened: events, objects, artifacts of a record, and doctrine as it was under a digest.
+
+    resolve_uri(project, "inv://01J…/event/4").value     # {"event": "step_started", …}
+
+Guarantees: bytes are given out only where they hash to the name they are asked for by; nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from charter.context import fetch_artifact
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record.seal import open_line
+from specify_cli.storage.frozen import inputs_of_corpus
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import annex_events, read_record_lines
+from specify_cli.storage.store import FileObjectStore, Place
+
+_FORMS = {
+    "event": re.compile(r"inv://(?P<id>\w+)/event/(?P<name>[0-9]+)|mv2://[^/]*/event/(?P<id2>\w+)/(?P<name2>[0-9]+)"),
+    "artifact": re.compile(r"inv://(?P<id>\w+)/artifact/(?P<name>.+)|mv2://[^/]*/artifact/(?P<id2>\w+)/(?P<name2>.+)"),
+    "object": re.compile(r"obj://sha256/(?P<name>[0-9a-f]{64})"),
+    "doctrine": re.compile(r"(?P<id>(?:doctrine|charter)://.+)@(?P<name>[0-9a-f]{64})"),
+}
+# The artifacts of a record: name → event and the way to the digest in it.
+ARTIFACTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "context": ("started", ("governance_context_hash",)),
+    "request": ("started", ("request_object",)),
+    "snapshot": ("started", ("snapshot",)),
+    "evidence": ("completed", ("evidence_ref",)),
+    "replay_report.json": ("replayed", ("object",)),
+    "replay_report.md": ("replayed", ("page", "object")),
+}
+
+
+class Cited(NamedTuple):
+    """What a URI names: an event with its members, anything else as text; `digest` is that of its bytes."""
+
+    uri: str
+    kind: str
+    digest: str | None
+    value: dict[str, Any] | str
+
+
+def resolve_uri(project: Project, uri: str) -> Cited:
+    """Return what a URI of a report names.
+
+    Raises CallerError INVALID_VALUE, DOCTRINE_NOT_FOUND and StoredDataError INVOCATION_NOT_FOUND, OBJECT_MISSING, …
+    """
+    for kind, form in _FORMS.items():
+        found = form.fullmatch(uri)
+        if found is None:
+            continue
+        parts = found.groupdict()
+        owner, name = parts.get("id") or parts.get("id2") or "", str(parts.get("name") or parts.get("name2"))
+        if kind == "object":
+            return _open_object(project, uri, kind, name)
+        if kind == "doctrine":
+            return Cited(uri, kind, name, _find_doctrine(project, owner, name))
+        place = Index(project.root).resolve(owner)
+        if kind == "event":
+            return Cited(uri, kind, None, _find_event(project, place, int(name)))
+        return _open_artifact(project, uri, place, name)
+    raise CallerError(
+        "INVALID_VALUE",
+        f"uri: expected inv://ID/event/SEQ, inv://ID/artifact/NAME, obj://sha256/DIGEST or doctrine://KIND/ID@DIGEST, "
+        f"found {uri!r}",
+        "spec-kitty charter context --uri URI shows what is in force now",
+    )
+
+
+def _open_object(project: Project, uri: str, kind: str, digest: str) -> Cited:
+    data = FileObjectStore(project.root).get(digest)
+    return Cited(uri, kind, digest, data.decode("utf-8", "replace"))
+
+
+def _read_events(project: Project, place: Place) -> Iterator[dict[str, Any]]:
+    for raw in read_record_lines(project.root, place):
+        line = open_line(raw.rstrip(b"\n"))
+        if line.fields is not None and line.problems in ((), ("UNSEALED_LINE",)):
+            yield {**line.fields, **({} if line.seal is None else {"~": line.seal})}
+
+
+def _find_event(project: Project, place: Place, seq: int) -> dict[str, Any]:
+    last = -1
+    for fields in _read_events(project, place):
+        if fields.get("seq") == seq:
+            return fields
+        last = fields["seq"] if type(fields.get("seq")) is int else last
+    raise CallerError(
+        "INVALID_VALUE",
+        f"{place.invocation_id} has no event {seq} that is intact; its last one is {last}",
+        f"spec-kitty invocations verify {place.invocation_id}",
+    )
+
+
+def _open_artifact(project: Project, uri: str, place: Place, name: str) -> Cited:
+    """Return the newest artifact of a name that a record, or an annex of it, leads to."""
+    event, way = ARTIFACTS.get(name, ("", ()))
+    annexes = annex_events(project.root, place.invocation_id) if event == "replayed" else ()
+    digest: Any = None
+    for fields in (*_read_events(project, place), *annexes):
+        if fields.get("event") == event:
+            digest = fields
+            for member in way:
+                digest = digest.get(member) if isinstance(digest, dict) else None
+    if name == "context" and digest == hashlib.sha256(b"").hexdigest():
+        return Cited(uri, "artifact", str(digest), "")
+    if name == "request" and digest is None:
+        return Cited(uri, "artifact", None, str(_find_event(project, place, 0).get("request_text")))
+    if digest is None:
+        raise CallerError(
+            "ARTIFACT_NOT_FOUND",
+            f"{place.invocation_id} has no artifact {name!r}; a record may have {', '.join(ARTIFACTS)}",
+            f"spec-kitty invocations show {place.invocation_id}",
+        )
+    return _open_object(project, uri, "artifact", str(digest))
+
+
+def _find_doctrine(project: Project, uri: str, digest: str) -> str:
+    """Return the text an artifact had under a digest, from the newest corpus of a record that shows it."""
+    objects, known = FileObjectStore(project.root), set()
+    for key in Index(project.root).newest():
+        place = Index(project.root).place(key)
+        for fields in () if place is None else _read_events(project, place):
+            corpus = fields.get("corpus")
+            if not isinstance(corpus, str) or corpus in known:
+                continue
+            known.add(corpus)
+            try:
+                artifact = fetch_artifact(inputs_of_corpus(objects, corpus), uri).artifact
+            except InvocationError:
+                continue  # this one is not held whole; another may hold the artifact
+            if artifact is not None and artifact.digest == digest:
+                return f"# {artifact.title}\n\n{artifact.body}"
+    raise StoredDataError(
+        "DOCTRINE_NOT_FOUND",
+        f"no record here was made under {uri} with the digest {digest}",
+        f"spec-kitty charter context --uri {uri} shows what is in force now",
+    )
