@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from filelock import FileLock, Timeout
 from httpx import InvalidURL
 from standardwebhooks.webhooks import Webhook
 from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, stop_before_delay
@@ -27,7 +26,7 @@ from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
 from specify_cli.sync.cosigning import ask_cosignature
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of
-from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, unpause, wanted_path
+from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, open_lock, unpause, wanted_path
 from specify_cli.sync.validation import faults
 
 # A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
@@ -133,25 +132,26 @@ def push(
 @contextmanager
 def _hold_flight(path: str, wait: float, held: int | None) -> Iterator[None]:
     """Hold the one push of a worktree. Raises EnvironmentFault SYNC_BUSY, SYNC_UNAVAILABLE."""
-    if held is not None:
-        try:
-            yield
-        finally:
-            os.close(held)
-        return
-    lock = FileLock(path, mode=0o600)
-    try:
-        lock.acquire(timeout=wait)
-    except Timeout as error:
-        raise EnvironmentFault(
-            "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
-        ) from error
-    except OSError as error:
-        raise consents.unavailable(path, error) from error
+    fd = _take_lock(path, wait) if held is None else held
     try:
         yield
     finally:
-        lock.release()
+        os.close(fd)
+
+
+def _take_lock(path: str, wait: float) -> int:
+    try:
+        fd = open_lock(path)
+    except OSError as error:
+        raise consents.unavailable(path, error) from error
+    try:
+        durable.lock(fd, path, wait)
+    except EnvironmentFault as error:
+        os.close(fd)
+        raise EnvironmentFault(
+            "SYNC_BUSY", f"another push has been under way for {wait:g} s", "spec-kitty sync status"
+        ) from error
+    return fd
 
 
 class _Push:

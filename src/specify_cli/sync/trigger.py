@@ -64,7 +64,7 @@ def start_push(root: str) -> None:
         return
     try:
         # The wish is on disk before the lock is tried: whoever holds it looks for the wish after letting go.
-        os.close(os.open(wanted_path(folder, root), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.close(open_lock(wanted_path(folder, root)))
         path = lock_path(folder, root)
         lock = _try_lock(path)
         if lock is None:
@@ -117,12 +117,17 @@ def unpause(folder: str) -> None:
         pass
 
 
+def open_lock(path: str) -> int:
+    """Return a descriptor of a lock's file. Raises OSError."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
 def _try_lock(path: str) -> int | None:
     """Return a descriptor that holds the lock of a push, above every number a new process gives away.
 
     None if it is held.
     """
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = open_lock(path)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOCK_FD + 1)
