@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import NamedTuple
 
+from doctrine.text import say
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record.event_table import EVENTS
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
@@ -251,29 +252,38 @@ class History:
         where = f"{fields.get('event')} at seq {fields.get('seq')}"
         if fields.get("redactions"):
             raise _not_kept(where, name, "a secret in it was masked")
-        text = self._read_text(fields, name, where)
+        text, why = held_text(fields, name, self._get)
+        if text is None:
+            raise _not_kept(where, name, why)
         try:
             return parse_foreign(text)
         except ForeignError as error:
             raise _not_kept(where, name, str(error)) from error
 
-    def _read_text(self, fields: Fields, name: str, where: str) -> str:
-        kept, digest = fields.get(name), fields.get(f"{name}_hash")
-        if isinstance(kept, str):
-            return kept
-        if isinstance(kept, Mapping):
-            if isinstance(kept.get("object"), str) and not kept.get("truncated"):
-                try:
-                    return self._get(str(kept["object"])).decode("utf-8")
-                except InvocationError as error:
-                    raise _not_kept(where, name, error.message) from error
-            head = kept.get("head")
-            if isinstance(head, str) and "object" not in kept and not kept.get("tail"):
-                # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
-                for whole in (head, foreign_text(head, NO_RULES).text):
-                    if hashlib.sha256(whole.encode("utf-8")).hexdigest() == digest:
-                        return whole
-        raise _not_kept(where, name, "the capture mode of its side kept a part or nothing of it")
+
+def held_text(fields: Fields, name: str, get: Callable[[str], bytes]) -> tuple[str | None, str]:
+    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
+    kept, recorded = fields.get(name), fields.get(f"{name}_hash")
+    if isinstance(kept, str):
+        return kept, ""
+    if not isinstance(kept, Mapping):
+        if recorded is not None or f"{name}_size" in fields:
+            return None, "captured as hash, so only its digest and size are kept"
+        return None, "nothing of it is kept"
+    if kept.get("truncated"):
+        return None, f"of {say(kept.get('size'))} bytes {say(kept.get('kept'))} are kept"
+    if isinstance(kept.get("object"), str):
+        try:
+            return get(str(kept["object"])).decode("utf-8"), ""
+        except (InvocationError, UnicodeDecodeError) as error:
+            return None, str(error)
+    head = kept.get("head")
+    if isinstance(head, str) and "object" not in kept and "tail" not in kept:
+        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
+        for whole in (head, foreign_text(head, NO_RULES).text):
+            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
+                return whole, ""
+    return None, f"captured as summary, so a part of its {say(kept.get('size'))} bytes is kept"
 
 
 def _shape(key: Key, fields: Fields) -> tuple[object, ...]:

@@ -43,6 +43,7 @@ from specify_cli.invocation.history import (
 )
 from specify_cli.invocation.opening import InvocationPayload, Terms
 from specify_cli.invocation.recorder import Batch, Recorder, Retrieved, lost_events
+from specify_cli.invocation.values import Default, make_plain
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout
@@ -151,10 +152,13 @@ def open_invocation(
     trail: bool = True,
     rules: gates.RuleRegistry | None = None,
     home: str | None = None,
+    default: Default | None = None,
 ) -> Run:
     """Return a governed run of this request: `with open_invocation(repo, "fix the login test") as run: …`.
 
-    The record is durable when this returns. Raises InvocationError; nothing is recorded then.
+    The record is durable when this returns. `default` says of a value that is no JSON what stands for it.
+
+    Raises InvocationError; nothing is recorded then.
     """
     opened = ProfileInvocationExecutor(repo, home=home)
     terms = Terms(trail=trail, capture=capture, limits=limits, tools=tools or {}, program=program)
@@ -167,7 +171,7 @@ def open_invocation(
         told = f"CAPTURE_NARROWED: {', '.join(narrowed)}: .kittify/config.yaml states no more"
         payload = payload._replace(warnings=(*payload.warnings, told))
         warnings.warn(f"{told}; a run that is to be resumed needs its results whole", stacklevel=2)
-    return Run(opened, recorder, payload, rules)
+    return Run(opened, recorder, payload, rules, default=default)
 
 
 def _list_narrowed(asked: Mapping[str, str], recorded: object) -> tuple[str, ...]:
@@ -221,8 +225,10 @@ class Run:
         past: Past | None = None,
         claim: int | None = None,
         caller: Caller | None = None,
+        default: Default | None = None,
     ) -> None:
         self._executor = executor
+        self._default = default
         self._caller = caller
         self._recorder = recorder
         self.payload = payload
@@ -417,7 +423,11 @@ class Run:
         asked = self._rules.get(rule)
         # The rule sees what the record will hold, redacted and its own: a replay asks it on the very same.
         try:
-            inputs = parse_foreign(foreign_text(inputs, self._recorder.settings.rules).text)
+            try:
+                inputs = parse_foreign(foreign_text(inputs, self._recorder.settings.rules).text)
+            except ForeignError:
+                plain = make_plain(inputs, self._default)
+                inputs = parse_foreign(foreign_text(plain, self._recorder.settings.rules).text)
         except ForeignError as fault:
             raise CallerError(
                 "PAYLOAD_INVALID", f"gate {name}: inputs: {fault}", "give it plain JSON values"
@@ -729,12 +739,19 @@ class Run:
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
         """Return an event as it would be written here."""
         placed = payload if event in OF_THE_RUN else {**payload, **self._describe_place()}
-        composed = self._recorder.compose(event, placed)
+        composed = self._compose(event, placed)
         composed.body.update(self._mark(composed.body))
         return composed
 
+    def _compose(self, event: str, payload: Mapping[str, object]) -> Composed:
+        composed = self._recorder.compose(event, payload)
+        if any(gap["reason"] == "not_json" for gap in composed.gaps):
+            plain = {name: make_plain(value, self._default) for name, value in payload.items()}
+            return self._recorder.compose(event, plain)
+        return composed
+
     def _write(self, event: str, payload: Mapping[str, object]) -> None:
-        self.append(self._recorder.compose(event, payload))
+        self.append(self._compose(event, payload))
 
     def append(self, composed: Composed) -> None:
         """Write one event now."""
@@ -1002,7 +1019,7 @@ class ToolCall(Scope):
         elif error is not None:
             status, output = "error", f"{type(error).__name__}: {_describe_error(error)}"
         payload = {**fields, "status": status, "output": output, "duration_ms": _measure_since(self._started)}
-        composed = self._run._recorder.compose("tool_result", payload | self._at)
+        composed = self._run._compose("tool_result", payload | self._at)
         composed.body.update(self._marks | source)
         self._run.append(composed)
 

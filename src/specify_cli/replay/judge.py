@@ -14,15 +14,14 @@ from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
 from doctrine.text import say
-from specify_cli.errors import InvocationError
 from specify_cli.invocation.gates import GateRule
+from specify_cli.invocation.history import held_text
 from specify_cli.record import snapshot
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
-from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.redaction.redact import NO_RULES
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.replay.strict_patch import PatchError, apply_diff
 
 Fields = Mapping[str, object]
@@ -637,31 +636,6 @@ def judge_patch(applied: Applied) -> list[Finding]:
 
 
 # --- what was captured
-
-
-def held_text(fields: Fields, name: str, get: Get) -> tuple[str | None, str]:
-    """Return the whole text a line holds under a captured name, or None and why it is not whole."""
-    kept, recorded = fields.get(name), fields.get(f"{name}_hash")
-    if isinstance(kept, str):
-        return kept, ""
-    if not isinstance(kept, Mapping):
-        if recorded is not None or f"{name}_size" in fields:
-            return None, "captured as hash, so only its digest and size are kept"
-        return None, "nothing of it is kept"
-    if kept.get("truncated"):
-        return None, f"of {say(kept.get('size'))} bytes {say(kept.get('kept'))} are kept"
-    if isinstance(kept.get("object"), str):
-        try:
-            return get(str(kept["object"])).decode("utf-8"), ""
-        except (InvocationError, UnicodeDecodeError) as error:
-            return None, str(error)
-    head = kept.get("head")
-    if isinstance(head, str) and "object" not in kept and "tail" not in kept:
-        # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
-        for whole in (head, foreign_text(head, NO_RULES).text):
-            if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
-                return whole, ""
-    return None, f"captured as summary, so a part of its {say(kept.get('size'))} bytes is kept"
 
 
 def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:

@@ -23,6 +23,7 @@ from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.invocation import gates
+from specify_cli.invocation.history import held_text
 from specify_cli.invocation.opening import build_digest
 from specify_cli.invocation.recorder import limited
 from specify_cli.project.config import Project
@@ -46,7 +47,6 @@ from specify_cli.replay.judge import (
     apply_patches,
     ask_gate,
     execution_hash_of,
-    held_text,
     judge_execution,
     judge_gate,
     judge_patch,

@@ -32,6 +32,7 @@ from specify_cli.invocation.history import (
 from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.run import Past, Run, open_invocation
+from specify_cli.invocation.values import Default
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
 from specify_cli.record.record import Record, fold, lines_in_force
@@ -290,6 +291,7 @@ def resume(
     tools: Mapping[str, str] | None = None,
     rules: gates.RuleRegistry | None = None,
     caller: Caller | None = None,
+    default: Default | None = None,
 ) -> str:
     """Run an unfinished run's program to its end: what completed is given back, the rest is done; the id.
 
@@ -336,7 +338,9 @@ def resume(
         for call in plan.in_doubt:
             if not past.allows(call):
                 raise in_doubt_error(call, plan.invocation_id)
-        run = Run(ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller)
+        run = Run(
+            ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller, default=default
+        )
         try:
             return _run_program(run, program)
         finally:
@@ -533,6 +537,7 @@ def reexecute(
     home: str | None = None,
     caller: Caller = Caller(),
     rules: gates.RuleRegistry | None = None,
+    default: Default | None = None,
 ) -> Reexecution:
     """Run a program again as a child of a recorded run; its events have to be those of the original.
 
@@ -587,7 +592,7 @@ def reexecute(
         models=models or {},
         watch=watch,
     )
-    run = Run(executor, recorder, payload, rules, past=past)
+    run = Run(executor, recorder, payload, rules, past=past, default=default)
     failed_then = (record.completed or {}).get("outcome") == "failed"
     try:
         with run:

@@ -444,11 +444,11 @@ def test_the_live_state_is_what_a_reader_folds_after_every_line(chartered: Path)
 
 def test_what_is_no_json_leaves_a_gap_and_the_work_goes_on(chartered: Path) -> None:
     with open_invocation(chartered, "implement WP03") as run:
-        kept = run.step("make", lambda: {1, 2})
+        kept = run.step("make", object)
         nan = run.step("nan", lambda: float("nan"))
 
     gaps = [(line["reason"], line["what"]) for line in lines(chartered) if line["event"] == "capture_gap"]
-    assert kept == {1, 2} and nan != nan
+    assert type(kept) is object and nan != nan
     assert gaps == [("not_json", "step_completed.output")] * 2
 
 

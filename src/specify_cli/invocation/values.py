@@ -1,0 +1,84 @@
+"""Values of a program as JSON has them, so that a record can keep them.
+
+make_plain({"at": datetime(2024, 11, 20), 7: Path("a")})     # {"at": "2024-11-20T00:00:00", "7": "a"}
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import decimal
+import enum
+import os
+import uuid
+from collections.abc import Callable, Mapping, Set
+from typing import Any
+
+Default = Callable[[Any], object]
+
+
+def to_json(value: Any) -> object:
+    """Return what stands for a value that is no JSON, nearer to it by one step. Raises TypeError for one it cannot say.
+
+    A set is a sorted list, bytes are base64, a decimal is its text, so the same value is always the same text.
+    """
+    if callable(getattr(value, "model_dump", None)):  # a pydantic model
+        return value.model_dump(mode="json")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (decimal.Decimal, uuid.UUID)):
+        return str(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Set):
+        return sorted(value, key=lambda item: (type(item).__name__, str(item)))
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def make_plain(value: object, default: Default | None = None) -> object:
+    """Return a value with everything in it that is no JSON replaced by what `default`, else `to_json`, says of it.
+
+    Keys become texts. Where nothing says what a value is it stays, and the record says that it could not be kept.
+    """
+    try:
+        return _make_plain(value, default, 0)
+    except Exception:  # the program's own object: whatever it raises, it is no JSON
+        return value
+
+
+def _make_plain(value: Any, default: Default | None, depth: int) -> object:
+    if depth > 200:
+        raise RecursionError
+    if isinstance(value, enum.Enum) or not (
+        value is None or isinstance(value, (str, int, float, Mapping, list, tuple))
+    ):
+        return _make_plain(_ask(value, default), default, depth + 1)
+    if isinstance(value, Mapping):
+        return {_make_key(key, default): _make_plain(item, default, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_make_plain(item, default, depth + 1) for item in value]
+    return value
+
+
+def _ask(value: Any, default: Default | None) -> object:
+    if default is not None:
+        try:
+            return default(value)
+        except TypeError:
+            pass  # it leaves this one to us
+    return to_json(value)
+
+
+def _make_key(key: object, default: Default | None) -> str:
+    if isinstance(key, str) and not isinstance(key, enum.Enum):
+        return key
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    return str(key if isinstance(key, (int, float)) and not isinstance(key, enum.Enum) else _ask(key, default))
