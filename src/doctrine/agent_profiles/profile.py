@@ -57,6 +57,27 @@ class AgentProfile(NamedTuple):
     document: Mapping[str, object] = MappingProxyType({})
 
 
+class ProfileRow(NamedTuple):
+    """What a list of profiles shows of each."""
+
+    profile_id: str
+    name: str
+    description: str
+    roles: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    languages: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    domain_keywords: tuple[str, ...]
+    routing_priority: int
+    sentinel: bool
+    origin: str
+
+
+def make_row(profile: AgentProfile) -> ProfileRow:
+    """Return the row of a profile."""
+    return ProfileRow(*(getattr(profile, name) for name in ProfileRow._fields))
+
+
 def parse_profile(document: object, *, digest: str, origin: str) -> AgentProfile:
     """Return the profile a parsed `.agent.yaml` document describes.
 

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from charter import lint
 from charter.setup import synthesize
+from doctrine.agent_profiles import profile
 from specify_cli import doctor
 from specify_cli.hooks.settings import detection, skills
 from specify_cli.invocation import closing, opening
@@ -252,19 +253,10 @@ class TrailExported(_SignedState):
     files: int
 
 
-class ProfileRow(_Shape):
+@derived(profile.ProfileRow)
+class ProfileRow:
     """One element of what profiles list prints."""
 
-    profile_id: str
-    name: str
-    description: str
-    roles: list[str]
-    capabilities: list[str]
-    languages: list[str]
-    frameworks: list[str]
-    domain_keywords: list[str]
-    routing_priority: int
-    sentinel: bool
     origin: Literal["shipped", "project"]
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import AgentProfileRepository
+from profiles import profile
 from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
     ACTIONS,
@@ -26,18 +27,6 @@ HERE = Path(__file__).parent
 TABLE = shipped_table()
 CORPUS = [json.loads(line) for line in (HERE / "router_corpus.jsonl").read_text().splitlines()]
 NO_FACTS = ProjectFacts()
-
-
-def profile(profile_id: str, *roles: str, **fields: object) -> AgentProfile:
-    return AgentProfile(
-        profile_id=profile_id,
-        name=profile_id.title(),
-        description="",
-        schema_version="1.0",
-        roles=roles,
-        capabilities=fields.pop("capabilities", ()),  # type: ignore[arg-type]
-        **fields,  # type: ignore[arg-type]
-    )
 
 
 EIGHT = [

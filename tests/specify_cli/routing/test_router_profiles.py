@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from doctrine.agent_profiles.profile import AgentProfile
+from profiles import profile
 from specify_cli.routing.registry import shipped_table
 from specify_cli.routing.router import (
     ProjectFacts,
@@ -14,18 +15,6 @@ from specify_cli.routing.router import (
 )
 
 TABLE = shipped_table()
-
-
-def profile(profile_id: str, *roles: str, **fields: object) -> AgentProfile:
-    return AgentProfile(
-        profile_id=profile_id,
-        name=profile_id.title(),
-        description="",
-        schema_version="1.0",
-        roles=roles,
-        capabilities=fields.pop("capabilities", ()),  # type: ignore[arg-type]
-        **fields,  # type: ignore[arg-type]
-    )
 
 
 GENERAL = profile("general", "IMPLEMENTER")

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from doctrine.agent_profiles.profile import make_row
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.cli.render import table
 from specify_cli.cli.table import Values
 from specify_cli.routing.registry import ProfileRegistry
 
-if TYPE_CHECKING:
-    from doctrine.agent_profiles.profile import AgentProfile
-
 
 def list_profiles(values: Values) -> int:
     """Show every profile; project files that cannot be used are named on stderr."""
     registry = _load_registry()
-    rows = [_describe_profile(profile) for profile in registry.all()]
+    rows = [make_row(profile) for profile in registry.all()]
     if values["json"]:
         write_json(rows)
-    else:
-        shown = [
-            [
-                str(row["profile_id"]),
-                str(row["name"]),
-                _render_listed(row, "roles").lower(),
-                _render_listed(row, "languages"),
-                str(row["origin"]) + (" · never routed to" if row["sentinel"] else ""),
-            ]
-            for row in rows
+        return 0
+    shown = [
+        [
+            row.profile_id,
+            row.name,
+            ", ".join(row.roles).lower(),
+            ", ".join(row.languages),
+            row.origin + (" · never routed to" if row.sentinel else ""),
         ]
-        write_text(table(["profile", "name", "roles", "languages", "from"], shown), styled=True)
+        for row in rows
+    ]
+    write_text(table(["profile", "name", "roles", "languages", "from"], shown), styled=True)
     return 0
 
 
 def show_profile(values: Values) -> int:
     """Show one profile whole, as its file has it."""
     profile = _load_registry(quiet=bool(values["json"])).get(str(values["profile"]))
-    value = {**_describe_profile(profile), "digest": profile.digest, "document": dict(profile.document)}
+    value = {**make_row(profile)._asdict(), "digest": profile.digest, "document": dict(profile.document)}
     if values["json"]:
         write_json(value)
         return 0
@@ -61,26 +57,5 @@ def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
     return registry
 
 
-def _describe_profile(profile: AgentProfile) -> dict[str, object]:
-    return {
-        "profile_id": profile.profile_id,
-        "name": profile.name,
-        "description": profile.description,
-        "roles": list(profile.roles),
-        "capabilities": list(profile.capabilities),
-        "languages": list(profile.languages),
-        "frameworks": list(profile.frameworks),
-        "domain_keywords": list(profile.domain_keywords),
-        "routing_priority": profile.routing_priority,
-        "sentinel": profile.sentinel,
-        "origin": profile.origin,
-    }
-
-
-def _render_listed(row: dict[str, object], key: str) -> str:
-    value = row[key]
-    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
-
-
 def _render_value(value: object) -> str:
-    return ", ".join(str(item) for item in value) if isinstance(value, list) else str(value)
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
