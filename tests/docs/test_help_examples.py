@@ -42,6 +42,7 @@ REFUSED = {
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",
     "spec-kitty charter synthesize": "INVALID_VALUE",
+    "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.
 ENDLESS = ("--follow", "collector serve")

@@ -195,7 +195,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
 
     # A program of one's own is re-executed, a collector serves until it is stopped, a log is signed by a new key each
     # time; all have tests of their own.
-    signed = [("trail", word) for word in ("checkpoint", "proof", "export")]
+    signed = [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
     assert missing == [*signed, ("reexecute",), ("hooks", "uninstall"), ("sync", "retry"), ("collector", "serve")]
 
 

@@ -236,6 +236,13 @@ class SignedCheckpoint(_SignedState):
     checkpoint: str
 
 
+class TrailEnrolled(_Shape):
+    """Printed by trail enroll: the keys an SSH key vouches for, and the signed statement."""
+
+    keys: list[str]
+    enrollment: str
+
+
 class TrailProof(_SignedState):
     """Printed by trail proof: `proof` is a C2SP tlog-proof of the leaf with this number."""
 
@@ -989,6 +996,7 @@ SHAPES: dict[str, Any] = {
     "invocation": Invocation,
     "verify-report": VerifyReport,
     "signed-checkpoint": SignedCheckpoint,
+    "trail-enrolled": TrailEnrolled,
     "trail-proof": TrailProof,
     "trail-exported": TrailExported,
     "profile-row": ProfileRow,

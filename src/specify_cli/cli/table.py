@@ -319,6 +319,7 @@ _COMMANDS = (
             Param("anchor", "option", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
             Param("require", "option", "Fail below this level.", choices=("intact", "linked", "logged", "witnessed")),
             Param("policy", "option", "Logs and witnesses you trust: a C2SP tlog-policy file.", metavar="FILE"),
+            Param("allowed_signers", "option", "SSH keys of people whose logs you trust.", metavar="FILE"),
             Param(
                 "remember",
                 "option",
@@ -340,6 +341,14 @@ _COMMANDS = (
         (),
         ("spec-kitty trail checkpoint",),
         "0 signed, or nothing was added · 1 refused, nothing signed · 2 usage",
+    ),
+    Command(
+        ("trail", "enroll"),
+        "trail:enroll",
+        "Let your SSH key vouch for this clone's log, for whoever knows your key.",
+        (Param("key", "option", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),),
+        ("spec-kitty trail enroll --key ~/.ssh/id_ed25519",),
+        "0 signed · 1 refused · 2 usage",
     ),
     Command(
         ("trail", "proof"),

@@ -10,7 +10,7 @@ of the work tree.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -29,7 +29,8 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing
-from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, parse_leaf
+from specify_cli.trail.enrollment import check_signers, find_vouchers, read_enrollment
+from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, list_names, parse_leaf
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 from specify_cli.trail.published import list_segments
@@ -38,11 +39,12 @@ from specify_cli.trail.witnesses import read_witnesses
 
 
 class Trust(NamedTuple):
-    """Whom the verifier trusts beside this clone, and the states of logs that it keeps in a file of its own."""
+    """Whom the verifier trusts beside this clone: a policy, people by their SSH keys, states of logs it remembers."""
 
     policy: Policy | None = None
     remembered: tuple[Checkpoint, ...] = ()
     memory: str = ""
+    allowed_signers: str | None = None
 
 
 class Assessed(NamedTuple):
@@ -71,10 +73,13 @@ class TrailWatch:
     """Follows a project's records and logs, and judges them when all were read."""
 
     def __init__(self, project: Project, trust: Trust) -> None:
+        if trust.allowed_signers is not None:
+            check_signers(trust.allowed_signers)
         self._project, self._trust = project, trust
         self._log = open_log(project)
         self._findings: list[Finding] = []
         self._seen_at = 0
+        self._vouchers: dict[str, set[str]] = {}
         self._generations = self._log.generations()
         views = [self._view_own(generation) for generation in self._generations]
         own = {view.name for view in views}
@@ -124,6 +129,7 @@ class TrailWatch:
         missing: list[str] = []
         unlogged = {item.invocation_id for item in self._unknown}
         level = "none" if errors - trail or judged.verdict not in ("intact", "not_intact") else "intact"
+        level = level if judged.records else "none"
         linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
         logged = not trail and not unlogged and not watch.unsigned
         witnessed = logged and not watch.unseen
@@ -138,7 +144,12 @@ class TrailWatch:
             missing.append(f"that the log was not put back or forked{self._say_unseen()}")
         if watch.open:
             missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
-        return Assessed(level, (*missing, "who wrote them"))
+        vouched = sorted(set[str]().union(*self._vouchers.values()))
+        if vouched and all(view.name in self._vouchers for view in self.views):
+            missing.append(f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log")
+        else:
+            missing.append("who wrote them")
+        return Assessed(level, tuple(missing))
 
     def _say_unlogged(self, unlogged: set[str]) -> str:
         if not self.views:
@@ -175,6 +186,7 @@ class TrailWatch:
         found.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
         found += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
+        self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
         leaves = (LogLine(number, *leaf) for number, leaf in enumerate(generation.read_leaves()))
         ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
         witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
@@ -203,7 +215,29 @@ class TrailWatch:
         origins = {checkpoint.origin for _, checkpoint in found if checkpoint is not None}
         policy = self._trust.policy
         trusted = [] if policy is None else [key for key in policy.logs if key.name in origins]
+        for file in list_names(f"{self._project.root}/{folder}"):
+            if file.endswith(".enrolled"):
+                trusted += self._note_vouchers(name, f"{self._project.root}/{folder}", file)
         return self._judge(view, found, trusted)
+
+    def _note_vouchers(
+        self, name: str, folder: str, file: str, own: Sequence[VerifierKey] | None = None
+    ) -> tuple[VerifierKey, ...]:
+        """Return the keys of a log that an allowed signer vouches for, and remember who does."""
+        if self._trust.allowed_signers is None:
+            return ()
+        try:
+            enrollment = read_enrollment(folder, file)
+        except NoteError as error:
+            shown = os.path.relpath(f"{folder}/{file}", self._project.root)
+            self._findings.append(finding("LOG_UNVERIFIED", shown, None, 0, str(error)))
+            return ()
+        if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
+            return ()
+        found = find_vouchers(enrollment, self._trust.allowed_signers)
+        if found:
+            self._vouchers.setdefault(name, set()).update(found)
+        return tuple(key for key in enrollment.keys if found and key.name.endswith(f"/{name}"))
 
     def _judge(
         self,
@@ -217,7 +251,12 @@ class TrailWatch:
         Without a policy the `witnesses` count that this clone has asked itself.
         """
         keys = list(keys)
-        checkpoints = [(file, item) for file, item in found if item is not None]
+        checkpoints: list[tuple[str, Checkpoint]] = []
+        for file, item in found:
+            if item is not None and _name_of(item) != view.name:
+                self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, f"it speaks of the log {item.origin}"))
+            elif item is not None:
+                checkpoints.append((file, item))
         remembered = [(self._trust.memory, item) for item in self._trust.remembered if _name_of(item) == view.name]
         signed = witnessed = 0
         for file, checkpoint in (*checkpoints, *remembered):

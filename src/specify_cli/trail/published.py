@@ -47,6 +47,11 @@ def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes
     _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
 
 
+def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> None:
+    """Publish a file of a log under a name that is unique to its content. Raises OSError."""
+    _publish(root, generation, f"{sha256(data).hexdigest()[:16]}.{kind}", data)
+
+
 def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:
     with durable.folder(root, f"{layout.TRAIL_LOG}/{generation.name}", create=True) as fd:
         try:

@@ -109,7 +109,8 @@ def _read_trust(values: Values) -> Trust:
         raise CallerError(
             "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
         ) from error
-    return Trust(trusted, () if memory is None else read_memory(memory), memory or "")
+    signers = shell.get_text(values, "allowed_signers")
+    return Trust(trusted, () if memory is None else read_memory(memory), memory or "", signers)
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:

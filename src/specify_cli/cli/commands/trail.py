@@ -9,6 +9,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.storage.index import Index
+from specify_cli.trail import enrollment
 from specify_cli.trail.leaves import CLOSE, START, Generation
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import Checkpoint
@@ -27,6 +28,16 @@ def checkpoint(values: Values) -> int:
         write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
     else:
         write_text(f"{signed!s}\nsigned: {signed.size} leaves\nverifier key: {keys[0]}")
+    return 0
+
+
+def enroll(values: Values) -> int:
+    """Have a person's SSH key vouch for the keys of the log."""
+    made = enrollment.enroll(_load(), str(values["key"]))
+    if values["json"]:
+        write_json({"keys": [str(key) for key in made.keys], "enrollment": str(made)})
+    else:
+        write_text(f"{values['key']} vouches for {made.keys[0].name}")
     return 0
 
 
