@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import say
@@ -89,6 +89,8 @@ class History:
         self.completed: dict[Place, Fields] = {}
         self.failed: dict[Place, Fields] = {}
         self.begun: dict[Place, Recorded] = {}
+        # The highest number a step of each name has.
+        self.ordinals: dict[str, int] = {}
         self.calls: dict[str, Recorded] = {}
         self._requests: dict[str, Recorded] = {}
         self._asked: list[Recorded] = []
@@ -163,6 +165,7 @@ class History:
         self._asked.append(entry)
         if event == "step_started":
             self.begun[place] = entry
+            self.ordinals[place[0]] = max(place[1], self.ordinals.get(place[0], 0))
             if ordered:
                 self._running.append(place)
         elif event == "tool_call":
@@ -195,17 +198,16 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        left = (entry for entry in self.begun.values() if place_of(entry.fields) in self._ended and not entry.taken)
+        left = (entry for place, entry in self.begun.items() if self._is_ended(place) and not entry.taken)
         return self.due or next((entry for entry in left if not self._is_given_back(entry)), None)
 
-    @property
-    def _ended(self) -> Set[Place]:
-        return self.completed.keys() | self.failed.keys()
+    def _is_ended(self, place: Place) -> bool:
+        return place in self.completed or place in self.failed
 
     def _is_given_back(self, entry: Recorded) -> bool:
         """Return whether a step or call that has its result stands for this, so that nobody asks for it."""
         _, step, caller, _ = entry.key
-        if step in self._ended or (caller in self.calls and self.calls[caller].result is not None):
+        if self._is_ended(step) or (caller in self.calls and self.calls[caller].result is not None):
             return True
         return step in self.begun and step != TOP and self._is_given_back(self.begun[step])
 
@@ -242,10 +244,6 @@ class History:
     def retrievals(self) -> int:
         """Return how many searches the program has made."""
         return len(self._requests)
-
-    def last_ordinal(self, step: str) -> int:
-        """Return the highest number a step of this name has."""
-        return max((ordinal for name, ordinal in self.begun if name == step), default=0)
 
     def value(self, fields: Fields, name: str) -> object:
         """Return the value a line holds under a captured name, exactly. Raises StoredDataError RESULT_NOT_KEPT."""

@@ -820,7 +820,7 @@ class Step(Scope):
             recorded = run._find(composed.body)
             super().__init__(run, run._find_scope("step_started"), TOP)
             name = str(composed.body["step"])
-            first = 0 if run._past is None else run._past.history.last_ordinal(name)
+            first = 0 if run._past is None else run._past.history.ordinals.get(name, 0)
             ordinal = place_of(recorded.fields)[1] if recorded else run._count("ordinal", name, first=first)
             self.place = (name, ordinal)
             self._fields: dict[str, object] = {"step": name, "ordinal": ordinal, "step_type": step_type}

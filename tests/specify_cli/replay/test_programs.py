@@ -446,6 +446,52 @@ def test_a_thread_that_is_given_its_context_knows_its_step(chartered: Path) -> N
     assert {(line["step"], line["ordinal"], line["beside"]) for line in found} == {("agent", 1, True)}
 
 
+def test_a_step_that_ends_elsewhere_is_resumed_like_any_other(chartered: Path) -> None:
+    """As callbacks of a framework have it: begun in one call, ended in another."""
+    looked: list[str] = []
+
+    def program(run: Run) -> list[Any]:
+        look = run.tool("look", side_effect="external")(lambda name: looked.append(name) or name)  # type: ignore[func-returns-value]
+        outputs = []
+        for name in ("one", "two"):
+            step = run.begin_step("chain", {"name": name})
+            if not step.done:
+                step.end(look(name), "WARN")
+            outputs.append(step.output)
+        with pytest.raises(KeyError), run.begin_step("broken"):
+            raise KeyError("x")
+        return outputs
+
+    invocation_id = begun(chartered, program)
+    found = lines_of(chartered, invocation_id)
+    cut_after(chartered, invocation_id, "step_completed")
+    resume(chartered, invocation_id, program)
+
+    kinds = [(line["event"], line["ordinal"], line.get("decision")) for line in found if line.get("step") == "chain"]
+    assert kinds[:4] == [
+        ("step_started", 1, None),
+        ("tool_call", 1, None),
+        ("tool_result", 1, None),
+        ("step_completed", 1, "WARN"),
+    ]
+    assert looked == ["one", "two", "two"]
+    assert [line["error_code"] for line in found if line["event"] == "step_failed"] == ["KeyError"]
+
+
+def test_an_async_program_opens_its_run_itself(chartered: Path) -> None:
+    async def main() -> Run:
+        async with open_invocation(chartered, "implement WP03", capture=FULL) as run:
+            await run.astep("wait", lambda: asyncio.sleep(0, 7))
+            await run.amodel_call("m", "ask", lambda asked: asyncio.sleep(0, asked), tokens=lambda _: {"output": 2})
+        return run
+
+    found = lines_of(chartered, asyncio.run(main()).invocation_id)
+
+    assert [line["event"] for line in found[4:]] == ["step_started", "step_completed", "model_call", "completed"]
+    assert (found[5]["output"], found[6]["response"], found[6]["tokens"]) == ("7", '"ask"', {"output": 2})
+    assert not any("beside" in line for line in found)
+
+
 # --- what a re-execution says
 
 
