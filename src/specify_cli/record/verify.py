@@ -132,6 +132,11 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "the log holds a line of a record that is not here",
         "it was deleted: restore it from another clone or a backup",
     ),
+    "LOGGED_ELSEWHERE": (
+        INFO,
+        "the log holds a line of a record that is in another place",
+        "nothing to do; merge the branch or look in the worktree to see it",
+    ),
     "LOGGED_LINE_MISSING": (
         ERROR,
         "the log holds a line that is not in its record",
@@ -168,6 +173,8 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
 }
 
 
+# Findings about the trail as a whole: links between records, and logs.
+TRAIL_CODES = ("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED")
 # Findings about what a record says, leads to or lies beside; every other error is about its own lines.
 _ABOUT_OTHERS = {
     "CONFLICTING_DUPLICATE",
@@ -179,7 +186,7 @@ _ABOUT_OTHERS = {
     "COPIES_DIFFER",
     "DUPLICATE_ID",
     "CLOCK_WENT_BACK",
-    *(code for code in FINDINGS if code.startswith(("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED"))),
+    *(code for code in FINDINGS if code.startswith(TRAIL_CODES)),
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
 VERDICTS = ("intact", "not_intact", "unsealed")

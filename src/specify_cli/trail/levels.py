@@ -23,7 +23,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.verify import ERROR, LEVELS, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.record.verify import ERROR, LEVELS, TRAIL_CODES, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.storage import queries
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
@@ -125,7 +125,7 @@ class TrailWatch:
         """Return the level of a set of which every record was followed and every finding is in `judged`."""
         watch = self._watch
         errors = {item.code for item in judged.findings if item.severity == ERROR}
-        trail = {code for code in errors if code.startswith(("LINK_", "LOG_", "LOGGED_", "NOT_LOGGED"))}
+        trail = {code for code in errors if code.startswith(TRAIL_CODES)}
         missing: list[str] = []
         unlogged = {item.invocation_id for item in self._unknown}
         level = "none" if errors - trail or judged.verdict not in ("intact", "not_intact") else "intact"
@@ -354,8 +354,13 @@ class TrailWatch:
         own = {view.file for view in self.views if view.own}
         for invocation_id, items in absent.items():
             closed = any(item.kind == "close" for item in items)
-            if self._find_elsewhere(invocation_id) is None and (closed or items[0].file in own):
+            if not closed and items[0].file not in own:
+                continue  # it was open when this part of the log was published
+            where = self._find_elsewhere(invocation_id)
+            if where is None:
                 yield finding("LOGGED_RECORD_MISSING", items[0].file, None, 0, invocation_id)
+            else:
+                yield finding("LOGGED_ELSEWHERE", items[0].file, None, 0, f"{invocation_id} {where}")
 
     def _read_elsewhere(self, invocation_id: str, known: dict[str, bytes | None]) -> bytes | None:
         """Return the bytes of a record of this project and its annexes; None where there is no such record."""
@@ -436,25 +441,28 @@ def _holds(data: bytes, seal: str) -> bool:
 
 
 def _list_committed(root: str) -> dict[str, str]:
-    """Return the records that any branch of the repository has ever held, each with a commit that brought it."""
+    """Return the records that other branches brought and this one never had, each with a commit that holds it.
+
+    What a commit of this branch ever held has to be here: without it, it was deleted.
+    """
+    here = _list_added(root, "HEAD")
+    return {key: commit for key, commit in _list_added(root, "--all").items() if key not in here}
+
+
+def _list_added(root: str, *revisions: str) -> dict[str, str]:
     top = find_worktree(root)
+    argv = ["log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=A", "--", f"{root}/{layout.TRAIL}"]
     try:
-        said = (
-            None
-            if top is None
-            else ask_git(
-                top, "log", "--all", "--format=%x00%h", "--name-only", "--diff-filter=A", "--", f"{root}/{layout.TRAIL}"
-            )
-        )
+        said = None if top is None else ask_git(top, *argv)
     except OSError:
         return {}
-    committed: dict[str, str] = {}
+    added: dict[str, str] = {}
     for entry in (said or "").split("\0"):
         commit, *names = entry.split("\n")
         for ids in map(layout.parse_record_name, map(os.path.basename, names)):
             if ids is not None:
-                committed[ids[1]] = commit
-    return committed
+                added[ids[1]] = commit
+    return added
 
 
 def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
