@@ -9,7 +9,6 @@ It knows nothing of files, events or time.
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 
@@ -49,13 +48,17 @@ class SealError(ValueError):
 
 
 class Codec(NamedTuple):
-    """A JSON library as two functions: bytes to a plain value, a value to its bytes with sorted keys."""
+    """What reads a line: bytes to a plain value, a value to its bytes with sorted keys, and SHA-256."""
 
     loads: Callable[[bytes], Any]
     dumps: Callable[[object], bytes]
+    sha256: Callable[[bytes], Any]
 
 
-_STANDARD = Codec(json.loads, lambda value: _encode(value).encode("utf-8"))
+_STANDARD = Codec(json.loads, lambda value: _encode(value).encode("utf-8"), sha256)
+# Keys that were found to have the form; those of the format are few and come again.
+_KNOWN_KEYS: set[str] = set()
+_MOST_KEYS = 1024
 
 
 class Line(NamedTuple):
@@ -71,9 +74,8 @@ def is_digest(text: str) -> bool:
     return len(text) == 64 and _HEX.issuperset(text)
 
 
-@lru_cache(maxsize=1024)
 def _is_key(key: str) -> bool:
-    """Return whether a text is `[a-z][a-z0-9_]{0,63}`; the keys of the format are few and come again."""
+    """Return whether a text is `[a-z][a-z0-9_]{0,63}`."""
     return len(key) <= 64 and key.isascii() and key.isidentifier() and key.islower() and key[0] != "_"
 
 
@@ -121,12 +123,14 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
 
 def bulk_codec() -> Codec:
     """Return the faster JSON library, for paths that read many lines."""
+    import hashlib
+
     import orjson
 
     def dumps(value: object) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
-    return Codec(orjson.loads, dumps)
+    return Codec(orjson.loads, dumps, hashlib.sha256)
 
 
 def _open_whole(raw: bytes, codec: Codec) -> Line | None:
@@ -143,13 +147,19 @@ def _open_whole(raw: bytes, codec: Codec) -> Line | None:
             return None
         recorded = fields.pop(SEAL_KEY)
         for value in fields.values():
-            if type(value) is not str and not _check(value, "line"):
+            kind = type(value)
+            if kind is str or (kind is int and -MAX_INTEGER <= value <= MAX_INTEGER):
+                continue
+            if not _check(value, "line"):
                 return None
     except (ValueError, TypeError, RecursionError):
         return None
-    if not all(map(_is_key, fields)):
-        return None
-    if sha256(raw[: -SEAL_LENGTH + 1]).hexdigest() != recorded:
+    if not _KNOWN_KEYS.issuperset(fields):
+        if not all(map(_is_key, fields)):
+            return None
+        if len(_KNOWN_KEYS) < _MOST_KEYS:
+            _KNOWN_KEYS.update(fields)
+    if codec.sha256(raw[: -SEAL_LENGTH + 1]).hexdigest() != recorded:
         return None
     return Line(fields, recorded, ())
 

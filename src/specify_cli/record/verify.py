@@ -579,6 +579,9 @@ class _Walk:
     def _check_seal(self, line: Line, raw: bytes, offset: int) -> None:
         fields = line.fields
         number = None if fields is None else integer_at(fields, "seq", 0)
+        if not line.problems and not self.suspects and self.skipped < 0 and not self.withheld:
+            self._check_whole(line, number, offset)  # the ordinary line of an ordinary record
+            return
         if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
             if number == self.tip.seq + 1:
                 self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
@@ -603,6 +606,10 @@ class _Walk:
             self._check_contents(fields, number, offset, judged=False)
             return
         self._flush()
+        self._check_whole(line, number, offset)
+
+    def _check_whole(self, line: Line, number: int | None, offset: int) -> None:
+        fields = line.fields
         assert fields is not None and line.seal is not None
         self._check_envelope(fields, number, offset)
         if number is None:

@@ -234,7 +234,7 @@ class TrailLog:
         for invocation_id, tip in _read_tips(home).items():
             if invocation_id == own or len(cited) == _MAX_CITED:
                 continue
-            seal = (_read_open_tip(tip.path) or tip.seal) if tip.open else tip.seal
+            seal = _read_open_tip(tip) if tip.open else tip.seal
             if not tip.cited or seal != tip.seal:
                 cited[invocation_id] = seal
         return dict(sorted(cited.items()))
@@ -373,24 +373,25 @@ def _find_published(root: str, invocation_id: str) -> str | None:
     return next((f"{folder}/{name}" for name in list_names(folder) if name.endswith(f"-{invocation_id}.jsonl")), None)
 
 
-def _read_open_tip(path: str) -> str | None:
-    """Return the seal of an open record's last line once that is on stable storage.
+def _read_open_tip(tip: _Tip) -> str:
+    """Return the seal of an open record's last line, on stable storage; the known one where nothing follows it.
 
-    None where the record is gone, busy or torn; what was known of it is cited then.
+    That one too where the record is gone, busy or torn.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+        fd = os.open(tip.path, os.O_RDONLY | durable.REGULAR)
     except OSError:
-        return None
+        return tip.seal
     try:
-        if not durable.try_lock(fd):
-            return None
         seal = seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
-        if seal is not None:
-            durable.sync_data(fd)
-        return seal
+        if seal is None or seal == tip.seal or not durable.try_lock(fd):
+            return tip.seal
+        # Whoever wrote it may have taken it back since.
+        seal = seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+        durable.sync_data(fd)
+        return seal or tip.seal
     except OSError:
-        return None
+        return tip.seal
     finally:
         os.close(fd)
 
