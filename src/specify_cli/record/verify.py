@@ -287,8 +287,8 @@ _NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no r
 class SetReport(NamedTuple):
     """What is said of a set of records: its verdict, of how many records which, its level, what is proven of them.
 
-    `verdict` is one of VERDICTS or partly_sealed. An error anywhere, also one of a file that is no record, makes the
-    set not intact.
+    `verdict` is one of VERDICTS, partly_sealed or incomplete. An error anywhere, also one of a file that is no record,
+    makes the set not intact; where all errors are about links and logs, it is incomplete.
     """
 
     verdict: str
@@ -334,8 +334,9 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
         findings += report.findings
     findings += others
     records = sum(verdicts.values())
-    if any(item.severity == ERROR for item in findings):
-        verdict = "not_intact"
+    errors = {item.code for item in findings if item.severity == ERROR}
+    if errors:
+        verdict = "incomplete" if all(code.startswith(TRAIL_CODES) for code in errors) else "not_intact"
     elif not verdicts["unsealed"]:
         verdict = "intact"
     else:

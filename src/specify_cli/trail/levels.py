@@ -128,7 +128,7 @@ class TrailWatch:
         trail = {code for code in errors if code.startswith(TRAIL_CODES)}
         missing: list[str] = []
         unlogged = {item.invocation_id for item in self._unknown}
-        level = "none" if errors - trail or judged.verdict not in ("intact", "not_intact") else "intact"
+        level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
         level = level if judged.records else "none"
         linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
         logged = not trail and not unlogged and not watch.unsigned

@@ -321,6 +321,18 @@ def test_a_level_that_is_not_reached_is_exit_4(root: Path, home: Path) -> None:
     assert run_main([*argv, "witnessed"], cwd=root, home=home).code == 4
 
 
+def test_a_deleted_record_makes_the_trail_incomplete(root: Path, home: Path) -> None:
+    one = _do(root)
+    _do(root)
+    next((root / RECORDS).glob(f"*{one}.jsonl")).unlink()
+    told = run_main(["invocations", "verify", "--all"], cwd=root, home=home)
+    value = valid(run_main(["invocations", "verify", "--all", "--json"], cwd=root, home=home).json(), "verify-report")
+
+    assert told.code == 3
+    assert "INCOMPLETE: 1 record here, 2 errors, 0 warnings" in told.out
+    assert (value["verdict"], value["level"], value["verdicts"]["intact"]) == ("incomplete", "intact", 1)
+
+
 def test_the_commands_of_a_trail_answer_as_documented(root: Path, home: Path) -> None:
     grow(root, random.Random(3), 5)
     one = _do(root)

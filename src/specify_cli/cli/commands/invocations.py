@@ -123,6 +123,8 @@ def _describe_verdict(judged: SetReport) -> str:
     all_of_them = count(records, "record")
     if verdict == "unsealed":
         return f"UNSEALED: {all_of_them}"
+    if verdict == "incomplete":
+        return f"INCOMPLETE: {all_of_them} here"
     word, number = ("NOT INTACT", verdicts["not_intact"]) if verdict == "not_intact" else ("intact", verdicts["intact"])
     unsealed = f" ({verdicts['unsealed']} unsealed)" if verdicts["unsealed"] else ""
     return f"{word}: {all_of_them if number in (0, records) else f'{number} of {all_of_them}'}{unsealed}"

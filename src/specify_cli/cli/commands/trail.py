@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_text
+from specify_cli.cli.output import write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
@@ -12,7 +12,7 @@ from specify_cli.storage.index import Index
 from specify_cli.trail import enrollment
 from specify_cli.trail.leaves import CLOSE, START, Generation
 from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import Checkpoint
+from specify_cli.trail.notes import Checkpoint, encode
 from specify_cli.trail.signing import Logged, make_checkpoint, prove, read_checkpoint, read_keys
 from specify_cli.trail.tiles import export_tiles
 
@@ -27,7 +27,8 @@ def checkpoint(values: Values) -> int:
     if values["json"]:
         write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
     else:
-        write_text(f"{signed!s}\nsigned: {signed.size} leaves\nverifier key: {keys[0]}")
+        lines = [f"log: {signed.origin}", f"leaves: {signed.size}", f"root: {encode(signed.root)}"]
+        write_lines([*lines, f"verifier key: {keys[0]}"])
     return 0
 
 
