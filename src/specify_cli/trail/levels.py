@@ -33,7 +33,7 @@ from specify_cli.trail.enrollment import check_signers, find_vouchers, read_enro
 from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, list_names, parse_leaf
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
-from specify_cli.trail.published import list_segments
+from specify_cli.trail.published import MAX_PIECE, list_segments
 from specify_cli.trail.signing import read_keys
 from specify_cli.trail.witnesses import read_witnesses
 
@@ -101,11 +101,7 @@ class TrailWatch:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
-        try:
-            left = self._watch.finish()
-        except LogDamagedError as error:
-            yield finding("LOG_ALTERED", self.views[0].file if self.views else "", None, 0, str(error))
-            return
+        left = self._watch.finish()
         yield from self._findings
         yield from self._watch.findings
         yield from self._explain_cited(left.cited)
@@ -187,7 +183,7 @@ class TrailWatch:
         found += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
         self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
-        leaves = (LogLine(number, *leaf) for number, leaf in enumerate(generation.read_leaves()))
+        leaves = self._parse(shown, enumerate(generation.read_lines()))
         ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
         witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
         view = self._judge(LogView(generation.name, shown, True, leaves, ended=ended), found, keys, witnesses)
@@ -197,6 +193,14 @@ class TrailWatch:
                     finding("LOG_FORKED", path, None, 0, "it differs from the log it was copied from")
                 )
         return view
+
+    def _parse(self, file: str, lines: Iterable[tuple[int, bytes]]) -> Iterator[LogLine]:
+        """Yield the leaves of a log; a line that is none is a finding."""
+        for number, raw in lines:
+            try:
+                yield LogLine(number, *parse_leaf(raw))
+            except LogDamagedError as error:
+                self._findings.append(finding("LOG_ALTERED", file, None, number * LEAF_BYTES, str(error)))
 
     def _view_published(self, name: str) -> LogView:
         """Return another clone's log as far as this branch holds it."""
@@ -209,7 +213,7 @@ class TrailWatch:
                     detail = f"leaf {number} stands in two files and differs"
                     self._findings.append(finding("LOG_FORKED", path, None, 0, detail))
         gap = next((number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None)
-        lines = (LogLine(number, *parse_leaf(leaves[number])) for number in sorted(leaves))
+        lines = self._parse(folder, sorted(leaves.items()))
         view = LogView(name, folder, False, lines, (), gap)
         found = self._read_published_checkpoints(name)
         origins = {checkpoint.origin for _, checkpoint in found if checkpoint is not None}
@@ -295,6 +299,9 @@ class TrailWatch:
         """Yield (path, number of the first leaf, bytes) of each published piece of a log, in order."""
         for file, start, end in list_segments(self._project.root, name):
             path = f"{layout.TRAIL_LOG}/{name}/{file}"
+            if end - start > MAX_PIECE:
+                self._findings.append(finding("LOG_ALTERED", path, None, 0, f"a piece has at most {MAX_PIECE} leaves"))
+                continue
             try:
                 data = durable.read_below(self._project.root, path, (end - start) * LEAF_BYTES)
             except (OSError, InvocationError) as error:

@@ -169,23 +169,24 @@ class TrailLog:
             os.close(fd)
 
     def _notice_merged(self, generation: Generation) -> None:
-        """Make ends of what other clones' logs brought since the last look: their newest records that are here."""
-        from specify_cli.trail.published import list_segments
+        """Make ends of what other clones' logs brought since the last look: their newest records that are here.
 
+        A branch may hold anything: a leaf counts where the record it names is here and ends in its seal.
+        """
         tips, seen = _read_tips(generation.home), _read_seen(generation.home)
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
-            folder = f"{self.root}/{layout.TRAIL_LOG}/{name}"
-            if name in own or GENERATION_NAME.fullmatch(name) is None or os.stat(folder).st_mtime_ns == seen.get(name):
+            folder = f"{layout.TRAIL_LOG}/{name}"
+            if name in own or GENERATION_NAME.fullmatch(name) is None:
                 continue
-            seen[name] = os.stat(folder).st_mtime_ns
-            for file, start, end in list_segments(self.root, name)[-1:]:
-                size = min(end - start, _MERGED) * LEAF_BYTES
-                data = durable.read_below(folder, file, (end - start) * LEAF_BYTES)[-size:]
-                for leaf in _read_whole_leaves(data):
-                    path = _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
-                    if path is not None and leaf.invocation_id not in tips:
-                        tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
+            changed = os.stat(f"{self.root}/{folder}").st_mtime_ns
+            if changed == seen.get(name):
+                continue
+            seen[name] = changed
+            for leaf in _read_newest(self.root, folder, name):
+                path = _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
+                if path is not None and leaf.invocation_id not in tips and _read_end(path) == leaf.seal:
+                    tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
             _write_tips(generation.home, tips, seen)
 
     # --- leaves and tips
@@ -358,13 +359,40 @@ def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object])
         pass  # derived: what is cited twice does no harm
 
 
-def _read_whole_leaves(data: bytes) -> Iterator[Leaf]:
-    """Yield the leaves of a piece that came with a branch; lines that are none are passed over, verify names them."""
-    for raw in data.split(b"\n"):
+def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
+    """Yield the newest leaves of another clone's log; what is none is passed over here, and verify names it."""
+    from specify_cli.trail.published import list_segments
+
+    for file, start, end in list_segments(root, name)[-1:]:
+        size = min(end - start, _MERGED) * LEAF_BYTES
         try:
-            yield parse_leaf(raw)
-        except LogDamagedError:
+            with durable.folder(root, folder) as fd:
+                opened = durable.open_regular(fd, file, os.O_RDONLY, f"{folder}/{file}")
+            try:
+                data = os.pread(opened, size, max(0, os.fstat(opened).st_size - size))
+            finally:
+                os.close(opened)
+        except (OSError, InvocationError):
             continue
+        for raw in data.split(b"\n"):
+            try:
+                yield parse_leaf(raw)
+            except LogDamagedError:
+                continue
+
+
+def _read_end(path: str) -> str | None:
+    """Return the seal that the last line of a file shows; None where it shows none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+    except OSError:
+        return None
+    try:
+        return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 def _find_published(root: str, invocation_id: str) -> str | None:

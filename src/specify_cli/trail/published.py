@@ -17,6 +17,9 @@ from specify_cli import durable
 from specify_cli.record import layout
 from specify_cli.trail.leaves import LEAF_BYTES, Generation
 
+# How many leaves one piece holds at most.
+MAX_PIECE = 100_000
+
 _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
 
@@ -36,9 +39,10 @@ def publish_leaves(root: str, generation: Generation) -> None:
     for _, first, end in list_segments(root, generation.name):
         if first <= start:
             start = max(start, end)
-    if start < size:
-        data = generation.read_bytes(start, (size - start) * LEAF_BYTES)
-        _publish(root, generation, f"{start}-{size}.leaves", data)
+    while start < size:
+        end = min(size, start + MAX_PIECE)
+        _publish(root, generation, f"{start}-{end}.leaves", generation.read_bytes(start, (end - start) * LEAF_BYTES))
+        start = end
 
 
 def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes) -> None:

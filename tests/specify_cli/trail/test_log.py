@@ -243,6 +243,24 @@ def test_branches_merge_without_conflict_and_the_next_record_cites_both_sides(pu
     assert codes(verify(published)) == {"LINK_MISSING", "LOGGED_RECORD_MISSING"}
 
 
+def test_a_log_that_a_branch_plants_stops_no_command_and_is_not_cited(published: Path) -> None:
+    one = _do(published)
+    _complete(published, one)
+    folder = published / ".kittify/trail/log/1-deadbeef"
+    folder.mkdir()
+    (folder / "0-3.leaves").write_text(f"nonsense\n\x00\xff\nclose {one} {'a' * 64}\n", encoding="latin-1")
+    first = _first(published, _do(published))
+    with (folder / "3-999999999999.leaves").open("wb") as file:
+        file.truncate(1 << 40)
+    (published / ".kittify/trail/log/2-deadbeef").symlink_to("/etc")
+    second = _do(published)
+    next((published / RECORDS).glob(f"*{second}.jsonl")).unlink()
+    found = verify(published)
+
+    assert "a" * 64 not in first["after"]  # type: ignore[operator]
+    assert codes(found) == {"LOG_ALTERED", "LOGGED_RECORD_MISSING"}
+
+
 def test_a_record_of_another_branch_is_told_from_a_missing_one(published: Path) -> None:
     _complete(published, _do(published))
     _commit(published)
