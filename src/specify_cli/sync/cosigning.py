@@ -25,7 +25,7 @@ from specify_cli.trail.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.signing import LevelFiles, keep_checkpoint, make_checkpoint, read_checkpoint, read_keys
+from specify_cli.trail.signing import LevelFiles, find_signed, keep_checkpoint, make_checkpoint, read_keys
 from specify_cli.trail.witnesses import pin_witness
 
 _EVENTS, _WITNESS = "/v1/events", "/witness"
@@ -50,10 +50,10 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     if status != 200:
         return f"not cosigned: the witness answered {status or body.decode('utf-8', 'replace')[:200]}"
     witness = VerifierKey.parse(body.decode("utf-8", "replace").strip())
-    if not (log := open_log(project)).generations():
+    if not open_log(project).generations():
         return None
     checkpoint = make_checkpoint(project)
-    generation = next(item for item in log.generations() if read_checkpoint(item) == checkpoint)
+    generation = find_signed(project, checkpoint)
     pin_witness(generation.home, consent.endpoint, witness)
     if signed_at(witness, checkpoint) is not None:
         return f"cosigned: {checkpoint.size} leaves"

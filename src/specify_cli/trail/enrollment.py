@@ -17,10 +17,9 @@ from typing import NamedTuple
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import Project
-from specify_cli.trail.leaves import Generation
 from specify_cli.trail.notes import NoteError, VerifierKey
 from specify_cli.trail.published import publish_file
-from specify_cli.trail.signing import make_checkpoint, read_checkpoint, read_keys
+from specify_cli.trail.signing import find_signed, make_checkpoint, read_keys
 
 NAMESPACE = "spec-kitty-log"
 _HEAD = "spec-kitty log keys v1"
@@ -57,8 +56,7 @@ def enroll(project: Project, key: str) -> Enrollment:
 
     Raises CallerError, EnvironmentFault, StoredDataError.
     """
-    checkpoint = make_checkpoint(project)
-    generation = find_signed(project, checkpoint.origin)
+    generation = find_signed(project, make_checkpoint(project))
     statement = "".join(f"{line}\n" for line in (_HEAD, *(str(one) for one, _ in read_keys(generation))))
     path = os.path.expanduser(key)
     if not os.path.exists(path):
@@ -79,17 +77,6 @@ def enroll(project: Project, key: str) -> Enrollment:
     except OSError as error:
         raise durable.write_failed(generation.path, error) from error
     return made
-
-
-def find_signed(project: Project, origin: str) -> Generation:
-    """Return the log of this clone whose newest checkpoint has an origin."""
-    from specify_cli.trail.log import open_log
-
-    return next(
-        item
-        for item in open_log(project).generations()
-        if (state := read_checkpoint(item)) is not None and state.origin == origin
-    )
 
 
 def read_enrollment(folder: str, name: str = _FILE) -> Enrollment | None:

@@ -83,7 +83,8 @@ class TrailWatch:
         self._generations = self._log.generations()
         views = [self._view_own(generation) for generation in self._generations]
         own = {view.name for view in views}
-        views += [self._view_published(name) for name in self._list_published() if name not in own]
+        others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
+        views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
         self._watch = Completeness(views)
         names = {view.name for view in views}
@@ -288,13 +289,6 @@ class TrailWatch:
         times = {name: at for name, key in policy.witnesses.items() if (at := signed_at(key, checkpoint)) is not None}
         return max(times.values()) if times and policy.is_reached(times) else None
 
-    def _list_published(self) -> list[str]:
-        try:
-            names = os.listdir(f"{self._project.root}/{layout.TRAIL_LOG}")
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(name for name in names if GENERATION_NAME.fullmatch(name))
-
     def _read_segments(self, name: str) -> Iterator[tuple[str, int, bytes]]:
         """Yield (path, number of the first leaf, bytes) of each published piece of a log, in order."""
         for file, start, end in list_segments(self._project.root, name):
@@ -314,10 +308,7 @@ class TrailWatch:
 
     def _read_published_checkpoints(self, name: str) -> list[tuple[str, Checkpoint | None]]:
         folder = f"{layout.TRAIL_LOG}/{name}"
-        try:
-            names = sorted(os.listdir(f"{self._project.root}/{folder}"))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        names = list_names(f"{self._project.root}/{folder}")
         files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
         out: list[tuple[str, Checkpoint | None]] = []
         for file in files:

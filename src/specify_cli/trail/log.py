@@ -107,10 +107,7 @@ class TrailLog:
         """
         try:
             generation = self._open_generation()
-            with durable.folder(generation.path, "pending", create=True) as pending:
-                for name in os.listdir(pending):
-                    if not name.startswith("."):
-                        self._settle(generation, pending, name)
+            self._settle_all(generation, create=True)
             if kind != ANNEX and os.path.isdir(f"{self.root}/{layout.TRAIL_LOG}"):
                 self._notice_merged(generation)
             return Entry(self, generation, kind, invocation_id, annex)
@@ -121,9 +118,7 @@ class TrailLog:
         """Add the leaves of records whose writer died before it came to that."""
         for generation in self.generations():
             try:
-                with durable.folder(generation.path, "pending") as pending:
-                    for name in filter(lambda name: not name.startswith("."), os.listdir(pending)):
-                        self._settle(generation, pending, name)
+                self._settle_all(generation)
             except OSError:
                 continue  # the next command that writes says so
 
@@ -149,6 +144,12 @@ class TrailLog:
                     raise
         raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
+    def _settle_all(self, generation: Generation, *, create: bool = False) -> None:
+        with durable.folder(generation.path, "pending", create=create) as pending:
+            for name in os.listdir(pending):
+                if not name.startswith("."):
+                    self._settle(generation, pending, name)
+
     def _settle(self, generation: Generation, pending: int, name: str) -> None:
         """Add the leaf of a pending file whose process is gone, if its line is there, and remove the file."""
         try:
@@ -173,7 +174,7 @@ class TrailLog:
 
         A branch may hold anything: a leaf counts where the record it names is here and ends in its seal.
         """
-        tips, seen = _read_tips(generation.home), _read_seen(generation.home)
+        tips, seen = _read_tips(generation.home)
         own = {item.name for item in self.generations()}
         for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
             folder = f"{layout.TRAIL_LOG}/{name}"
@@ -213,7 +214,7 @@ class TrailLog:
                 os.close(fd)
 
     def _move_tips(self, home: str, leaf: Leaf, path: str, cited: dict[str, str]) -> None:
-        tips = _read_tips(home)
+        tips, seen = _read_tips(home)
         for invocation_id, seal in cited.items():
             tip = tips.get(invocation_id)
             if tip is not None and tip.open:
@@ -224,7 +225,7 @@ class TrailLog:
             tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, leaf.kind == START)
         for invocation_id in sorted(key for key, tip in tips.items() if tip.open)[:-_MAX_OPEN]:
             del tips[invocation_id]
-        _write_tips(home, tips, _read_seen(home))
+        _write_tips(home, tips, seen)
 
     def cite(self, home: str, own: str) -> dict[str, str]:
         """Return the ends of the trail that no record has cited: of each invocation the seal of its last line.
@@ -232,7 +233,7 @@ class TrailLog:
         A line of an open record is on stable storage before it is cited.
         """
         cited: dict[str, str] = {}
-        for invocation_id, tip in _read_tips(home).items():
+        for invocation_id, tip in _read_tips(home)[0].items():
             if invocation_id == own or len(cited) == _MAX_CITED:
                 continue
             seal = _read_open_tip(tip) if tip.open else tip.seal
@@ -332,22 +333,19 @@ def _is_writable(path: str) -> bool:
     return not os.path.lexists(path) or os.access(path, os.W_OK)
 
 
-def _read_tips(home: str) -> dict[str, _Tip]:
-    """Return the ends of the trail; a file that is damaged counts as none, for it is derived."""
+def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
+    """Return the ends of the trail, and when other clones' logs on this branch had changed at the last look.
+
+    A file that is damaged counts as none, for it is derived.
+    """
     try:
-        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))["tips"]
-        return {str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3])) for key, tip in value.items()}
+        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
+        tips = {
+            str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3])) for key, tip in value["tips"].items()
+        }
+        return tips, dict(value["seen"])
     except (OSError, InvocationError, ValueError, AttributeError, LookupError, TypeError):
-        return {}
-
-
-def _read_seen(home: str) -> dict[str, object]:
-    """Return when other clones' logs on this branch had changed at the last look."""
-    try:
-        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))["seen"]
-        return value if isinstance(value, dict) else {}
-    except (OSError, InvocationError, ValueError, LookupError, TypeError):
-        return {}
+        return {}, {}
 
 
 def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object]) -> None:
@@ -388,11 +386,15 @@ def _read_end(path: str) -> str | None:
     except OSError:
         return None
     try:
-        return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+        return _read_last_seal(fd)
     except OSError:
         return None
     finally:
         os.close(fd)
+
+
+def _read_last_seal(fd: int) -> str | None:
+    return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
 
 
 def _find_published(root: str, invocation_id: str) -> str | None:
@@ -411,11 +413,11 @@ def _read_open_tip(tip: _Tip) -> str:
     except OSError:
         return tip.seal
     try:
-        seal = seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+        seal = _read_last_seal(fd)
         if seal is None or seal == tip.seal or not durable.try_lock(fd):
             return tip.seal
         # Whoever wrote it may have taken it back since.
-        seal = seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+        seal = _read_last_seal(fd)
         durable.sync_data(fd)
         return seal or tip.seal
     except OSError:

@@ -15,7 +15,7 @@ from hashlib import sha256
 
 from specify_cli import durable
 from specify_cli.record import layout
-from specify_cli.trail.leaves import LEAF_BYTES, Generation
+from specify_cli.trail.leaves import LEAF_BYTES, Generation, list_names
 
 # How many leaves one piece holds at most.
 MAX_PIECE = 100_000
@@ -25,10 +25,7 @@ _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 
 def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     """Return (file name, number of its first leaf, number behind its last) of each published piece of a log."""
-    try:
-        names = os.listdir(f"{root}/{layout.TRAIL_LOG}/{name}")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
     found = [(match[0], int(match[1]), int(match[2])) for file in names if (match := _SEGMENT.fullmatch(file))]
     return sorted((item for item in found if item[1] < item[2]), key=lambda item: item[1:])
 

@@ -24,7 +24,7 @@ from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.trail import merkle
-from specify_cli.trail.leaves import LEAF_BYTES, Generation, parse_leaf
+from specify_cli.trail.leaves import LEAF_BYTES, Generation, list_names, parse_leaf
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import (
     ED25519,
@@ -199,6 +199,11 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
         raise _damaged(generation, f"checkpoint: {error}") from error
 
 
+def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
+    """Return the log of this clone whose newest state a checkpoint is."""
+    return next(item for item in open_log(project).generations() if read_checkpoint(item) == checkpoint)
+
+
 def prove(generation: Generation, invocation_id: str) -> Iterator[Logged]:
     """Yield the leaves of an invocation that the newest checkpoint covers, each with its proof."""
     checkpoint = read_checkpoint(generation)
@@ -275,7 +280,7 @@ def _was_restored(project: Project, generation: Generation, levels: LevelFiles, 
     folders = (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}")
     for folder in folders:
         path = f"{project.root}/{folder}"
-        for name in os.listdir(path) if os.path.isdir(path) else ():
+        for name in list_names(path):
             if name != generation.name and not name.endswith(".checkpoint"):
                 continue
             try:

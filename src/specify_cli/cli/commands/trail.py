@@ -10,10 +10,10 @@ from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.storage.index import Index
 from specify_cli.trail import enrollment
-from specify_cli.trail.leaves import CLOSE, START, Generation
+from specify_cli.trail.leaves import CLOSE, START
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import Checkpoint, encode
-from specify_cli.trail.signing import Logged, make_checkpoint, prove, read_checkpoint, read_keys
+from specify_cli.trail.signing import Logged, find_signed, make_checkpoint, prove, read_keys
 from specify_cli.trail.tiles import export_tiles
 
 
@@ -21,9 +21,7 @@ def checkpoint(values: Values) -> int:
     """Sign the state of the log and print the checkpoint."""
     project = _load()
     signed = make_checkpoint(project)
-    keys = [
-        str(key) for generation in _signed(project) for key, _ in read_keys(generation) if key.name == signed.origin
-    ]
+    keys = [str(key) for key, _ in read_keys(find_signed(project, signed))]
     if values["json"]:
         write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
     else:
@@ -47,7 +45,7 @@ def proof(values: Values) -> int:
     project = _load()
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
-    found = [item for generation in _signed(project) for item in prove(generation, place.invocation_id)]
+    found = [item for generation in open_log(project).generations() for item in prove(generation, place.invocation_id)]
     kinds = (START,) if values["start"] else (CLOSE, START)
     chosen: Logged | None = next((item for kind in kinds for item in found if item.kind == kind), None)
     if chosen is None:
@@ -78,8 +76,7 @@ def export(values: Values) -> int:
     project = _load()
     signed = make_checkpoint(project)
     folder = str(values["folder"])
-    generation = next(item for item in _signed(project) if (state := read_checkpoint(item)) and state == signed)
-    files = export_tiles(generation, signed, folder)
+    files = export_tiles(find_signed(project, signed), signed, folder)
     if values["json"]:
         write_json({**_describe(signed), "folder": folder, "files": files})
     else:
@@ -89,11 +86,6 @@ def export(values: Values) -> int:
 
 def _load() -> Project:
     return load_project(shell.here(), shell.home())[0]
-
-
-def _signed(project: Project) -> list[Generation]:
-    """Return the logs of this clone that have a checkpoint."""
-    return [item for item in open_log(project).generations() if read_checkpoint(item) is not None]
 
 
 def _describe(signed: Checkpoint) -> dict[str, object]:
