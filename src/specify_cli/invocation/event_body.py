@@ -359,6 +359,8 @@ def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], tr
         body.setdefault("idempotency_key", idempotency_key(trace_id, "call", str(call_id)))
     elif event == "model_call":
         body.setdefault("call_id", new_id())
+    elif event == "approval":
+        body["identity"] = "claim"  # a payload only says so
 
 
 def idempotency_key(trace_id: str, *parts: str) -> str:

@@ -352,6 +352,28 @@ EVENTS: Mapping[str, EventType] = {
         durable=True,
         compared=True,
     ),
+    "approval": EventType(
+        "Somebody allowed or denied a call, a gate or the request.",
+        {
+            "decision": _required("choice", ("allow", "deny")),
+            "refers_to": _required("choice", ("call", "gate", "request")),
+            "call_id": _optional("name"),
+            "gate": _optional("name"),
+            "args": _optional("captured", side="tool_args"),
+            "approver": _optional("name", note="(who; absent where nobody is named)"),
+            "identity": _computed("choice", choices=("ssh", "git", "claim"), note="(how the approver is known)"),
+            "reason": _optional("note"),
+            "single_use": _optional("boolean", default=True),
+            "of": Member("digest", note="(seal of the line it refers to)"),
+            "signed_at": Member("time"),
+            "expires_at": Member("time"),
+            "signature": Member("text", note="(SSH signature, §12)"),
+            **_INSIDE,
+        },
+        ("decision", "refers_to", "call_id", "approver", "identity", "reason"),
+        "approval, permission, human in the loop",
+        durable=True,
+    ),
     "model_call": EventType(
         "The host asked its model.",
         {

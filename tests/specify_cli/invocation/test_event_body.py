@@ -37,6 +37,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "gate_decision": {
         "gate": "g", "rule_ref": "at-least", "outcome": "pass", "reason_code": "r", "inputs": {"x": "PLANTED"},
     },
+    "approval": {"decision": "deny", "refers_to": "call", "call_id": "c1", "args": {"q": "PLANTED"}, "approver": "Ada"},
     "model_call": {"model": "m", "prompt": "PLANTED", "response": "PLANTED", "tokens": {"input": 3}},
     "error": {"error_code": "E", "message": "PLANTED"},
     "policy_violation": {"rule_id": "limit:steps", "allowed": 1, "found": 2},
@@ -125,6 +126,14 @@ def test_an_object_that_cannot_be_stored_leaves_its_digest_a_mark_and_a_gap() ->
     assert len(composed.body["output_hash"]) == 64
     assert [(gap["reason"], gap["what"]) for gap in composed.gaps] == [("object_not_stored", "tool_result.output")]
     assert parse_event(line(composed.gaps[0])).event == "capture_gap"
+
+
+def test_what_a_payload_says_of_an_approval_is_a_claim() -> None:
+    payload = SAMPLES["approval"]
+
+    assert compose("approval", payload).body["identity"] == "claim"
+    with pytest.raises(PayloadError, match="identity"):
+        compose("approval", {**payload, "identity": "ssh"})
 
 
 def test_gate_inputs_are_one_whole_object() -> None:
