@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import json
 import os
 import resource
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -74,12 +77,19 @@ def run_process(
 
 
 def run_main(
-    argv: Sequence[str | bytes], *, cwd: Path, home: Path, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    argv: Sequence[str | bytes],
+    *,
+    cwd: Path,
+    home: Path,
+    stdin: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    columns: int | None = None,
 ) -> Ran:
     """Run a command line through `main` in this process, with a folder, environment and streams of its own.
 
     The streams are the descriptors 0, 1 and 2, because that is where commands write. What the run leaves behind in
-    the process is taken back: the modules of a program it imported, and the wait that a hook sets.
+    the process is taken back: the modules of a program it imported, and the wait that a hook sets. With `columns` what
+    it prints, on either stream, goes to a terminal as wide as that.
     """
     assert threading.current_thread() is threading.main_thread(), "runs at the same moment need processes"
     assert not {name for name in env or {} if name.startswith(("PYTHON", "LC_", "TZ"))}, "read when a process starts"
@@ -88,11 +98,12 @@ def run_main(
         files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
         files[0].write(stdin)
         files[0].seek(0)
+        screen = None if columns is None else stack.enter_context(Screen(columns))
         for number, file in enumerate(files):
             before = os.dup(number)
             stack.callback(os.close, before)
             stack.callback(os.dup2, before, number)
-            os.dup2(file.fileno(), number)
+            os.dup2(screen.fd if screen is not None and number else file.fileno(), number)
         stack.enter_context(mock.patch.dict(os.environ, {**environment(home), **(env or {})}, clear=True))
         stack.enter_context(mock.patch.object(sys, "argv", [SPEC_KITTY, *words]))
         for name, mode, number in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
@@ -109,7 +120,43 @@ def run_main(
         sys.stderr.flush()
         for file in files:
             file.seek(0)
+        if screen is not None:
+            return Ran(code, screen.read(), "")
         return Ran(code, files[1].read().decode("utf-8"), files[2].read().decode("utf-8"))
+
+
+class Screen:
+    """A terminal of so many columns; `fd` is where a program writes."""
+
+    def __init__(self, columns: int) -> None:
+        self._master, self.fd = os.openpty()
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+        self._seen = bytearray()
+        self._reader = threading.Thread(target=self._follow, daemon=True)
+
+    def __enter__(self) -> Screen:
+        self._reader.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.read()
+
+    def _follow(self) -> None:
+        while not self._seen.endswith(b"\0end"):
+            try:
+                self._seen += os.read(self._master, 65536)
+            except OSError:
+                return
+
+    def read(self) -> str:
+        """Return everything that was written, and close the terminal."""
+        if self.fd >= 0:
+            os.write(self.fd, b"\0end")
+            self._reader.join()
+            os.close(self.fd)
+            os.close(self._master)
+            self.fd = -1
+        return self._seen.removesuffix(b"\0end").decode("utf-8").replace("\r\n", "\n")
 
 
 def _forget_modules(before: set[str], folder: Path) -> None:

@@ -38,9 +38,9 @@ def name_kind(value: object) -> str:
     return known or ("null" if value is None else "an array" if isinstance(value, list | tuple) else "no JSON value")
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 file`, `2 files`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, nouns: str = "") -> str:
+    """Return a number with its noun: `1 file`, `2 files`; `nouns` is a plural that is not made with an s."""
+    return f"{number} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def match_glob(pattern: str, text: str) -> bool:

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-from support import CHARTER, Cli, environment, git
+from support import CHARTER, Cli, Screen, environment, git
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -23,7 +23,10 @@ VARYING = [
     (re.compile(r"\b[0-9a-f]{64}\b"), "<sha256>"),
     (re.compile(r"\b[0-9a-f]{40}\b"), "<sha1>"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d\.\d{3}Z)?"), "<time>"),
-    (re.compile(r"\b\d\d:\d\d:\d\d\.\d{3}\b"), "<clock>"),
+    (re.compile(r"\b\d\d:\d\d(:\d\d)?\b"), "<clock>"),
+    (re.compile(r"\b\d+(\.\d)? m?s\b"), "<span>"),
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{6}\b"), "<short id>"),
+    (re.compile(r"\b[0-9a-f]{16}…"), "<digest>…"),
 ]
 
 
@@ -59,16 +62,17 @@ def project(folder: Path) -> Path:
 
 
 def play(commands: list[str], work: Path, ids: dict[str, str]) -> list[list[str]]:
-    """Run commands in a shell; ids the README shows become those of this run as they appear."""
+    """Run commands at a terminal of 120 columns; ids the README shows become those of this run as they appear."""
     out: list[list[str]] = []
     for command in commands:
         for shown, real in ids.items():
             command = command.replace(shown, real)
-        done = subprocess.run(
-            ["sh", "-c", command], cwd=work, env=environment(work.parent), capture_output=True, text=True, check=False
-        )
-        out.append((done.stdout + done.stderr).splitlines())
-        fresh = ULID.findall(done.stdout)
+        env = {**environment(work.parent), "NO_COLOR": "1"}
+        with Screen(120) as screen:
+            subprocess.run(["sh", "-c", command], cwd=work, env=env, stdout=screen.fd, stderr=screen.fd, check=False)
+            shown_now = screen.read()
+        out.append(shown_now.splitlines())
+        fresh = ULID.findall(shown_now)
         if fresh and not ids.get("known"):
             ids.update({"known": "yes", **{shown: fresh[0] for shown in ids if ULID.fullmatch(shown)}})
     return out

@@ -1,4 +1,5 @@
-"""What scripts and readers see stays as it is: `--json` of every command on a fixed project, help pages, reports.
+"""What scripts and readers see stays as it is: `--json` of every command on a fixed project, help pages, reports;
+and what a person sees at a terminal of 80 and of 120 columns, where no line is wider than the terminal.
 
 `make golden` writes the copies anew; a commit that changes one says why.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from specify_cli.cli.main import main
 from specify_cli.cli.table import COMMANDS
 from specify_cli.invocation.run import Run, open_invocation
-from support import environment, git
+from support import environment, git, run_main
 
 HERE = Path(__file__).parent
 WRITE = os.environ.get("SPEC_KITTY_GOLDEN") == "write"
@@ -92,8 +94,13 @@ def _play(run: Run) -> None:
 
 @pytest.fixture(scope="module")
 def fixed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """The project of `build_project`, for all tests of a module."""
+    return build_project(tmp_path_factory.mktemp("fixed"))
+
+
+def build_project(folder: Path) -> tuple[Path, dict[str, str]]:
     """A git repository with a charter and a policy, two closed records and an open one."""
-    root = tmp_path_factory.mktemp("fixed") / "project"
+    root = folder / "project"
     (root / ".kittify/charter").mkdir(parents=True)
     git(root, "init", "-q", "-b", "main")
     (root / ".kittify/charter/charter.md").write_text("# Charter\n\n## Policy Summary\n- Every change has a test.\n")
@@ -122,7 +129,7 @@ class _left_open:
         return None
 
 
-def _settled(text: str, root: Path, home: Path) -> str:
+def settle(text: str, root: Path, home: Path) -> str:
     """The text with everything that differs between two runs replaced by what it is, numbered as it appears."""
     for path, stand_in in ((root, "ROOT"), (home, "HOME"), (Path(sys.executable).parent, "BIN")):
         text = text.replace(str(path), stand_in)
@@ -170,8 +177,6 @@ def test_the_json_of_every_command_is_as_it_was(
         monkeypatch.setenv(name, value)
     shown: list[str] = []
     for name, line in LINES.items():
-        import shlex
-
         words = [ids.get(word, word) for word in shlex.split(line)]
         read, write = os.pipe()
         os.write(write, json.dumps(STDIN.get(name, "")).encode())
@@ -182,11 +187,11 @@ def test_the_json_of_every_command_is_as_it_was(
         said = capfd.readouterr()
         shown.append(f"=== {name}: spec-kitty {line} --json → {code}\n{said.out}{said.err}")
     # One copy, so that an id is the same ID in every answer.
-    text = _settled("\n".join(shown), root, tmp_path)
+    text = settle("\n".join(shown), root, tmp_path)
     for part in re.split(r"^(?==== )", text, flags=re.M)[1:]:
         _held(f"json/{part.split()[1].rstrip(':')}.txt", part)
     report = (root / "report/replay_report.md").read_text(encoding="utf-8")
-    _held("replay_report.md", _settled(report, root, tmp_path))
+    _held("replay_report.md", settle(report, root, tmp_path))
 
 
 def test_every_command_stands_in_the_golden_copy() -> None:
@@ -210,3 +215,76 @@ def test_a_help_page_is_as_it_was(
 
     lines = [line.rstrip() for line in capfd.readouterr().out.split("\n")]
     _held(f"help/{'-'.join(path)}.txt", "\n".join(lines))
+
+
+# What a person types at a terminal; the answer names no folder, whose length would differ.
+SCREENS = {
+    "route": "route 'review the SQL migration' --explain",
+    "route-refused": "route 'banana'",
+    "profiles-list": "profiles list",
+    "profiles-show": "profiles show critic-cato",
+    "charter-lint": "charter lint",
+    "list": "invocations list --all",
+    "show": "invocations show ONE",
+    "show-explained": "invocations show ONE --explain",
+    "show-open": "invocations show OPEN",
+    "tail": "invocations tail ONE",
+    "verify-all": "invocations verify --all",
+    "compare": "invocations compare ONE TWO",
+    "state": "invocations state OPEN",
+    "resume": "resume OPEN",
+    "replay": "replay ONE",
+    "replay-current": "replay ONE --against current",
+    "sync-status": "sync status",
+    "do": "do 'implement WP07'",
+    "advise": "advise 'should we split it?'",
+    "record": "profile-invocation record OPEN --event error --json-payload "
+    """'{"error_code": "E", "message": "m", "severity": "error"}'""",
+    "complete": "profile-invocation complete OPEN --outcome failed --evidence notes.md",
+    "complete-again": "profile-invocation complete OPEN --outcome done",
+    "list-failed": "invocations list --status closed",
+    "doctor": "doctor",
+}
+_STYLE = re.compile(r"\x1b\[[0-9;]+m")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_screen_is_as_it_was(columns: int, tmp_path: Path) -> None:
+    root, ids = build_project(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    shown = []
+    for name, line in SCREENS.items():
+        words = [ids.get(word, word) for word in shlex.split(line)]
+        ran = run_main(words, cwd=root, home=home, env={"PATH": "/usr/bin:/bin"}, columns=columns)
+        said = settle(_STYLE.sub("", ran.out), root, home)
+        too_wide = [row for row in said.split("\n") if len(row) > columns]
+        assert not too_wide, f"{line} at {columns} columns"
+        shown.append(f"=== {name}: spec-kitty {line} → {ran.code}\n{_settle_screen(said)}")
+    for record in root.glob(".kittify/events/profile-invocations/*.jsonl"):
+        shown = [part.replace(record.stem[-6:], "IDENDS") for part in shown]
+    path = HERE / f"screens-{columns}.txt"
+    if WRITE:
+        path.write_text("\n".join(shown), encoding="utf-8")
+
+    assert path.read_text(encoding="utf-8") == "\n".join(shown)
+
+
+def _settle_screen(text: str) -> str:
+    """Return a screen with times, durations, digests and the ends of ids as stand-ins of the same width."""
+    text = re.sub(r"\b\d\d:\d\d:\d\d\b", "HH:MM:SS", text)
+    text = re.sub(r"\b\d\d:\d\d\b", "HH:MM", text)
+    text = re.sub(r"\b\d+(\.\d)? m?s\b", "TIME", text)
+    return re.sub(r"\b[0-9a-f]{16}…", "DIGEST…", text)
+
+
+def test_colour_is_for_what_needs_an_eye_and_for_no_pipe(tmp_path: Path) -> None:
+    root, _ = build_project(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+
+    def listed(columns: int | None, **env: str) -> str:
+        return run_main(["invocations", "list"], cwd=root, home=home, env=env, columns=columns).out
+
+    assert "\x1b[1;35mopen" in listed(80)
+    assert "\x1b" not in listed(80, NO_COLOR="1") + listed(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +16,9 @@ from specify_cli.cli.output import write_error, write_text
 from specify_cli.cli.run import run
 from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param
 from specify_cli.errors import CallerError
+
+# Begins the name of the hidden option beside an argument of the same meaning.
+_OPTION_OF = "option_"
 
 
 def build_app() -> typer.Typer:
@@ -95,9 +98,15 @@ def _make_callback(command: Command) -> Callable[..., int]:
         for param in command.params:
             if param.multiple and values[param.name] is None:
                 values[param.name] = []
+            if param.spelled_out:
+                values[param.name] = values[param.name] or values.pop(_OPTION_OF + param.name)
+                if values[param.name] is None:
+                    path = " ".join(("spec-kitty", *command.path))
+                    write_error(CallerError("USAGE", f"Missing argument '{param.metavar}'.", f"{path} --help"), False)
+                    return 2
         return run(command, values)
 
-    parameters = [_make_parameter(param) for param in command.params]
+    parameters = [made for param in command.params for made in _make_parameters(param)]
     call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__name__ = "_".join(command.path).replace("-", "_")
@@ -108,6 +117,18 @@ def _make_choice(choices: tuple[str, ...]) -> Any:
     """Return an enum of these values: what Typer takes for a closed set."""
     make: Any = enum.Enum
     return make("Choice", {choice: choice for choice in choices}, type=str)
+
+
+def _make_parameters(param: Param) -> Iterator[inspect.Parameter]:
+    """Yield a param as Typer takes it; an argument that is also taken as an option needs a hidden one beside it."""
+    if param.spelled_out:
+        yield _make_parameter(param._replace(required=False))
+        hidden: Any = Annotated[str | None, typer.Option(param.option, hidden=True)]
+        yield inspect.Parameter(
+            _OPTION_OF + param.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hidden
+        )
+    else:
+        yield _make_parameter(param)
 
 
 def _make_parameter(param: Param) -> inspect.Parameter:

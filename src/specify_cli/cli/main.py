@@ -12,6 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 
@@ -53,9 +54,15 @@ def main(argv: list[str] | None = None) -> int:
     if words[:1] == ["hook"]:
         # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
         return _run_hook(" ".join(words[1:]))
+    asked = os.environ.get(_COMPLETION)
+    if asked is not None:
+        from specify_cli.cli.completion import SHELLS, complete
+
+        if asked in SHELLS:
+            return _complete(complete, asked)
     from specify_cli.cli.table import parse_plain
 
-    plain = None if _COMPLETION in os.environ else parse_plain(words)
+    plain = None if asked is not None else parse_plain(words)
     if plain is not None:
         from specify_cli.cli.run import run
 
@@ -63,6 +70,16 @@ def main(argv: list[str] | None = None) -> int:
     from specify_cli.cli.app import run_typer
 
     return run_typer(words)
+
+
+def _complete(complete: Callable[[str], int], asked: str) -> int:
+    """Answer a Tab; what cannot be read is no reason to write into the line a person is typing."""
+    from specify_cli.errors import InvocationError
+
+    try:
+        return complete(asked)
+    except (InvocationError, OSError):
+        return 1
 
 
 def _run_hook(harness: str) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _UNSAFE = re.compile(UNSEEN)
+_STYLED = re.compile(r"\x1b\[[0-9;]+m")
 
 
 def escape(text: str) -> str:
@@ -62,13 +63,68 @@ def write_json_lines(values: Iterable[object]) -> None:
 
 def write_text(text: str, *, styled: bool = False) -> None:
     """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
-    shown = text if styled else escape(text)
+    shown = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
     _write(1, shown if shown.endswith("\n") else shown + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no line of its own."""
-    _write(1, "".join(f"{as_line(line)}\n" for line in lines))
+    _write(1, "".join(f"{line}\n" for line in _fit(map(_dress, lines), 1)))
+
+
+def _dress(line: str) -> str:
+    """Return a line escaped, with the styles `paint` gave it."""
+    parts = _PAINTED.split(line)
+    return "".join(f"\x1b[{part}m" if at % 2 else as_line(part) for at, part in enumerate(parts))
+
+
+# Of the sixteen colours only those that are readable on a light and on a dark ground.
+STYLES = {"head": "1", "open": "1;35", "failed": "1;31", "denied": "1;31", "abandoned": "31", "dim": "2"}
+# Stands where a style begins or ends until the line has been escaped: a secret of this process, so that no recorded
+# text can bring a style of its own.
+_MARK = f"\0{os.urandom(8).hex()}:"
+_PAINTED = re.compile(re.escape(_MARK) + "([0-9;]+)m")
+
+
+def paint(text: str, style: str | None) -> str:
+    """Return text in a style where stdout is a terminal that nobody asked to stay plain (https://no-color.org)."""
+    if style not in STYLES or terminal_width() is None or os.environ.get("NO_COLOR"):
+        return text
+    return f"{_MARK}{STYLES[style]}m{text}{_MARK}0m"
+
+
+def terminal_width(stream: int = 1) -> int | None:
+    """Return how many columns the terminal behind a stream has; None where it is a pipe or a file."""
+    if not os.isatty(stream):
+        return None
+    stated = os.environ.get("COLUMNS", "")
+    try:
+        return max(40, int(stated) if stated.isdecimal() else os.get_terminal_size(stream).columns or 80)
+    except OSError:
+        return 80
+
+
+def _fit(lines: Iterable[str], stream: int) -> Iterable[str]:
+    """Break lines between words where a terminal would break them inside one; a pipe gets them as they are."""
+    width = terminal_width(stream)
+    return lines if width is None else (part for line in lines for part in _break_line(line, width))
+
+
+def _break_line(line: str, width: int) -> list[str]:
+    if len(line) <= width and (line.isascii() or 2 * len(line) <= width):
+        return [line]
+    from textwrap import wrap
+
+    from rich.cells import cell_len
+
+    seen = _STYLED.sub("", line)
+    if cell_len(seen) <= width:
+        return [line]
+    label = re.match(r"[\w ]{1,12}: +", seen)
+    indent = " " * (label.end() if label else len(seen) - len(seen.lstrip()) + 2)
+    # Wide characters take two cells each, so a line holds fewer of them; a style takes none.
+    room = max(20, width * len(seen) // cell_len(seen)) + len(line) - len(seen)
+    return wrap(line, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [line]
 
 
 def as_line(text: str) -> str:
@@ -78,7 +134,7 @@ def as_line(text: str) -> str:
 
 def write_note(text: str) -> None:
     """Write a line for people to stderr."""
-    _write(2, as_line(text) + "\n")
+    _write(2, "\n".join(_fit([as_line(text)], 2)) + "\n")
 
 
 def _escape_match(match: re.Match[str]) -> str:
@@ -96,7 +152,7 @@ def write_error(error: InvocationError, as_json: bool) -> None:
     for candidate in error.candidates or ():
         lines.append(f"  - {_describe_candidate(candidate)}")
     lines.append(f"next: {as_line(error.suggestion)}")
-    _write(2, "\n".join(lines) + "\n")
+    _write(2, "\n".join(_fit(lines, 2)) + "\n")
 
 
 def _describe_candidate(candidate: Mapping[str, object]) -> str:

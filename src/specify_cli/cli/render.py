@@ -6,75 +6,211 @@ shown and never interpreted.
 
 from __future__ import annotations
 
-import io
-import re
-import shutil
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from specify_cli.cli.output import one_line
-from specify_cli.record.event_table import EVENTS
+from doctrine.text import count
+from specify_cli.cli.output import one_line, paint, terminal_width
+from specify_cli.record.timeline import Entry, make_timeline, measure
+
+if TYPE_CHECKING:
+    from specify_cli.record.verify import Finding
 
 _WIDE = 160
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
-_TIME_KEYS = ("started_at", "completed_at", "at")
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a plain table; the last column wraps, the others keep their width."""
-    # Rich takes longer to load than the rest of a command, and `--json` has no table.
-    from rich import box, console, text
-    from rich.table import Table
-
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for place, heading in enumerate(headings):
-        shown.add_column(heading, no_wrap=place == 0, overflow="fold")
-    for row in rows:
-        shown.add_row(*(text.Text(one_line(cell)) for cell in row))
-    colour = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if colour else _WIDE
-    out = io.StringIO()
-    page = console.Console(file=out, width=width, force_terminal=colour, markup=False, highlight=False, emoji=False)
-    page.print(shown)
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n")).rstrip("\n")
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, each no wider than the terminal."""
+    cells = ledger([Column(heading, 8) for heading in headings], rows, shown_width())
+    head, *body = ("  ".join(line).rstrip() for line in cells)
+    return [paint(head, "head"), *body]
 
 
-def invocation_page(value: Mapping[str, object]) -> list[str]:
-    """Return the lines of one invocation for a reader: head, request, context, timeline, evidence, findings."""
-    completed = value.get("completed_at") or _describe_open(value.get("events"))
-    head = value.get("profile_id"), value.get("action"), value.get("outcome") or value.get("status")
+def render_findings(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield findings grouped by code: of each the first few with their place, then how many more there are."""
+    groups: dict[str, list[Finding]] = {}
+    for item in findings:
+        groups.setdefault(item.code, []).append(item)
+    for code, items in groups.items():
+        for item in items[:_LISTED]:
+            seq = "" if item.seq is None else f" seq {item.seq}"
+            message = f"{one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
+            yield f"{item.severity}: {paint(code, 'failed' if item.severity == 'error' else 'head')} {message}"
+            yield f"  next: {item.repair}"
+        if len(items) > _LISTED:
+            yield f"  and {len(items) - _LISTED} more of {code} ({len(items)} in all); --json lists them"
+
+
+_LISTED = 5
+
+
+class Column(NamedTuple):
+    """One column of a ledger: its heading, and the fewest cells it may be cut to."""
+
+    heading: str
+    least: int
+
+
+def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[list[str]]:
+    """Return headings and rows as cells of equal width, every row on one line of at most `width` cells.
+
+    A column is as wide as its widest cell. Where that is too much, columns are cut towards their least, the widest
+    first, and then left out from the right, but for the last; that takes what is left. A column in which nothing stands
+    is left out too.
+    """
+    from rich.cells import cell_len, set_cell_size
+
+    used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    while len(used) > 2 and sum(columns[place].least for place in used) + 2 * (len(used) - 1) > width:
+        del used[-2]
+    table = [[columns[place].heading for place in used], *([one_line(row[place]) for place in used] for row in rows)]
+    widths = [max(cell_len(row[place]) for row in table) for place in range(len(used))]
+    least = [min(columns[place].least, size) for place, size in zip(used, widths, strict=True)]
+    room = width - 2 * (len(used) - 1) - columns[used[-1]].least
+    while sum(widths[:-1]) > room and widths[:-1] != least[:-1]:
+        widths[max(range(len(used) - 1), key=lambda place: widths[place] - least[place])] -= 1
+    widths[-1] = width - 2 * (len(used) - 1) - sum(widths[:-1])
+
+    def cut(cell: str, size: int) -> str:
+        return set_cell_size(cell, size) if cell_len(cell) <= size else set_cell_size(cell, size - 1) + "…"
+
+    return [[cut(cell, size) for cell, size in zip(row, widths, strict=True)] for row in table]
+
+
+def shown_width() -> int:
+    """Return how wide a table may be: a terminal's columns, or plenty."""
+    return terminal_width() or _WIDE
+
+
+def local_time(moment: str | None) -> str:
+    """Return a moment as local time: the minute, the day where it is not today, the year where it is not this one."""
+    try:
+        there = datetime.fromisoformat(moment or "").astimezone()
+    except (ValueError, OverflowError, OSError):
+        return one_line(moment or "", 16)
+    now = datetime.now()
+    today = there.date() == now.date()
+    return there.strftime("%H:%M" if today else "%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
+
+
+def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> list[str]:
+    """Return the lines of one invocation for a reader: request, outcome, evidence, timeline, context, findings.
+
+    With `explain` no step is folded, and each rule stands with its rank and scores.
+    """
+    events = [*_filter_objects(value.get("events")), *_filter_objects(value.get("annexes"))]
+    entries = make_timeline(events)
+    outcome = str(value.get("outcome") or value.get("status"))
+    head = (value.get("profile_id"), value.get("action"))
     lines = [
-        f"{value['invocation_id']}  {' · '.join(one_line(part) for part in head if part is not None)}",
+        paint(f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}", "head"),
         f"request:  {one_line(value.get('request') or '', 400)}",
-        f"started:  {value.get('started_at') or '—'}    completed: {completed}",
-        f"asked by: {_describe_caller(value)}",
+        f"outcome:  {_describe_end(value, entries)}",
+        f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}",
         *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
-        f"record:   {value.get('path')}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
-        "",
-        *_render_context(value.get("context"), sealed=bool(value.get("sealed"))),
+        f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
+        *([f"file:     {value.get('path')}"] if explain else []),
+        *_render_evidence(value.get("evidence")),
         "",
         "timeline",
+        *_render_timeline(entries, explain=explain),
+        "",
+        *_render_context(value.get("context"), sealed=bool(value.get("sealed")), explain=explain),
     ]
-    events = value.get("events")
-    for event in events if isinstance(events, list) else []:
-        lines.append("  " + event_line(event))
-    annexes = value.get("annexes")
-    if isinstance(annexes, list) and annexes:
-        lines += ["", "after it was closed", *("  " + event_line(event) for event in annexes)]
-    lines += _render_evidence(value.get("evidence"))
-    findings = value.get("findings")
-    if isinstance(findings, list) and findings:
+    findings = _filter_objects(value.get("findings"))
+    if findings:
         lines += ["", "findings"]
         lines += [f"  {item['severity']}: {item['code']} {one_line(item['message'])}" for item in findings]
     return lines
 
 
-def _describe_open(events: object) -> str:
-    """Return what stands where a closed record has its end: when the open one was last heard of."""
-    last = events[-1] if isinstance(events, list) and events else {}
-    moment = next((last[key] for key in _TIME_KEYS if isinstance(last.get(key), str)), None)
-    return "—" if moment is None else f"— (last event {moment})"
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
+    """Return how the invocation ended and what it took; of an open one when it was last heard of."""
+    calls = [entry for entry in entries if entry.kind == "tool_call"]
+    bad = sum(entry.bad for entry in calls)
+    told = [count(len(calls), "call") + (f" ({bad} failed or denied)" if bad else "")] if calls else []
+    if value.get("completed_at") is None:
+        last = next((entry.at for entry in reversed(entries) if entry.at), None)
+        return " · ".join([f"open, last event {local_time(last)}" if last else "open", *told])
+    took = describe_span(measure(_text(value.get("started_at")), _text(value.get("completed_at"))))
+    ended = f"{one_line(value.get('outcome'))} at {local_time(_text(value.get('completed_at')))}"
+    return " · ".join([f"{ended}, after {took}" if took else ended, *told])
+
+
+def describe_span(millis: int | None) -> str:
+    """Return a duration in the unit a person would use; nothing where it is not known."""
+    if millis is None:
+        return ""
+    if millis < 1000:
+        return f"{millis} ms"
+    seconds = millis / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
+def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str]:
+    """Yield the entries, the calls of a step below it; those of a step that went well are counted."""
+    inside: dict[int, list[Entry]] = {}
+    for entry in entries:
+        if entry.within is not None:
+            inside.setdefault(entry.within, []).append(entry)
+    shown = 0
+    for place, entry in enumerate(entries):
+        if entry.within is not None or (not explain and entry.kind in _TOLD_ABOVE):
+            continue
+        shown += 1
+        below = inside.get(place, [])
+        yield f"  {_render_entry(entry)}"
+        if explain or entry.bad or len(below) < _FOLDED:
+            yield from (f"    {_render_entry(child)}" for child in below)
+        else:
+            yield f"    {_count_calls(below)}"
+            yield from (f"    {_render_entry(child)}" for child in below if child.bad)
+    if not shown:
+        yield "  nothing was recorded between the start and the end"
+
+
+_TOLD_ABOVE = ("started", "policy_snapshot_ref", "retrieval_request", "retrieval_response", "completed", "checkpoint")
+_FOLDED = 4
+
+
+def _count_calls(entries: Sequence[Entry]) -> str:
+    names = Counter(one_line(entry.name, 30) for entry in entries)
+    return f"{count(len(entries), 'entry', 'entries')}: " + ", ".join(
+        name if number == 1 else f"{name} ×{number}" for name, number in names.most_common()
+    )
+
+
+def _render_entry(entry: Entry) -> str:
+    """Return one entry on one line: its line's number, time, name, how it ended, how long it took, what it is about."""
+    return _lay_out(entry, one_line(entry.name, 24), entry.status or "", describe_span(entry.duration_ms))
+
+
+def _lay_out(entry: Entry, *parts: str) -> str:
+    parts = tuple(paint(f"✗ {part}", "failed") if entry.bad and part == entry.status else part for part in parts)
+    agent = f"[{one_line(entry.agent, 20)}]" if entry.agent else ""
+    by = entry.fields.get("by")
+    by = f"(by {one_line(by.get('session_id') or by.get('actor_id'), 40)})" if isinstance(by, dict) else ""
+    told = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
+    return f"{entry.seq:>4}  {local_clock(entry.at)}  {told}".rstrip()
+
+
+def local_clock(moment: str | None) -> str:
+    """Return a recorded moment as the local time of day."""
+    try:
+        return datetime.fromisoformat(moment or "").astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return "        "
 
 
 def _describe_caller(value: Mapping[str, object]) -> str:
@@ -91,32 +227,14 @@ def _describe_caller(value: Mapping[str, object]) -> str:
 
 
 def event_line(event: Mapping[str, object]) -> str:
-    """Return one event on one line: number, time, name, the subagent it is of where it is one's, what it says."""
-    moment = next((str(event[key]) for key in _TIME_KEYS if isinstance(event.get(key), str)), "")
-    name = one_line(event.get("event", ""))
-    if name == "retrieval_response":
-        hits, filters = event.get("hits"), event.get("filters_applied")
-        told = f"{_count_items(hits)} hits, {_count_items(filters)} filtered"
-    else:
-        shown = EVENTS[name].shown if name in EVENTS else ()
-        told = " ".join(_shorten(key, event[key]) for key in shown if event.get(key) is not None)
-    if event.get("agent") is not None:
-        told = f"[{_shorten('agent', event['agent'])}] {told}"
-    by = event.get("by")
-    if isinstance(by, dict):
-        told = f"{told} (by {_shorten('by', by.get('session_id') or by.get('actor_id'))})"
-    clock = re.split("[Z+-]", moment[11:])[0][:12]
-    return f"{one_line(event.get('seq', '-')):>4}  {clock:<12}  {name:<20} {told}".rstrip()
+    """Return one line of a record on one line: number, time, event, what it says and how it ended."""
+    entry = make_timeline([event])[0]
+    name = "" if entry.name == entry.kind else one_line(entry.name, 40)
+    ended = "" if entry.status == "open" else entry.status or ""
+    return _lay_out(entry, f"{one_line(entry.kind, 40):<20}", name, ended)
 
 
-def _shorten(key: str, value: object) -> str:
-    """Return a value as it stands in one line: of a captured text its beginning, of a yes or no what it is about."""
-    if isinstance(value, bool):
-        return key if value else f"no {key}"
-    return one_line(value.get("head", "") if isinstance(value, dict) else value, 80)
-
-
-def _render_context(context: object, *, sealed: bool) -> list[str]:
+def _render_context(context: object, *, sealed: bool, explain: bool) -> list[str]:
     if not isinstance(context, dict):
         return []
     if context.get("hash") is None:
@@ -124,17 +242,25 @@ def _render_context(context: object, *, sealed: bool) -> list[str]:
         return [f"context   not kept: {why}"]
     if not context.get("available"):
         return [f"context   none ({context.get('error') or 'no charter'})"]
-    lines = [f"context   {_name_digest(context['hash'])}"]
-    hits = context.get("hits")
-    for hit in _filter_objects(hits):
-        explain = hit.get("explain")
-        why = ", ".join(f"{key} {value}" for key, value in explain.items()) if isinstance(explain, dict) else ""
+    hits = _filter_objects(context.get("hits"))
+    lines = [
+        f"context   {count(len(hits), 'rule')} in front of the agent, {_name_digest(context['hash'], cut=not explain)}"
+    ]
+    if not explain:
+        lines += [f"  {one_line(hit.get('uri'))}" for hit in hits[:_RULES]]
+        lines += [f"  and {len(hits) - _RULES} more; --explain shows all, with scores"] if len(hits) > _RULES else []
+    for hit in hits if explain else []:
+        scores = hit.get("explain")
+        why = ", ".join(f"{key} {value}" for key, value in scores.items()) if isinstance(scores, dict) else ""
         rank, score = one_line(hit.get("rank"), 80), one_line(hit.get("score"), 80)
         lines.append(f"  {rank:>3}  {score}  {one_line(hit.get('uri'))}  ({one_line(why)})")
     for item in _filter_objects(context.get("filters_applied")):
         action, rule, uri = (one_line(item.get(key)) for key in ("action", "rule_id", "uri"))
-        lines.append(f"       {action} by rule {rule}: {uri}")
+        lines.append(f"  {action} by rule {rule}: {uri}")
     return lines
+
+
+_RULES = 6
 
 
 def _filter_objects(value: object) -> list[dict[str, object]]:
@@ -156,14 +282,10 @@ def _render_evidence(evidence: object) -> list[str]:
     return lines
 
 
-def _name_digest(digest: object) -> str:
+def _name_digest(digest: object, *, cut: bool = False) -> str:
     """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
     text = one_line(digest, 80)
-    return f"SHA-256 {text}" if len(text) == 64 else f"hash {text}"
-
-
-def _count_items(value: object) -> int:
-    return len(value) if isinstance(value, list) else 0
+    return f"SHA-256 {text[:16] + '…' if cut else text}" if len(text) == 64 else f"hash {text}"
 
 
 @contextmanager

@@ -111,8 +111,18 @@ def caller() -> Caller:
             actor = Actor(harness, "llm", tool=harness)
             bound = None if session is None else {"harness": harness, "session_id": _make_printable(session)}
             return Caller(actor, bound, environment.get("TRACEPARENT"))
-    name = environment.get("USER") or environment.get("LOGNAME") or "unknown"
+    name = environment.get("USER") or environment.get("LOGNAME") or _login_name()
     return Caller(Actor(_make_printable(name), "human"), None, environment.get("TRACEPARENT"))
+
+
+def _login_name() -> str:
+    """Return the account's name, for a shell that does not state it: a container, a scheduled job."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return "unknown"
 
 
 def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | None]:

@@ -25,6 +25,7 @@ class Param(NamedTuple):
     choices: tuple[str, ...] = ()
     metavar: str = ""
     short: str = ""
+    spelled_out: bool = False  # an argument that is also taken as an option
 
     @property
     def option(self) -> str:
@@ -51,11 +52,18 @@ _REQUEST = Param(
     "request", "argument", "What is to be done, in your own words; - reads it from stdin.", multiple=True, required=True
 )
 _PROFILE = Param("profile", "option", "Take this profile; the action is still read from the request.", metavar="ID")
+_CONTEXT = Param("context", "flag", "Print the whole governance context at a terminal too, as in a pipe.")
 _NO_TRAIL = Param(
     "no_trail", "flag", "Keep nothing of what this is about: the record says only that it was (SPEC_KITTY_TRAIL=off)."
 )
-_OPEN_ID = Param("invocation_id", "option", "A full id or an unambiguous beginning.", required=True, metavar="ID")
-_ID = Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", required=True, metavar="ID")
+_ID = Param(
+    "invocation_id",
+    "argument",
+    "An id, any part of one that is unique, last, or @N for the Nth row of the list.",
+    required=True,
+    metavar="ID",
+)
+_OPEN_ID = _ID._replace(spelled_out=True)
 _HARNESS = Param(
     "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*HOOKED, "all-detected")
 )
@@ -109,6 +117,7 @@ _COMMANDS = (
             _REQUEST,
             _PROFILE,
             _NO_TRAIL,
+            _CONTEXT,
         ),
         ('spec-kitty do "fix the failing login test"', 'spec-kitty do "implement WP03" --json'),
         _ANSWER,
@@ -121,6 +130,7 @@ _COMMANDS = (
             Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
             _REQUEST,
             _NO_TRAIL,
+            _CONTEXT,
         ),
         ('spec-kitty ask critic-cato "look at the parser change"',),
         _ANSWER,
@@ -133,6 +143,7 @@ _COMMANDS = (
             _REQUEST,
             _PROFILE,
             _NO_TRAIL,
+            _CONTEXT,
         ),
         ('spec-kitty advise "should we split the billing module?"',),
         _ANSWER,
@@ -216,8 +227,8 @@ _COMMANDS = (
             Param("allow_outside", "flag", "Take evidence from outside the project."),
         ),
         (
-            "spec-kitty profile-invocation complete --invocation-id ID ",
-            "spec-kitty profile-invocation complete --invocation-id ID --outcome failed --evidence notes.md",
+            "spec-kitty profile-invocation complete last",
+            "spec-kitty profile-invocation complete ID --outcome failed --evidence notes.md",
         ),
         "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
     ),
@@ -232,9 +243,9 @@ _COMMANDS = (
             Param("dry_run", "flag", "Show the lines with their masks; write nothing."),
         ),
         (
-            "spec-kitty profile-invocation record --invocation-id ID --event error --json-payload - < error.json",
-            "spec-kitty profile-invocation record --invocation-id ID --event tool_call --json-payload - < call.json",
-            "spec-kitty profile-invocation record --invocation-id ID < events.jsonl",
+            "spec-kitty profile-invocation record ID --event error --json-payload - < error.json",
+            "spec-kitty profile-invocation record ID --event tool_call --json-payload - < call.json",
+            "spec-kitty profile-invocation record ID < events.jsonl",
         ),
         "0 recorded · 1 refused, nothing written · 2 usage",
     ),
@@ -247,20 +258,21 @@ _COMMANDS = (
             Param("label", "option", "A name for the checkpoint.", metavar="NAME"),
             Param("force", "flag", "Take a label that is taken; it then means the newest."),
         ),
-        ("spec-kitty profile-invocation commit --invocation-id ID --label after-review",),
+        ("spec-kitty profile-invocation commit ID --label after-review",),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(
         ("invocations", "list"),
         "listing:list_rows",
-        "Invocations, newest first.",
+        "List invocations, newest first.",
         (
             Param("profile", "option", "Only this profile.", metavar="ID"),
             Param("action", "option", "Only this action.", metavar="ACTION"),
             Param("status", "option", "Only open or closed ones.", choices=("open", "closed")),
-            Param("since", "option", "Only those begun at or after this time.", metavar="TIME"),
-            Param("parent", "option", "Only children of this invocation.", metavar="ID"),
-            Param("limit", "option", "At most so many.", 50, integer=True, metavar="N"),
+            Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+            Param("parent", "option", "Only children of this invocation, replays too.", metavar="ID"),
+            Param("all", "flag", "List replays and re-executions too."),
+            Param("limit", "option", "Maximum number of rows.", 50, integer=True, metavar="N"),
         ),
         ("spec-kitty invocations list", "spec-kitty invocations list --status open --json"),
         _READ,
@@ -268,9 +280,9 @@ _COMMANDS = (
     Command(
         ("invocations", "show"),
         "invocations:show",
-        "One invocation: timeline, where its context came from, evidence, findings.",
-        (_ID,),
-        ("spec-kitty invocations show ID",),
+        "Show one invocation: request, outcome, evidence, timeline, the rules it was given, findings.",
+        (_ID, Param("explain", "flag", "Show every line of the timeline, and each rule with its scores.")),
+        ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
         _READ,
     ),
     Command(
@@ -302,7 +314,7 @@ _COMMANDS = (
         "invocations:tail",
         "The newest events of an invocation (the newest one by default).",
         (
-            Param("invocation_id", "argument", "A full id or an unambiguous beginning of one.", metavar="[ID]"),
+            _ID._replace(required=False, metavar="[ID]"),
             Param("lines", "option", "At most so many.", 10, integer=True, metavar="N"),
             Param("follow", "flag", "Go on until the record is closed."),
         ),
@@ -314,7 +326,7 @@ _COMMANDS = (
         "invocations:verify",
         "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
         (
-            Param("target", "argument", "An id, an unambiguous beginning, or a file.", metavar="[ID|FILE]"),
+            Param("target", "argument", "An id, a part of one, last, @N, or a file.", metavar="[ID|FILE]"),
             Param("all", "flag", "Every record of the project."),
             Param("anchor", "option", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
             Param("require", "option", "Fail below this level.", choices=("intact", "linked", "logged", "witnessed")),
@@ -404,9 +416,7 @@ _COMMANDS = (
         "invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
-            Param(
-                "ids", "argument", "Full ids or unambiguous beginnings.", multiple=True, required=True, metavar="ID…"
-            ),
+            _ID._replace(name="ids", multiple=True, metavar="ID…"),
             Param("output", "option", "The new file.", required=True, metavar="FILE", short="-o"),
             Param(
                 "safe",
@@ -680,7 +690,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     if found is None:
         return None
     command, words = found
-    options = {param.option: param for param in command.params if param.kind != "argument"}
+    options = {param.option: param for param in command.params if param.kind != "argument" or param.spelled_out}
     values: Values = {param.name: [] if param.multiple else param.default for param in command.params}
     for param in command.params:
         if param.kind == "flag":
@@ -725,6 +735,8 @@ def _take(values: Values, param: Param, text: str) -> bool:
 def _place(command: Command, values: Values, positional: list[str], given: set[str]) -> bool:
     arguments: Iterator[Param] = (param for param in command.params if param.kind == "argument")
     for param in arguments:
+        if param.spelled_out and param.name in given:
+            continue
         if param.multiple:
             values[param.name], positional = positional, []
         elif positional:

@@ -184,6 +184,11 @@ def is_durable(fields: Mapping[str, object]) -> bool:
     return event in DURABLE or (event == "tool_call" and fields.get("side_effect") == "external")
 
 
+def is_replay(head: bytes) -> bool:
+    """Return whether a record's first line says that a replay or a re-execution wrote it."""
+    return (open_line(head).fields or {}).get("run_kind", "live") not in ("live", None)
+
+
 def is_stand_in(fields: Mapping[str, object]) -> bool:
     """Return whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
     return fields.keys() == {"seq", "withheld"}

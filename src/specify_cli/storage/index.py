@@ -21,8 +21,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
-from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN
-from specify_cli.storage.store import Place
+from specify_cli.record.record import PROFILE_ID_PATTERN, ULID_PATTERN, is_replay
+from specify_cli.storage.store import FileRecordStore, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +36,8 @@ _BLOCK = 64 * 1024
 _MAX_STAMP = 256 * 1024
 _APPENDED = 8 * 1024 * 1024
 _DAY_MILLIS = 24 * 3600 * 1000
-_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}")
+_PART = re.compile(r"[0-9A-HJKMNP-TV-Z]{1,26}")
+_ORDINAL = re.compile(r"LAST|@([1-9][0-9]{0,8})")
 _LINE = re.compile(
     (
         rf'\{{"invocation_id":"({ULID_PATTERN})","profile_id":(?:null|"({PROFILE_ID_PATTERN})"),'
@@ -149,35 +150,41 @@ class Index:
         return [key for key in self.reconcile() if key.invocation_id.startswith(prefix)]
 
     def resolve(self, text: str) -> Place:
-        """Return the one record an id or an unambiguous prefix names.
+        """Return the one record an id, a part of one, or a place in the list names.
 
-        Where several files hold the id, the one among the records, named by its profile, is meant; verify
-        names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND, INVOCATION_AMBIGUOUS and
-        StoredDataError DUPLICATE_ID.
+        The place is `last` or `@N`, the Nth row of `invocations list`. A part is how exactly one id begins; where none
+        begins so, how one ends; else what one contains. Where several files hold the id, the one among the records,
+        named by its profile, is meant; verify names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND,
+        INVOCATION_AMBIGUOUS and StoredDataError DUPLICATE_ID.
         """
         wanted = text.strip().upper()
-        if _PREFIX.fullmatch(wanted) is None:
+        ordinal = _ORDINAL.fullmatch(wanted)
+        if ordinal is None and _PART.fullmatch(wanted) is None:
             raise CallerError(
                 "INVALID_ID",
-                f"{text!r} is not an invocation id; expected a ULID (26 letters and digits) or its beginning",
+                f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part of one, last or @N",
                 "spec-kitty invocations list",
             )
-        found = self._find_places(self.lookup(wanted))
-        if not found and not self.scans:
+        found = self._find_places(self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(wanted))
+        if not found and not ordinal and not self.scans:
             found = self._find_places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
+        if not found and not ordinal and len(wanted) < 26:
+            keys = [key for key in self.newest() if wanted in key.invocation_id]
+            found = self._find_places([key for key in keys if key.invocation_id.endswith(wanted)] or keys)
         if not found:
             from specify_cli.storage.worktrees import find_left_behind
 
             left = "spec-kitty invocations reindex, which takes in the records that removed worktrees left; then "
+            named = f"stands at {text} of the list" if ordinal else f"has the id {wanted}{'…' * (len(wanted) < 26)}"
             raise CallerError(
                 "INVOCATION_NOT_FOUND",
-                f"no record has the id {wanted}{'…' if len(wanted) < 26 else ''} in {self.root}",
+                f"no record {named} in {self.root}",
                 f"{left if find_left_behind(self.root) else ''}spec-kitty invocations list",
             )
         if len({place.invocation_id for place in found}) > 1:
             raise CallerError(
                 "INVOCATION_AMBIGUOUS",
-                f"{len(found)} records begin with {wanted}; expected one",
+                f"{len(found)} records have an id with {wanted}; expected one",
                 "give more letters of the id",
                 candidates=[{"invocation_id": place.invocation_id} for place in found[:20]],
             )
@@ -190,6 +197,20 @@ class Index:
                 candidates=[{"name": place.path} for place in found],
             )
         return own[0] if len(found) > 1 else found[0]
+
+    def _find_listed(self, number: int) -> Iterator[Key]:
+        """Yield the row at this place of the list, which holds no replays."""
+        for key in self.newest():
+            place = self.place(key)
+            try:
+                if place is None or is_replay(FileRecordStore(self.root).head(place)):
+                    continue
+            except InvocationError:
+                continue  # the list names it on stderr and has no row of it
+            number -= 1
+            if number == 0:
+                yield key
+                return
 
     def _find_places(self, keys: Iterable[Key]) -> list[Place]:
         return [place for key in keys if (place := self.place(key)) is not None]

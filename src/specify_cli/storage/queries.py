@@ -6,6 +6,7 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 from __future__ import annotations
 
 import os
+import re
 from itertools import groupby
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
@@ -81,10 +82,12 @@ class Filters(NamedTuple):
     status: str | None = None
     since: int | None = None
     parent: str | None = None
+    replays: bool = True
 
     def accept(self, row: Row) -> bool:
         return (
-            (self.profile is None or row.profile_id == self.profile)
+            (self.replays or row.run_kind == "live")
+            and (self.profile is None or row.profile_id == self.profile)
             and (self.action is None or row.action == self.action)
             and (self.status is None or row.status == self.status)
             and (self.parent is None or (row.parent_invocation_id or "").startswith(self.parent.upper()))
@@ -124,23 +127,35 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
     return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])))
 
 
-def parse_moment(text: str) -> int:
+def parse_moment(text: str, now: float | None = None) -> int:
     """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
 
-    Raises CallerError INVALID_VALUE.
+    Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`, `3w`. `now` is in
+    seconds since 1970. Raises CallerError INVALID_VALUE.
     """
-    from datetime import UTC, datetime
+    import time
+    from datetime import UTC, datetime, timedelta
 
-    full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
+    here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
+    ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
     try:
+        if ago is not None:
+            return int((here - timedelta(minutes=int(ago[1]) * _MINUTES[ago[2]])).timestamp() * 1000)
+        if text in ("today", "yesterday"):
+            midnight = here.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+            return int((midnight - timedelta(days=text == "yesterday")).astimezone().timestamp() * 1000)
+        full = {4: f"{text}-01-01", 7: f"{text}-01"}.get(len(text), text)
         moment = datetime.fromisoformat(full)
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
-            f"--since: expected a time such as 2026-11-21T09:00:00Z or 2026-11-21, found {text!r}",
-            "spec-kitty invocations list --since 2026-11-21",
+            f"--since: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or 2h, found {text!r}",
+            "spec-kitty invocations list --since yesterday",
         ) from error
+
+
+_MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 
 
 def read_row(root: str, place: Place) -> Row | None:

@@ -105,11 +105,11 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     assert len(cli("invocations", "state", three, "--json").json()["open_calls"]) == len(calls)
     # A reader who was not there sees whose session each was, what is open, and since when nothing came.
     shown = cli("invocations", "list").out.splitlines()
-    assert [("claude-code morning" in line, "done" in line) for line in shown if one in line] == [(True, True)]
+    assert [("claude-code" in line, "done" in line) for line in shown if one in line] == [(True, True)]
     page = cli("invocations", "show", one).out
     assert "asked by: claude-code · session morning" in page
     assert "[agent-7] " in page
-    assert "— (last event " in cli("invocations", "show", three).out
+    assert "outcome:  open, last event " in cli("invocations", "show", three).out
     assert "session review" in cli("invocations", "show", two, cwd=tree).out
     assert (rows[one]["outcome"], rows[three]["status"]) == ("done", "open")
     assert two not in rows and cli("invocations", "list", "--json", cwd=tree).json()[0]["invocation_id"] == two

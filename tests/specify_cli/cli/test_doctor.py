@@ -203,7 +203,7 @@ def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> Non
     for number in range(30):
         (folder / f"p{number}.agent.yaml").write_text("x: [\n")
 
-    assert "and 10 more PROFILE_INVALID" in cli("doctor").out
+    assert "and 25 more PROFILE_INVALID" in cli("doctor").out
 
 
 def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:

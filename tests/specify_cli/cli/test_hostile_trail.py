@@ -318,7 +318,9 @@ def test_times_are_compared_as_moments(cli: Cli) -> None:
     for since in (second, started, started[:10], started[:7], started[:4], second.replace("Z", "+00:00"), started[:19]):
         assert len(cli("invocations", "list", "--since", since, "--json").json()) == 1, since
     assert cli("invocations", "list", "--since", f"{int(started[:4]) + 1}-01-01", "--json").json() == []
-    ran = cli("invocations", "list", "--since", "yesterday", "--json")
+    for since in ("yesterday", "today", "2h", "7d", "1w", "90m"):
+        assert len(cli("invocations", "list", "--since", since, "--json").json()) == 1, since
+    ran = cli("invocations", "list", "--since", "lately", "--json")
     assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
     assert "no invocation fits" in cli("invocations", "list", "--since", "2999").out
     assert one

@@ -14,7 +14,7 @@ from specify_cli.record.verify import ERROR
 from specify_cli.sync.status import ailments
 from specify_cli.sync.trigger import CONSENT, sync_folder
 
-_LISTED = 20
+_LISTED = 5
 
 
 def _sync(project: Project) -> Iterator[Ailment]:

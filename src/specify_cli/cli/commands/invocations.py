@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
-from specify_cli.cli.render import event_line, invocation_page
+from specify_cli.cli.render import event_line, invocation_page, render_findings
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
-from specify_cli.record.verify import ERROR, LEVELS, WARNING, Finding, RecordReport, SetReport, judge_set
+from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport, judge_set
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
@@ -38,7 +38,7 @@ def show(values: Values) -> int:
     if values["json"]:
         write_json(value)
         return 0
-    write_lines(invocation_page(value))
+    write_lines(invocation_page(value, explain=bool(values["explain"])))
     return 0
 
 
@@ -87,7 +87,7 @@ def verify(values: Values) -> int:
         write_json({**judged.as_value(), "reports": shown})
     else:
         counted = ", ".join(count(judged.count(severity), severity) for severity in (ERROR, WARNING))
-        lines = [*_render_findings(judged.findings), f"{_describe_verdict(judged)}, {counted}"]
+        lines = [*render_findings(judged.findings), f"{_describe_verdict(judged)}, {counted}"]
         lines += [f"level: {judged.level}", f"proven: {judged.proven}"]
         lines += ["not proven:", *(f"  {what}" for what in judged.not_proven)]
         write_lines(lines)
@@ -270,13 +270,6 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
     if not os.path.lexists(target):
         raise CallerError("INVOCATION_NOT_FOUND", f"there is no file {target}", "spec-kitty invocations list")
     return invocations.verify_path(target, anchors)
-
-
-def _render_findings(findings: Iterable[Finding]) -> Iterator[str]:
-    for item in findings:
-        seq = "" if item.seq is None else f" seq {item.seq}"
-        yield f"{item.severity}: {item.code} {one_line(item.file)}{seq} byte {item.offset}: {one_line(item.message)}"
-        yield f"  next: {item.repair}"
 
 
 def _print_events(events: list[dict[str, object]], as_json: bool) -> None:

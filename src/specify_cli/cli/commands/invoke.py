@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from doctrine.light import TYPE_CHECKING
+from doctrine.text import count, say
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.opening import PLAIN_TERMS, InvocationPayload, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
+
+
+# A heading of the context with the URI of what stands below it.
+_RULE = re.compile(r"^###? (.+)\n`(?:charter|doctrine)://", re.MULTILINE)
+_RULES = 6
 
 
 def do(values: Values) -> int:
@@ -57,19 +65,23 @@ def route(values: Values) -> int:
         return 0
     lines = [f"{decision.profile_id} · {decision.action} ({decision.confidence})", one_line(decision.match_reason)]
     if values["explain"]:
-        for item in decision.considered:
-            lines.append("  " + one_line(" · ".join(_render_considered(item))))
+        lines += ["", *_render_considered(decision.considered)]
     write_lines(lines)
     return 0
 
 
-def _render_considered(item: Mapping[str, object]) -> Iterator[str]:
-    """Yield what was considered, member by member; of a yes or no only the name where it holds."""
-    for key, value in item.items():
-        if isinstance(value, bool):
-            yield from ([key] if value else [])
-        elif value not in ("", None):
-            yield f"{key} {value}"
+def _render_considered(considered: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return what was considered as two tables, the winner first: actions by the words that ask, profiles by score."""
+    from specify_cli.cli.render import table  # a table's modules would slow down `do`, which has none
+
+    actions = [item for item in considered if "profile_id" not in item]
+    profiles = sorted((item for item in considered if "profile_id" in item), key=lambda item: not item.get("won"))
+    tables = []
+    for items in filter(None, (actions, profiles)):
+        headings = list(dict.fromkeys(key for item in items for key in item if key != "won"))
+        rows = [[say(item.get(key, "")) for key in headings] for item in items]
+        tables += [*table([key.removesuffix("_id") for key in headings], rows), ""]
+    return tables[:-1]
 
 
 def _invoke(values: Values, verb: str) -> int:
@@ -86,7 +98,10 @@ def _invoke(values: Values, verb: str) -> int:
     if values["json"]:
         write_json(payload.as_value())
     else:
-        write_text(_render_page(payload))
+        if values["context"] or terminal_width() is None:
+            write_text(_render_page(payload))
+        else:
+            write_lines(_render_summary(payload))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
     shell.deliver()
@@ -105,3 +120,21 @@ def _render_page(payload: InvocationPayload) -> str:
         f"close it with: {' '.join(payload.close_contract.argv)} --outcome done",
     ]
     return "\n".join(parts)
+
+
+def _render_summary(payload: InvocationPayload) -> list[str]:
+    """Return what a person at a terminal needs: who, why, the record, the rules' titles, how to close."""
+    titles = _RULE.findall(payload.governance_context_text)
+    rules = [f"  {one_line(title, 100)}" for title in titles[:_RULES]]
+    if len(titles) > _RULES:
+        rules.append(f"  and {len(titles) - _RULES} more")
+    named = f"{count(len(titles), 'rule')} in front of the agent" if titles else "no governance context"
+    return [
+        paint(f"{one_line(payload.profile_friendly_name)} ({payload.profile_id}) · {payload.action}", "head"),
+        f"why:    {one_line(payload.match_reason)}",
+        f"record: {payload.invocation_id}",
+        f"rules:  {named}",
+        *rules,
+        *([f"read them: spec-kitty invocations context {payload.invocation_id[-6:]}"] if titles else []),
+        f"close it:  {' '.join(payload.close_contract.argv[:3])} {payload.invocation_id[-6:]} --outcome done",
+    ]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from doctrine.light import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_note, write_text
-from specify_cli.cli.render import table
+from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
+from specify_cli.cli.render import Column, ledger, local_time, shown_width
 from specify_cli.cli.table import Values
+from specify_cli.record import layout
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.worktrees import find_left_behind
+
+if TYPE_CHECKING:
+    from doctrine.load import ParseCache
+    from specify_cli.project.config import Project
 
 
 def list_rows(values: Values) -> int:
@@ -19,6 +25,7 @@ def list_rows(values: Values) -> int:
         status=shell.get_text(values, "status"),
         since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
         parent=shell.get_text(values, "parent"),
+        replays=bool(values["all"]) or values["parent"] is not None,
     )
     limit = values["limit"]
     project, cache = shell.reading_project()
@@ -36,28 +43,71 @@ def list_rows(values: Values) -> int:
         write_json([row.as_value() for row in listing.rows])
         return 0
     if not listing.rows:
-        narrowed = limit == 0 or any(value is not None for value in filters)
+        narrowed = limit == 0 or any(value is not None for value in filters[:-1])
+        for name in ("profile", "action"):
+            _note_unknown(name, shell.get_text(values, name), project, cache)
         write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
         return 0
-    shown = [
-        [
-            row.invocation_id,
-            (row.started_at or "")[:16].replace("T", " "),
-            row.profile_id or "",
-            row.action or "",
-            row.outcome or row.status,
-            _describe_actor(row),
-            one_line(row.request or "", 60),
-        ]
-        for row in listing.rows
-    ]
-    write_text(
-        table(["invocation", "started (UTC)", "profile", "action", "state", "by", "request"], shown), styled=True
-    )
+    size = 26 if terminal_width() is None else _short_size([row.invocation_id for row in listing.rows])
+    cells = ledger(_COLUMNS, [_describe_row(row, size) for row in listing.rows], shown_width())
+    lines = [paint("  ".join(cells[0]).rstrip(), "head")]
+    lines += ["  ".join(_paint_cells(row, line)).rstrip() for row, line in zip(listing.rows, cells[1:], strict=True)]
+    write_lines(lines)
     return 0
 
 
-def _describe_actor(row: invocations.Row) -> str:
-    """Return who asked, and of the session as much as tells it from others of the day."""
-    session = (row.session or {}).get("session_id", "")
-    return one_line(f"{row.actor_id or ''} {session[:8]}", 30)
+def _note_unknown(name: str, wanted: str | None, project: Project, cache: ParseCache) -> None:
+    """Say that a filter names no profile or action of this project, and which one it resembles."""
+    if wanted is None:
+        return
+    from difflib import get_close_matches
+
+    from specify_cli.routing.registry import ProfileRegistry, shipped_table
+
+    profiles = name == "profile"
+    known = [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
+    known = known or list(shipped_table().action_roles)
+    if wanted not in known:
+        near = get_close_matches(wanted, known, 1)
+        write_note(f"warning: no {name} is called {one_line(wanted)}{f'; did you mean {near[0]}?' if near else ''}")
+
+
+_COLUMNS = (
+    Column("id", 6),
+    Column("begun", 11),
+    Column("profile", 8),
+    Column("action", 9),
+    Column("state", 6),
+    Column("kind", 6),
+    Column("by", 4),
+    Column("request", 16),
+)
+_KINDS = {"as_of_replay": "replay", "reexecution": "rerun"}
+
+
+def _short_size(ids: list[str]) -> int:
+    """Return how many of their last letters tell these ids apart, six at the least."""
+    return next(size for size in range(6, 27) if size == 26 or len({each[-size:] for each in ids}) == len(set(ids)))
+
+
+def _describe_row(row: invocations.Row, size: int) -> list[str]:
+    """Return what the list says of one invocation, column by column."""
+    kind = "advice" if row.mode_of_work == "advisory" else "import" if layout.IMPORTED in row.path else ""
+    return [
+        row.invocation_id[-size:],
+        local_time(row.started_at),
+        row.profile_id or "",
+        row.action or "",
+        row.outcome or row.status,
+        _KINDS.get(row.run_kind or "", kind),
+        one_line(row.actor_id or "", 30),
+        one_line(row.request or "", 300),
+    ]
+
+
+def _paint_cells(row: invocations.Row, cells: list[str]) -> list[str]:
+    """Return the cells of a row with its state in colour; a replay stands back as a whole."""
+    if row.run_kind != "live":
+        return [paint(cell, "dim") for cell in cells]
+    state = row.outcome or row.status
+    return [paint(cell, state) if cell.strip() == state else cell for cell in cells]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctrine.agent_profiles.profile import make_row
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.render import table
 from specify_cli.cli.table import Values
 from specify_cli.routing.registry import ProfileRegistry
@@ -27,7 +27,7 @@ def list_profiles(values: Values) -> int:
         ]
         for row in rows
     ]
-    write_text(table(["profile", "name", "roles", "languages", "from"], shown), styled=True)
+    write_lines(table(["profile", "name", "roles", "languages", "from"], shown))
     return 0
 
 

@@ -1,0 +1,152 @@
+"""Complete a command line at the Tab key: commands, options, choices, ids, profiles, actions, schemas.
+
+Answers the scripts that `spec-kitty --install-completion` puts into bash, zsh and fish, from the command table and
+without Typer: a Tab costs what reading the index costs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from doctrine.light import TYPE_CHECKING
+from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param, find_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SHELLS = ("complete_bash", "complete_zsh", "complete_fish")
+
+_IDS = 30
+# zsh evaluates what it is given, and a record can say anything: of a description only these characters are kept.
+_UNSAFE = re.compile(r"[^A-Za-z0-9 .,_-]+")
+_VALUE = re.compile(r"[A-Za-z0-9@._:/-]+")
+
+Item = tuple[str, str]
+
+
+def complete(shell: str) -> int:
+    """Print the completions a shell asks for in its variables; 1 where fish is to complete files instead."""
+    before, begun = _read_words(shell)
+    items = [item for item in find_items(before, begun) if _VALUE.fullmatch(item[0])]
+    lines = [_spell(shell, value, _UNSAFE.sub(" ", about).strip()) for value, about in items]
+    if shell == "complete_zsh":
+        text = "_arguments '*: :(({}))'".format("\n".join(lines)) if lines else "_files"
+    elif os.environ.get("_TYPER_COMPLETE_FISH_ACTION") == "is-args":
+        return 0 if lines else 1
+    else:
+        text = "\n".join(lines)
+    os.write(1, text.encode())
+    return 0
+
+
+def _read_words(shell: str) -> tuple[list[str], str]:
+    """Return the words before the one that is being typed, and what of that one is there."""
+    import shlex
+
+    text = os.environ.get("COMP_WORDS" if shell == "complete_bash" else "_TYPER_COMPLETE_ARGS", "")
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    if shell == "complete_bash":
+        place = os.environ.get("COMP_CWORD", "")
+        at = int(place) if place.isdecimal() else len(words)
+        return words[1:at], words[at] if at < len(words) else ""
+    if text.endswith((" ", "\n")) or len(words) < 2:
+        return words[1:], ""
+    return words[1:-1], words[-1]
+
+
+def _spell(shell: str, value: str, about: str) -> str:
+    if shell == "complete_zsh":
+        value = value.replace(":", r"\\:")
+        return f'"{value}":"{about}"' if about else f'"{value}"'
+    return f"{value}\t{about}" if shell == "complete_fish" and about else value
+
+
+def find_items(before: list[str], begun: str) -> list[Item]:
+    """Return what could stand after these words and begins so, with a word of explanation."""
+    found = find_command(before)
+    if found is None:
+        items = _find_names(before)
+    else:
+        command, words = found
+        wanted = _find_param(command, words, begun)
+        if wanted is None:
+            items = ((param.option, param.help) for param in command.params if param.kind != "argument")
+        elif wanted.choices:
+            items = ((choice, "") for choice in wanted.choices)
+        else:
+            items = _find_values(wanted)
+    matching = list(items)
+    return [item for item in matching if item[0].lower().startswith(begun.lower())] or [
+        item for item in matching if len(begun) > 1 and item[0].startswith("0") and begun.upper() in item[0]
+    ]
+
+
+def _find_names(before: list[str]) -> Iterator[Item]:
+    """Yield the groups and commands that can follow."""
+    if not before:
+        yield from GROUPS.items()
+    for command in COMMANDS:
+        if list(command.path[:-1]) == before:
+            yield command.path[-1], command.help
+
+
+def _find_param(command: Command, words: list[str], begun: str) -> Param | None:
+    """Return the param whose value is being typed; None where an option's name is."""
+    options = {param.option: param for param in command.params if param.kind == "option"}
+    last = options.get(words[-1]) if words else None
+    if last is not None:
+        return last
+    if begun.startswith("-"):
+        return None
+    placed = 0
+    values = iter(words)
+    for word in values:
+        if word in options:
+            next(values, None)
+        elif not word.startswith("-"):
+            placed += 1
+    arguments = [param for param in command.params if param.kind == "argument"]
+    if placed < len(arguments):
+        return arguments[placed]
+    return arguments[-1] if arguments and arguments[-1].multiple else None
+
+
+def _find_values(param: Param) -> Iterator[Item]:
+    if param.name in ("invocation_id", "ids", "target", "targets", "parent", "session"):
+        yield from _find_ids()
+    elif param.name == "profile":
+        yield from _find_profiles()
+    elif param.name == "action":
+        from specify_cli.routing.registry import shipped_table
+
+        yield from ((action, "") for action in shipped_table().action_roles)
+    elif param.name == "name":
+        from specify_cli.cli.shapes import schemas
+
+        yield from ((name, "") for name in schemas())
+
+
+def _find_ids() -> Iterator[Item]:
+    """Yield `last`, and the newest ids with what the list says of them."""
+    from specify_cli.cli import shell
+    from specify_cli.project.config import load_project
+    from specify_cli.storage.queries import Filters, list_invocations
+
+    yield "last", "the newest invocation"
+    project, _ = load_project(shell.here(), shell.home(), lenient=True)
+    for row in list_invocations(project, Filters(), _IDS).rows:
+        yield row.invocation_id, f"{row.profile_id} {row.action} {row.outcome or row.status} {row.request or ''}"[:60]
+
+
+def _find_profiles() -> Iterator[Item]:
+    from specify_cli.cli import shell
+    from specify_cli.project.config import load_project
+    from specify_cli.routing.registry import ProfileRegistry
+
+    project, cache = load_project(shell.here(), shell.home(), lenient=True)
+    for profile in ProfileRegistry(project.root, cache).all():
+        yield profile.profile_id, profile.name

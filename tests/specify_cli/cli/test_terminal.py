@@ -1,0 +1,122 @@
+"""What a person at a terminal types and sees: ids, lists, the short answer, completion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from specify_cli.cli.completion import find_items
+from support import Cli, run_main
+
+
+@pytest.fixture
+def seen(project: Path, home: Path) -> Callable[..., str]:
+    """Run a command line at a terminal of 80 columns and give what stands there."""
+
+    def run(*argv: str, columns: int = 80, **env: str) -> str:
+        return run_main(argv, cwd=project, home=home, env={"NO_COLOR": "1", **env}, columns=columns).out
+
+    return run
+
+
+def begin(cli: Cli, *requests: str) -> list[str]:
+    return [cli("do", request, "--json").json()["invocation_id"] for request in requests]
+
+
+def test_an_id_is_named_by_its_place_or_by_any_part_that_is_unique(cli: Cli) -> None:
+    one, two, three = begin(cli, "implement WP01", "review WP02", "plan WP03")
+
+    for text, found in {
+        "last": three,
+        "@1": three,
+        "@2": two,
+        "@3": one,
+        one[-6:].lower(): one,
+        two[8:24]: two,
+    }.items():
+        assert cli("invocations", "show", text, "--json").json()["invocation_id"] == found, text
+    for text, code in {"@4": "INVOCATION_NOT_FOUND", "01": "INVOCATION_AMBIGUOUS", "@0": "INVALID_ID"}.items():
+        assert cli("invocations", "show", text, "--json").error()["error_code"] == code
+
+
+@pytest.mark.usefixtures("chartered")
+def test_last_is_the_first_of_the_list_which_holds_no_replay(cli: Cli) -> None:
+    (one,) = begin(cli, "implement WP01")
+    child = cli("replay", one, "--against", "current", "--json").json()["replay_invocation_id"]
+
+    assert [row["invocation_id"] for row in cli("invocations", "list", "--json").json()] == [one]
+    assert {row["invocation_id"] for row in cli("invocations", "list", "--all", "--json").json()} == {one, child}
+    assert [row["invocation_id"] for row in cli("invocations", "list", "--parent", one, "--json").json()] == [child]
+    assert cli("invocations", "show", "last", "--json").json()["invocation_id"] == one
+
+
+@pytest.mark.parametrize("form", [("last",), ("--invocation-id", "last"), ("--invocation-id=last",)])
+def test_the_id_of_what_is_closed_stands_alone_or_after_its_option(cli: Cli, form: tuple[str, ...]) -> None:
+    begin(cli, "implement WP01")
+
+    assert cli("profile-invocation", "complete", *form).code == 0
+    assert cli("profile-invocation", "complete").code == 2
+
+
+@pytest.mark.usefixtures("chartered")
+def test_a_request_is_answered_in_fifteen_lines(seen: Callable[..., str]) -> None:
+    short = seen("do", "fix the login test")
+    whole = seen("do", "fix the login test", "--context")
+
+    assert len(short.splitlines()) <= 15
+    for text in ("implement", "why: ", "record: 01", "Policy Summary", "complete ", "--outcome done"):
+        assert text in short
+    assert "Every change comes with a test" in whole and "Every change comes with a test" not in short
+
+
+def test_a_row_of_the_list_is_one_line_however_long_the_request(seen: Callable[..., str], cli: Cli) -> None:
+    begin(cli, "fix the login test " + "which is so very long " * 20, "fix 日本語の" + "長い" * 60)
+    for columns in (60, 80, 120, 200):
+        rows = seen("invocations", "list", columns=columns).splitlines()
+        assert len(rows) == 3
+        assert all(len(row) <= columns for row in rows)
+
+
+def test_a_name_that_is_none_is_said_with_what_it_resembles(cli: Cli) -> None:
+    begin(cli, "implement WP01")
+
+    assert "did you mean builder-bea?" in cli("invocations", "list", "--profile", "builder-be").err
+    assert "no action is called banana" in cli("invocations", "list", "--action", "banana").err
+
+
+@pytest.mark.parametrize(
+    ("words", "begun", "found"),
+    [
+        ([], "inv", "invocations"),
+        (["invocations"], "sh", "show"),
+        (["invocations", "list"], "--st", "--status"),
+        (["invocations", "list", "--status"], "", "closed"),
+        (["invocations", "list", "--action"], "rev", "review"),
+        (["do", "x", "--profile"], "cri", "critic-cato"),
+        (["ask"], "cri", "critic-cato"),
+        (["schema"], "invocation-p", "invocation-payload"),
+        (["invocations", "show"], "la", "last"),
+    ],
+)
+def test_tab_completes(
+    words: list[str], begun: str, found: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project)
+
+    assert found in [value for value, _ in find_items(words, begun)]
+
+
+def test_tab_completes_an_id_by_any_part_and_evaluates_nothing_recorded(cli: Cli) -> None:
+    (one,) = begin(cli, "fix \"$(touch owned)\" `id` 'quoted'")
+    bash = cli(
+        env={"_SPEC_KITTY_COMPLETE": "complete_bash", "COMP_WORDS": f"x invocations show {one[-6:]}", "COMP_CWORD": "3"}
+    )
+    zsh = cli(env={"_SPEC_KITTY_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "spec-kitty invocations show "})
+    fish = cli(env={"_SPEC_KITTY_COMPLETE": "complete_fish", "_TYPER_COMPLETE_ARGS": "spec-kitty invocations show "})
+
+    assert bash.out == one
+    assert zsh.out.startswith('_arguments \'*: :(("last"') and one in zsh.out
+    assert not set("$`\\") & set(zsh.out) and zsh.out.count("'") == 2
+    assert fish.out.splitlines()[1].startswith(f"{one}\t")
