@@ -4,13 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test core browser stress bench lint coverage mutants golden docs constraints clean
+.PHONY: demo test judges core browser stress bench lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
-test: $(READY)
+test: $(READY) judges
 	$(BIN)/python -m pytest -n auto
+
+# Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
+judges:
+	@test -e .venv-judges/.ready || { $(PYTHON) -m venv .venv-judges && \
+	  .venv-judges/bin/pip install -q -r tests/judges/requirements.txt && \
+	  .venv-judges/bin/pip install -q --no-deps testimony-openai-agents==0.2.1 && touch .venv-judges/.ready; } || \
+	  echo "the outside judges could not be installed: their tests skip" >&2
 
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
 core: $(READY)

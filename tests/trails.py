@@ -6,11 +6,11 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from record_lines import rewrite
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.verify import SetReport
 from specify_cli.trail.leaves import LEAF_BYTES
 from specify_cli.trail.levels import Trust, verify_trail
@@ -106,15 +106,6 @@ def _leaves(root: Path) -> Path:
     return path
 
 
-def _reseal(path: Path, change: Callable[[list[dict[str, object]]], None]) -> None:
-    """Change a record's lines and chain them anew, as whoever owns the clone can."""
-    bodies = [json.loads(line) for line in _lines(path)]
-    change(bodies)
-    invocation_id = str(bodies[0]["invocation_id"])
-    plain = [{key: value for key, value in body.items() if key not in ("v", "seq", "prev", "~")} for body in bodies]
-    path.write_bytes(chain(genesis_tip(), invocation_id, plain)[0])
-
-
 def edit(root: Path, dice: random.Random) -> bool:
     path = dice.choice(_files(root))
     data = bytearray(path.read_bytes())
@@ -125,29 +116,29 @@ def edit(root: Path, dice: random.Random) -> bool:
 
 
 def edit_and_chain_anew(root: Path, dice: random.Random) -> bool:
-    _reseal(dice.choice(_files(root)), lambda bodies: bodies[0].update(request_text="fix something else"))
+    rewrite(dice.choice(_files(root)), lambda bodies: bodies[0].update(request_text="fix something else"))
     return True
 
 
 def rewrite_actor_and_outcome(root: Path, dice: random.Random) -> bool:
-    def change(bodies: list[dict[str, object]]) -> None:
+    def change(bodies: list[dict[str, Any]]) -> None:
         bodies[0]["actor"] = {"actor_id": "somebody", "actor_type": "human"}
         bodies[-1]["outcome"] = "abandoned"
 
-    _reseal(dice.choice(_closed(root)), change)
+    rewrite(dice.choice(_closed(root)), change)
     return True
 
 
 def delete_a_line(root: Path, dice: random.Random) -> bool:
-    _reseal(dice.choice(_files(root)), lambda bodies: bodies.__delitem__(1))
+    rewrite(dice.choice(_files(root)), lambda bodies: bodies.__delitem__(1))
     return True
 
 
 def reorder_lines(root: Path, dice: random.Random) -> bool:
-    def change(bodies: list[dict[str, object]]) -> None:
+    def change(bodies: list[dict[str, Any]]) -> None:
         bodies[1], bodies[2] = bodies[2], bodies[1]
 
-    _reseal(dice.choice(_files(root)), change)
+    rewrite(dice.choice(_files(root)), change)
     return True
 
 
@@ -209,7 +200,7 @@ def insert_a_forged_record(root: Path, dice: random.Random) -> bool:
     old = path.name[-32:-6]
     new = old[:-4] + "".join(dice.choice("0123456789ABCDEFGHJKMNPQRSTVWXYZ") for _ in range(4))
     (path.parent / path.name.replace(old, new)).write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
-    _reseal(path.parent / path.name.replace(old, new), lambda _: None)
+    rewrite(path.parent / path.name.replace(old, new), lambda _: None)
     return new != old
 
 
@@ -219,7 +210,7 @@ def rewrite_records_and_leaves(root: Path, _: random.Random) -> bool:
         before = [str(json.loads(line)["~"]) for line in _lines(path)]
         if any(seal.encode() in other.read_bytes() for other in _files(root) if other != path for seal in before):
             continue
-        _reseal(path, lambda bodies: bodies[0].update(request_text="fix something else"))
+        rewrite(path, lambda bodies: bodies[0].update(request_text="fix something else"))
         data = _leaves(root).read_bytes()
         for old, new in zip(before, [json.loads(line)["~"] for line in _lines(path)], strict=True):
             data = data.replace(old.encode(), new.encode())

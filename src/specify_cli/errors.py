@@ -33,6 +33,7 @@ CODES: Mapping[str, str] = {
     "NOT_A_REPOSITORY": "The command keeps its answer in a git directory, and the folder is in no git repository.",
     "NOT_OURS": "A file in the git directory belongs to another user or can be written by others.",
     "NO_TRAIL_REFUSED": "An agent asked for no trail; `audit.no_trail: anyone`, accepted by a person, allows that.",
+    "APPROVAL_REFUSED": "Only a person who did not propose it can allow or deny what has not run yet.",
     "TRACKED_PRIVATE": "Git tracks files that hold private data; they are named and nothing was written.",
     "INVOCATION_NOT_FOUND": "No record has this id.",
     "INVOCATION_AMBIGUOUS": "Several records begin with this prefix; candidates list them.",

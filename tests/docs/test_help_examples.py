@@ -42,6 +42,7 @@ REFUSED = {
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",
     "spec-kitty charter synthesize": "INVALID_VALUE",
+    "spec-kitty approve ID --call CALL_ID": "INVALID_VALUE",
     "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.
@@ -105,7 +106,7 @@ def test_each_command_has_an_example() -> None:
 
 @pytest.mark.parametrize("example", [text for text in EXAMPLES if not any(word in text for word in ENDLESS)])
 def test_an_example_of_the_help_works(prepared: Prepared, home: Path, example: str) -> None:
-    open_one = "profile-invocation" in example or "resume" in example
+    open_one = "profile-invocation" in example or "resume" in example or "approve" in example
     if "import run.tar" in example:
         (prepared.root / "exported.tar").rename(prepared.root / "run.tar")
     (prepared.root / "call.json").write_text(

@@ -198,9 +198,9 @@ def test_every_command_stands_in_the_golden_copy() -> None:
     held = {tuple(line.split()[: len(command.path)]) for line in LINES.values() for command in COMMANDS}
     missing = [command.path for command in COMMANDS if command.path not in held]
 
-    # A program of one's own is re-executed, a collector serves until it is stopped, a log is signed by a new key each
-    # time; all have tests of their own.
-    signed = [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
+    # A program of one's own is re-executed, a collector serves until it is stopped, a log or an approval is signed by a
+    # new key each time; all have tests of their own.
+    signed = [("approve",), *(("trail", word) for word in ("checkpoint", "enroll", "proof", "export"))]
     assert missing == [*signed, ("reexecute",), ("hooks", "uninstall"), ("sync", "retry"), ("collector", "serve")]
 
 

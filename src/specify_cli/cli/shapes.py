@@ -253,6 +253,15 @@ class TrailProof(_SignedState):
     proof: str
 
 
+class TestimonyWritten(_Shape):
+    """Printed by invocations export --format testimony."""
+
+    path: str
+    invocation_id: str
+    approvals: int
+    sha256: str
+
+
 class TrailExported(_SignedState):
     """Printed by trail export."""
 
@@ -999,6 +1008,7 @@ SHAPES: dict[str, Any] = {
     "trail-enrolled": TrailEnrolled,
     "trail-proof": TrailProof,
     "trail-exported": TrailExported,
+    "testimony-written": TestimonyWritten,
     "profile-row": ProfileRow,
     "profile": Profile,
     "charter-context": CharterContext,

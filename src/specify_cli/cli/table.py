@@ -68,6 +68,8 @@ _HARNESS = Param(
     "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*HOOKED, "all-detected")
 )
 _SCOPE = Param("scope", "option", "The project's settings, or yours.", "project", choices=("project", "user"))
+_SIGNERS = Param("allowed_signers", "option", "SSH keys of people you trust, for logs and approvals.", metavar="FILE")
+_REVOKED = Param("revoked", "option", "SSH keys you trust no longer: a KRL, or public keys.", metavar="FILE")
 _SHOW = Param("dry_run", "flag", "Show what would change; write nothing.")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
@@ -215,6 +217,26 @@ _COMMANDS = (
         "0 sound, or advice only · 1 an error was found · 2 usage",
     ),
     Command(
+        ("approve",),
+        "approve:approve",
+        "Allow or deny a call of an open record, or its request, under your name; signed with your SSH key.",
+        (
+            _ID,
+            Param("call", "option", "The call it is about; without one it is the request.", metavar="CALL_ID"),
+            Param("gate", "option", "The gate it is about.", metavar="GATE"),
+            Param("deny", "flag", "Deny it."),
+            Param("reason", "option", "Why, in your own words.", metavar="TEXT"),
+            Param("minutes", "option", "How long it holds.", 60, integer=True, metavar="N"),
+            Param("key", "option", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),
+            Param("unsigned", "flag", "Sign nothing: it says what git says of you, and proves nothing."),
+        ),
+        (
+            "spec-kitty approve ID --call CALL_ID",
+            'spec-kitty approve ID --call CALL_ID --deny --reason "not on a Friday" --unsigned',
+        ),
+        "0 recorded · 1 refused, nothing recorded · 2 usage",
+    ),
+    Command(
         ("profile-invocation", "complete"),
         "complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
@@ -331,7 +353,8 @@ _COMMANDS = (
             Param("anchor", "option", "A seal seen on it before; repeatable.", multiple=True, metavar="SEAL"),
             Param("require", "option", "Fail below this level.", choices=("intact", "linked", "logged", "witnessed")),
             Param("policy", "option", "Logs and witnesses you trust: a C2SP tlog-policy file.", metavar="FILE"),
-            Param("allowed_signers", "option", "SSH keys of people whose logs you trust.", metavar="FILE"),
+            _SIGNERS,
+            _REVOKED,
             Param(
                 "remember",
                 "option",
@@ -423,6 +446,15 @@ _COMMANDS = (
                 "flag",
                 "Withhold and list what redaction would change, policy keeps back or was captured in full.",
             ),
+            Param(
+                "format",
+                "option",
+                "archive: everything. testimony: one record's decisions and approvals, as a Testimony Record.",
+                "archive",
+                choices=("archive", "testimony"),
+            ),
+            _SIGNERS,
+            _REVOKED,
         ),
         ("spec-kitty invocations export ID -o run.tar", "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar"),
         "0 written · 1 refused, nothing written · 2 usage",

@@ -144,8 +144,8 @@ class Recorder:
         config = project.config
         self.settings = settings_of(self.started, config.capture_ceiling, config.redaction, project.git_dir)
         self._change = change_gap(self.started, self.settings)
-        by = None if writer is None else other_writer(self.started, writer, self.settings.rules)
-        self._by: Body = {} if by is None else {"by": by}
+        self.by = None if writer is None else other_writer(self.started, writer, self.settings.rules)
+        self._by: Body = {} if self.by is None else {"by": self.by}
 
     @property
     def invocation_id(self) -> str:

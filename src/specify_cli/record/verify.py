@@ -97,6 +97,19 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
+    "APPROVAL_INVALID": (
+        ERROR,
+        "an approval does not fit the line it is for",
+        "it was moved, changed or used before: count the call as not approved",
+    ),
+    "APPROVAL_EXPIRED": (ERROR, "an approval is used before or after its time", "count the call as not approved"),
+    "APPROVAL_BY_PROPOSER": (ERROR, "an approval is by whoever proposed it", "count the call as not approved"),
+    "APPROVAL_IGNORED": (ERROR, "a call ran that a person had denied", "ask why the harness did not wait"),
+    "APPROVAL_UNVERIFIED": (
+        ERROR,
+        "no allowed signer signed an approval as it stands",
+        "it was changed, or signed by another key: count the call as not approved",
+    ),
     "LINK_MISSING": (
         ERROR,
         "a record that this one cites is not here",
@@ -186,6 +199,7 @@ _ABOUT_OTHERS = {
     "COPIES_DIFFER",
     "DUPLICATE_ID",
     "CLOCK_WENT_BACK",
+    *(code for code in FINDINGS if code.startswith("APPROVAL_")),
     *(code for code in FINDINGS if code.startswith(TRAIL_CODES)),
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS
@@ -240,7 +254,7 @@ class Citation(NamedTuple):
 class TrailFacts(NamedTuple):
     """What a record says of its place in the trail: the seals a log holds, and the ends of other records it cites.
 
-    `linked` is whether its writer linked records at all.
+    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds.
     """
 
     started: str | None = None
@@ -248,6 +262,7 @@ class TrailFacts(NamedTuple):
     annexes: tuple[str, ...] = ()
     linked: bool = False
     cites: tuple[Citation, ...] = ()
+    approvals: int = 0
 
 
 NO_FACTS = TrailFacts()
@@ -671,6 +686,8 @@ class _Walk:
             self.trail = self.trail._replace(started=self.tip.seal)
         if event == "tool_call":
             self.calls[say(fields.get("call_id"))] = None
+        elif event == "approval" and fields.get("identity") != "claim":
+            self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
         if not judged:
             return
         self._check_identity(fields, seq, offset)

@@ -165,18 +165,14 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
         {"v": MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
     )
     archive = _make_archive(files)
-    _create(output, archive)
+    create_file(output, archive)
     return Exported(output, safe, digest(archive), len(archive), tuple(told), len(led_to), tuple(ordered))
 
 
 def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
     """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
-    wrong = next(
-        (i for i in checked.findings if i.severity == ERROR and i.code in OF_THE_LINES | {"ANNEX_MISMATCH"}), None
-    )
-    if wrong is not None:
-        raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
+    require_whole(checked, place)
     if rules is not None and not checked.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
@@ -219,6 +215,13 @@ def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet |
         "withheld": withheld,
     }
     return _Part(path, data, annexes, tuple(named), row)
+
+
+def require_whole(report: RecordReport, place: Place) -> None:
+    """Raise StoredDataError RECORD_DAMAGED where the lines or annexes of a record do not verify."""
+    for item in report.findings:
+        if item.severity == ERROR and item.code in OF_THE_LINES | {"ANNEX_MISMATCH"}:
+            raise _not_exported(place, f"{item.code} at {item.place}: {item.message}")
 
 
 def _not_exported(place: Place, why: str) -> StoredDataError:
@@ -416,7 +419,7 @@ def _make_archive(files: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _create(output: str, data: bytes) -> None:
+def create_file(output: str, data: bytes) -> None:
     folder, name = os.path.split(os.path.abspath(output))
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -105,9 +105,10 @@ class _Cursor:
 
 
 class Completeness:
-    """Follows records in the order of their ids, and the logs beside them."""
+    """Follows records in the order of their ids, and the logs beside them; `only` one record is counted, or all."""
 
-    def __init__(self, logs: Iterable[LogView] = ()) -> None:
+    def __init__(self, logs: Iterable[LogView] = (), only: str | None = None) -> None:
+        self._only = only
         self._cursors = [_Cursor(view) for view in logs]
         self._owed: dict[tuple[str, str, str], str] = {}
         self._logged: dict[tuple[str, str, str], str] = {}
@@ -134,9 +135,10 @@ class Completeness:
             return  # what was imported cites what lies where it came from
         if any(item.severity == ERROR and item.code in _OF_THE_FILE for item in report.findings):
             self.damaged.add(record)
-        self.records += 1
-        self.open += report.status == "open"
-        self.unlinked += not facts.linked
+        if self._only in (None, record):
+            self.records += 1
+            self.open += report.status == "open"
+            self.unlinked += not facts.linked
         self._follow_links(report, record)
         for kind, seals in (("start", (facts.started,)), ("close", (facts.completed,)), ("annex", facts.annexes)):
             for seal in seals:
@@ -170,12 +172,16 @@ class Completeness:
     @property
     def unsigned(self) -> set[str]:
         """Return the invocations with a leaf that no trusted key has signed."""
-        return set[str]().union(*(cursor.unsigned for cursor in self._cursors))
+        return self._count(cursor.unsigned for cursor in self._cursors)
 
     @property
     def unseen(self) -> set[str]:
         """Return the invocations with a leaf that nobody outside has seen."""
-        return set[str]().union(*(cursor.unseen for cursor in self._cursors))
+        return self._count(cursor.unseen for cursor in self._cursors)
+
+    def _count(self, found: Iterable[set[str]]) -> set[str]:
+        every = set[str]().union(*found)
+        return every if self._only is None else every & {self._only}
 
     def _take_leaf(self, cursor: _Cursor) -> None:
         line = cursor.advance()

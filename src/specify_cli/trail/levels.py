@@ -26,14 +26,16 @@ from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, LEVELS, TRAIL_CODES, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.storage import queries
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
+from specify_cli.trail.approvals import check_approvals, say_unchecked
 from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing
-from specify_cli.trail.enrollment import check_signers, find_vouchers, read_enrollment
+from specify_cli.trail.enrollment import NAMESPACE, read_enrollment
 from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, list_names, parse_leaf
 from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 from specify_cli.trail.published import MAX_PIECE, list_segments
+from specify_cli.trail.signatures import Signers
 from specify_cli.trail.signing import read_keys
 from specify_cli.trail.witnesses import read_witnesses
 
@@ -44,7 +46,7 @@ class Trust(NamedTuple):
     policy: Policy | None = None
     remembered: tuple[Checkpoint, ...] = ()
     memory: str = ""
-    allowed_signers: str | None = None
+    signers: Signers | None = None
 
 
 class Assessed(NamedTuple):
@@ -69,13 +71,30 @@ def verify_trail(project: Project, trust: Trust = Trust(), workers: int = 1) -> 
     return judged._replace(level=level, not_proven=not_proven)
 
 
-class TrailWatch:
-    """Follows a project's records and logs, and judges them when all were read."""
+def verify_in_trail(
+    project: Project, place: Place, trust: Trust = Trust(), anchors: Sequence[str] = (), workers: int = 1
+) -> tuple[SetReport, RecordReport]:
+    """Return what one record, the links to and from it and the logs say, with the level that this record reaches."""
+    watch = TrailWatch(project, trust, place.invocation_id)
+    reports = watch.follow(queries.verify_all(project, workers))
+    own = next(iter([report for report in reports if report.file == place.path]))
+    if anchors:
+        own = queries.verify_place(project, place, anchors=anchors)
+    found = [
+        item
+        for item in watch.findings()
+        if item.code.startswith("LOG_") or place.invocation_id in f"{item.file} {item.message}"
+    ]
+    judged = judge_set([own], found, anchored=bool(anchors))
+    level, not_proven = watch.assess(judged)
+    return judged._replace(level=level, not_proven=not_proven), own
 
-    def __init__(self, project: Project, trust: Trust) -> None:
-        if trust.allowed_signers is not None:
-            check_signers(trust.allowed_signers)
-        self._project, self._trust = project, trust
+
+class TrailWatch:
+    """Follows a project's records and logs, and judges them, or `only` one record, when all were read."""
+
+    def __init__(self, project: Project, trust: Trust, only: str | None = None) -> None:
+        self._project, self._trust, self._only = project, trust, only
         self._log = open_log(project)
         self._findings: list[Finding] = []
         self._seen_at = 0
@@ -86,7 +105,8 @@ class TrailWatch:
         others = set(list_names(f"{project.root}/{layout.TRAIL_LOG}")) - own
         views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
-        self._watch = Completeness(views)
+        self._watch = Completeness(views, only)
+        self._approvals = 0
         names = {view.name for view in views}
         for item in trust.remembered:
             if _name_of(item) not in names:
@@ -97,8 +117,12 @@ class TrailWatch:
         self._committed: dict[str, str] | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
-        """Yield the reports as they come, each taken in."""
-        return self._watch.follow(reports)
+        """Yield the reports as they come, each taken in, with what speaks against the approvals on it."""
+        for report in self._watch.follow(reports):
+            if report.trail.approvals and self._only in (None, report.invocation_id):
+                self._approvals += report.trail.approvals
+                report = check_approvals(report, self._project.root, self._trust.signers)
+            yield report
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
@@ -124,7 +148,7 @@ class TrailWatch:
         errors = {item.code for item in judged.findings if item.severity == ERROR}
         trail = {code for code in errors if code.startswith(TRAIL_CODES)}
         missing: list[str] = []
-        unlogged = {item.invocation_id for item in self._unknown}
+        unlogged = {item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)}
         level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
         level = level if judged.records else "none"
         linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
@@ -146,6 +170,8 @@ class TrailWatch:
             missing.append(f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log")
         else:
             missing.append("who wrote them")
+        if self._approvals and self._trust.signers is None:
+            missing.append(say_unchecked(self._approvals))
         return Assessed(level, tuple(missing))
 
     def _say_unlogged(self, unlogged: set[str]) -> str:
@@ -229,7 +255,8 @@ class TrailWatch:
         self, name: str, folder: str, file: str, own: Sequence[VerifierKey] | None = None
     ) -> tuple[VerifierKey, ...]:
         """Return the keys of a log that an allowed signer vouches for, and remember who does."""
-        if self._trust.allowed_signers is None:
+        signers = self._trust.signers
+        if signers is None:
             return ()
         try:
             enrollment = read_enrollment(folder, file)
@@ -239,7 +266,7 @@ class TrailWatch:
             return ()
         if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
             return ()
-        found = find_vouchers(enrollment, self._trust.allowed_signers)
+        found = signers.find(enrollment.signature, NAMESPACE, enrollment.statement)
         if found:
             self._vouchers.setdefault(name, set()).update(found)
         return tuple(key for key in enrollment.keys if found and key.name.endswith(f"/{name}"))

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from specify_cli.trail.enrollment import enroll, find_vouchers
+from keys import allow, make_key, revoke
+from specify_cli.trail.enrollment import NAMESPACE, Enrollment, enroll
 from specify_cli.trail.levels import Trust
+from specify_cli.trail.signatures import Signers
 from support import Cli, accept, git, run_main, valid
 from trails import codes, grow, load, make_repository, sign, verify
 
 
-def _make_key(folder: Path, name: str) -> Path:
-    path = folder / name
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)], check=True)
-    return path
-
-
-def _allow(folder: Path, key: Path, options: str = "") -> str:
-    path = folder / "allowed_signers"
-    words = ["ada@example.org", options, *key.with_suffix(".pub").read_text().split()[:2]]
-    path.write_text(" ".join(filter(None, words)) + "\n", encoding="utf-8")
-    return str(path)
+def find_vouchers(made: Enrollment, allowed: str, revoked: str | None = None) -> tuple[str, ...]:
+    return Signers(allowed, revoked).find(made.signature, NAMESPACE, made.statement)
 
 
 @pytest.fixture
@@ -36,15 +28,15 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_a_clone_that_knows_the_person_trusts_the_log(root: Path, home: Path, tmp_path: Path) -> None:
-    key = _make_key(tmp_path, "ada")
+    key = make_key(tmp_path, "ada")
     made = run_main(["trail", "enroll", "--key", str(key), "--json"], cwd=root, home=home)
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "work")
     git(tmp_path, "clone", "-q", str(root), "clone")
     clone = tmp_path / "clone"
-    known = verify(clone, Trust(allowed_signers=_allow(tmp_path, key)))
-    stranger = verify(clone, Trust(allowed_signers=_allow(tmp_path, _make_key(tmp_path, "eve"))))
-    argv = ["invocations", "verify", "--all", "--require", "logged", "--allowed-signers", _allow(tmp_path, key)]
+    known = verify(clone, Trust(signers=Signers(allow(tmp_path, key))))
+    stranger = verify(clone, Trust(signers=Signers(allow(tmp_path, make_key(tmp_path, "eve")))))
+    argv = ["invocations", "verify", "--all", "--require", "logged", "--allowed-signers", allow(tmp_path, key)]
 
     assert len(valid(made.json(), "trail-enrolled")["keys"]) == 2
     assert (known.level, codes(known)) == ("logged", set())
@@ -58,18 +50,30 @@ def test_a_clone_that_knows_the_person_trusts_the_log(root: Path, home: Path, tm
     ['namespaces="file"', 'valid-before="20200101"', 'valid-after="20990101"'],
 )
 def test_a_key_that_may_not_vouch_does_not(root: Path, tmp_path: Path, options: str) -> None:
-    key = _make_key(tmp_path, "ada")
+    key = make_key(tmp_path, "ada")
     made = enroll(load(root), str(key))
 
-    assert find_vouchers(made, _allow(tmp_path, key)) == ("ada@example.org",)
-    assert find_vouchers(made, _allow(tmp_path, key, 'namespaces="spec-kitty-log"')) == ("ada@example.org",)
-    assert find_vouchers(made, _allow(tmp_path, key, options)) == ()
+    assert find_vouchers(made, allow(tmp_path, key)) == ("ada@example.org",)
+    assert find_vouchers(made, allow(tmp_path, key, 'namespaces="spec-kitty-log"')) == ("ada@example.org",)
+    assert find_vouchers(made, allow(tmp_path, key, options)) == ()
+
+
+def test_a_revoked_key_vouches_for_nothing(root: Path, home: Path, tmp_path: Path) -> None:
+    key = make_key(tmp_path, "ada")
+    made = enroll(load(root), str(key))
+    other = make_key(tmp_path, "eve")
+    argv = ["invocations", "verify", "--all", "--allowed-signers", allow(tmp_path, key), "--revoked"]
+
+    assert find_vouchers(made, allow(tmp_path, key), revoke(tmp_path, other)) == ("ada@example.org",)
+    assert find_vouchers(made, allow(tmp_path, key), revoke(tmp_path, key)) == ()
+    assert "beyond the word of" not in run_main([*argv, revoke(tmp_path, key)], cwd=root, home=home).out
+    assert "beyond the word of" in run_main([*argv, revoke(tmp_path, other)], cwd=root, home=home).out
 
 
 def test_a_statement_that_was_changed_vouches_for_nothing(root: Path, tmp_path: Path) -> None:
-    key = _make_key(tmp_path, "ada")
+    key = make_key(tmp_path, "ada")
     made = enroll(load(root), str(key))
-    allowed = _allow(tmp_path, key)
+    allowed = allow(tmp_path, key)
     for at in range(0, len(made.statement), 7):
         changed = made.statement[:at] + chr(ord(made.statement[at]) ^ 1) + made.statement[at + 1 :]
         assert find_vouchers(made._replace(statement=changed), allowed) == ()
@@ -79,7 +83,7 @@ def test_a_statement_that_was_changed_vouches_for_nothing(root: Path, tmp_path: 
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "work")
     git(tmp_path, "clone", "-q", str(root), "clone")
-    assert codes(verify(clone, Trust(allowed_signers=allowed))) == {"LOG_UNVERIFIED"}
+    assert codes(verify(clone, Trust(signers=Signers(allowed)))) == {"LOG_UNVERIFIED"}
 
 
 def test_a_key_that_is_not_there_is_said(root: Path, cli: Cli) -> None:

@@ -13,20 +13,24 @@ from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
 from specify_cli.cli.render import event_line, invocation_page, render_findings
 from specify_cli.cli.table import Values
-from specify_cli.errors import CallerError
+from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
+from specify_cli.record.record import fold
 from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport, judge_set
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import Place
+from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all
-from specify_cli.trail.levels import Trust, read_memory, verify_trail
+from specify_cli.trail.approvals import check_approvals, judge_approvals, say_unchecked
+from specify_cli.trail.levels import Trust, read_memory, verify_in_trail, verify_trail
 from specify_cli.trail.notes import NoteError, parse_policy
+from specify_cli.trail.signatures import Signers
+from specify_cli.trail.testimony import make_testimony
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
@@ -70,19 +74,34 @@ def verify(values: Values) -> int:
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
     shown: list[dict[str, object]] = []
+    required, trust = shell.get_text(values, "require"), _read_trust(values)
+    workers = os.cpu_count() or 1
     if target is None:
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
-        judged = verify_trail(project, _read_trust(values), workers=os.cpu_count() or 1)
+        judged = verify_trail(project, trust, workers)
     else:
-        reports: list[RecordReport]
-        if os.sep in target or target.endswith((".jsonl", ".tar")):
-            exported = archive.is_export(target)
-            reports = [*_verify_export(target, anchors)] if exported else [_verify_file(project, target, anchors)]
+        file = os.sep in target or target.endswith((".jsonl", ".tar"))
+        place = None if file else Index(project.root).resolve(target)
+        if place is not None and required not in (None, "intact"):
+            judged, report = verify_in_trail(project, place, trust, anchors, workers)
+            reports = [report]
         else:
-            reports = [invocations.verify_place(project, Index(project.root).resolve(target), anchors=anchors)]
+            if place is None and archive.is_export(target):
+                reports = list(_verify_export(target, anchors, trust.signers))
+            else:
+                report = (
+                    _verify_file(project, target, anchors)
+                    if place is None
+                    else invocations.verify_place(project, place, anchors=anchors)
+                )
+                root = os.getcwd() if report.file == target else project.root
+                reports = [check_approvals(report, root, trust.signers)]
+            judged = judge_set(reports, anchored=bool(anchors))
+            signed = sum(report.trail.approvals for report in reports)
+            if signed and trust.signers is None:
+                judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
         shown = [_describe_report(report) for report in reports]
-        judged = judge_set(reports, anchored=bool(anchors))
     if values["json"]:
         write_json({**judged.as_value(), "reports": shown})
     else:
@@ -93,7 +112,6 @@ def verify(values: Values) -> int:
         write_lines(lines)
     if judged.count(ERROR):
         return 3
-    required = shell.get_text(values, "require")
     if required is not None and LEVELS.index(judged.level) < LEVELS.index(required):
         write_note(f"the level {required} is required, and {judged.level} is reached")
         return 4
@@ -109,8 +127,17 @@ def _read_trust(values: Values) -> Trust:
         raise CallerError(
             "INVALID_VALUE", f"--policy {policy}: {error}", "the form: https://c2sp.org/tlog-policy"
         ) from error
-    signers = shell.get_text(values, "allowed_signers")
-    return Trust(trusted, () if memory is None else read_memory(memory), memory or "", signers)
+    return Trust(trusted, () if memory is None else read_memory(memory), memory or "", _read_signers(values))
+
+
+def _read_signers(values: Values) -> Signers | None:
+    """Return whose SSH keys the caller trusts. Raises CallerError INVALID_VALUE."""
+    allowed, revoked = shell.get_text(values, "allowed_signers"), shell.get_text(values, "revoked")
+    if allowed is None:
+        return None
+    found = Signers(os.path.abspath(allowed), None if revoked is None else os.path.abspath(revoked))
+    found.check()
+    return found
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:
@@ -206,6 +233,8 @@ def export(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     given = values["ids"]
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    if values["format"] == "testimony":
+        return _export_testimony(project, ids, values)
     done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]))
     if values["json"]:
         write_json(done.as_value())
@@ -224,6 +253,32 @@ def export(values: Values) -> int:
     return 0
 
 
+def _export_testimony(project: Project, ids: list[str], values: Values) -> int:
+    """Write the decisions and approvals of one record in the form that a validator of others reads."""
+    if len(ids) != 1 or values["safe"]:
+        raise CallerError("USAGE", "--format testimony takes one record, and no --safe", "give one ID")
+    place = Index(project.root).resolve(ids[0])
+    archive.require_whole(invocations.verify_place(project, place), place)
+    record = fold(FileRecordStore(project.root).read(place))
+    if record is None or not record.sealed:
+        raise StoredDataError(
+            "RECORD_UNSEALED", f"{place.path} carries no seals, so it cannot be vouched for", "export it as an archive"
+        )
+    signers = _read_signers(values)
+    judged = [] if signers is None else list(judge_approvals(list(record.entries), signers))
+    data = make_testimony(record, judged).encode()
+    output = str(values["output"])
+    archive.create_file(output, data)
+    held = sum(item.problem is None and item.signed for item in judged)
+    if values["json"]:
+        write_json({"path": output, "invocation_id": place.invocation_id, "approvals": held, "sha256": digest(data)})
+    else:
+        write_text(f"{one_line(output)}: {place.invocation_id} with {count(held, 'signed approval')}")
+    if signers is None:
+        write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
+    return 0
+
+
 def import_(values: Values) -> int:
     """Bring the records of an export in."""
     project, _ = load_project(shell.here(), shell.home())
@@ -236,14 +291,15 @@ def import_(values: Values) -> int:
     return 0
 
 
-def _verify_export(path: str, anchors: list[str]) -> Iterator[RecordReport]:
+def _verify_export(path: str, anchors: list[str], signers: Signers | None) -> Iterator[RecordReport]:
     """Yield every record of an export, with its objects and against its manifest, looked at outside the project."""
     with archive.unpacked(path) as contents:
         if anchors and len(contents.records) != 1:
             raise CallerError(
                 "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
             )
-        yield from archive.verify_contents(contents, anchors)
+        for report in archive.verify_contents(contents, anchors):
+            yield check_approvals(report, contents.project.root, signers)
 
 
 def _read_anchors(given: object) -> list[str]:

@@ -30,7 +30,7 @@ def record(values: Values) -> int:
         events = [(str(event), _parse_object(text, "--json-payload"))]
     opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
     batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
-    _answer(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
+    write_batch(batch, as_json=bool(values["json"]), dry_run=bool(values["dry_run"]))
     return 0
 
 
@@ -44,11 +44,12 @@ def commit(values: Values) -> int:
         force=bool(values["force"]),
         caller=shell.caller(),
     )
-    _answer(batch, as_json=bool(values["json"]), dry_run=False)
+    write_batch(batch, as_json=bool(values["json"]), dry_run=False)
     return 0
 
 
-def _answer(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
+def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
+    """Print what was appended."""
     if as_json:
         write_json(batch.as_value())
     elif dry_run:

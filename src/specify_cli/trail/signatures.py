@@ -1,0 +1,95 @@
+"""SSH signatures of people: made and checked by OpenSSH (`ssh-keygen -Y`), so agents and FIDO keys work as for git.
+
+    signature = sign_text("~/.ssh/id_ed25519", "spec-kitty-log", text)
+    Signers("allowed_signers").find(signature, "spec-kitty-log", text)      # ("ada@example.org",)
+
+Whose key counts is said by the verifier's file of allowed signers alone (man ssh-keygen, ALLOWED SIGNERS).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from typing import NamedTuple
+
+from specify_cli.errors import CallerError, EnvironmentFault
+
+BEGIN = "-----BEGIN SSH SIGNATURE-----\n"
+# A key that asks to be touched, or for its passphrase, waits for a person.
+_SECONDS = 120
+
+
+def sign_text(key: str, namespace: str, text: str) -> str:
+    """Return the armored signature of a text by a private key, or by the agent's key of a public one.
+
+    Raises CallerError INVALID_VALUE, EnvironmentFault ACCESS_FAILED.
+    """
+    path = os.path.expanduser(key)
+    if not os.path.exists(path):
+        raise CallerError("INVALID_VALUE", f"--key: there is no file {path}", "ssh-keygen -t ed25519, or name your key")
+    done = _run(["-Y", "sign", "-q", "-f", path, "-n", namespace], text, interactive=True)
+    if done.returncode or not done.stdout.startswith(BEGIN):
+        raise EnvironmentFault(
+            "ACCESS_FAILED",
+            f"ssh-keygen did not sign with {path}: {done.stderr.strip()[-300:]}",
+            "ssh-add -l shows the keys of your agent; name the public key to use one of them",
+        )
+    return done.stdout
+
+
+class Signers(NamedTuple):
+    """Whose SSH keys a verifier trusts: a file of allowed signers, and one of revoked keys (a KRL, or keys)."""
+
+    path: str
+    revoked: str | None = None
+
+    def check(self) -> None:
+        """Raise CallerError INVALID_VALUE where one of the files is not there."""
+        for option, path in (("--allowed-signers", self.path), ("--revoked", self.revoked)):
+            if path is not None and not os.path.isfile(path):
+                raise CallerError(
+                    "INVALID_VALUE", f"{option}: there is no file {path}", "man ssh-keygen, ALLOWED SIGNERS"
+                )
+
+    def find(self, signature: str, namespace: str, text: str) -> tuple[str, ...]:
+        """Return the principals whose key signed a text, as of now. Raises EnvironmentFault without ssh-keygen."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
+            file.write(signature)
+            file.flush()
+            listed = _run(["-Y", "find-principals", "-s", file.name, "-f", self.path], "")
+            found = listed.stdout.split() if listed.returncode == 0 else []
+            return tuple(name for name in found if self._verify(file.name, namespace, text, name))
+
+    def has_signed(self, name: str, signature: str, namespace: str, text: str, at: str) -> bool:
+        """Return whether a person's key signed a text, and was good at a time (`YYYYMMDDHHMMSS` in UTC)."""
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
+            file.write(signature)
+            file.flush()
+            return self._verify(file.name, namespace, text, name, f"-Overify-time={at}")
+
+    def _verify(self, signature: str, namespace: str, text: str, name: str, *options: str) -> bool:
+        revoked = [] if self.revoked is None else ["-r", self.revoked]
+        argv = ["-Y", "verify", "-s", signature, "-f", self.path, "-n", namespace, "-I", name, *options, *revoked]
+        return _run(argv, text).returncode == 0
+
+
+def _run(argv: list[str], text: str, *, interactive: bool = False) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "TZ": "UTC"}
+    if not interactive:
+        environment.pop("SSH_ASKPASS", None)
+    try:
+        return subprocess.run(
+            ["ssh-keygen", *argv],
+            input=text,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"ssh-keygen cannot be run: {error}", "install OpenSSH 8.9 or newer"
+        ) from error
