@@ -22,6 +22,8 @@ from specify_cli.errors import InvocationError
 from specify_cli.hooks.losses import logged
 from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.hooks.settings.install import SettingsPlace, standing
+from specify_cli.hooks.silence import describe_silence, find_installed
+from specify_cli.hooks.take_in import list_taken
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id
@@ -65,14 +67,16 @@ class DoctorReport(NamedTuple):
     ailments: list[Ailment]
 
 
-def examine(project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns) -> Iterator[Ailment]:
-    """Yield everything that is wrong, cheapest checks first."""
+def examine(
+    project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns, home: str | None = None
+) -> Iterator[Ailment]:
+    """Yield everything that is wrong, cheapest checks first; `home` holds the user's own settings of harnesses."""
     yield from _check_sources(project, cache)
     yield from _check_shields(project)
     yield from _check_ignored_objects(project)
     yield from _check_index(project)
     yield from _check_worktrees(project)
-    yield from _check_records(project, clock() // 1_000_000)
+    yield from _check_records(project, clock() // 1_000_000, find_installed(project.root, home))
     yield from _check_hooks(project)
 
 
@@ -168,7 +172,7 @@ def _check_worktrees(project: Project) -> Iterator[Ailment]:
         yield Ailment("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
-def _check_records(project: Project, now: int) -> Iterator[Ailment]:
+def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> Iterator[Ailment]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     reported: set[str] = set()
@@ -187,6 +191,13 @@ def _check_records(project: Project, now: int) -> Iterator[Ailment]:
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
             partial = partial or any(f.severity == ERROR and f.code != "TORN_TAIL" for f in report.findings)
+            if installed and report.sealed and report.status == "closed":
+                silence = describe_silence(
+                    project.root, Index(project.root).resolve(str(report.invocation_id)), installed
+                )
+                if silence is not None:
+                    what, _, repair = silence.partition(". ")
+                    yield Ailment("NO_HOOK_EVENTS", WARNING, report.file, what, repair)
             if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
                 hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
@@ -282,8 +293,15 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
 def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
-    reported = [line for line in lines if line.get("full") is not True]
-    return reported, "" if len(reported) == len(lines) else "; the log is full and later ones are not kept"
+    taken = {key for line in lines for key in list_taken(line)}
+    told = [line for line in lines if "taken" not in line and taken.isdisjoint(_list_keys(line))]
+    reported = [line for line in told if line.get("full") is not True]
+    return reported, "" if len(reported) == len(told) else "; the log is full and later ones are not kept"
+
+
+def _list_keys(line: Mapping[str, object]) -> list[str]:
+    keys = line.get("keys")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:

@@ -82,17 +82,18 @@ def _complete(complete: Callable[[str], int], asked: str) -> int:
         return 1
 
 
-def _run_hook(harness: str) -> int:
+def _run_hook(words: str) -> int:
     """Run a harness's hook: no table, no Typer, and no failure the agent could feel."""
+    harness, _, source = words.partition(" ")
     try:
-        if harness == "-h" or harness.endswith("-help"):
+        if harness == "-h" or words.endswith("-help"):
             from specify_cli.cli.commands.hooks import explain_hook
 
             return explain_hook()
         if os.isatty(0):
             from specify_cli.cli.commands.hooks import refuse_person
 
-            return refuse_person(harness)
+            return refuse_person(words)
         from specify_cli import durable
         from specify_cli.hooks.handler import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
 
@@ -104,7 +105,7 @@ def _run_hook(harness: str) -> int:
             cwd = "/"  # it is gone; the payload may name another
         home = os.path.expanduser("~")
         project = os.environ.get("CLAUDE_PROJECT_DIR")
-        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project)
+        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project, source)
     except (OSError, ImportError, KeyboardInterrupt):
         pass  # nowhere to say so: the agent goes on undisturbed
     return 0

@@ -9,9 +9,10 @@ from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.caller import HARNESS_VARIABLES, Actor, Caller
+from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
+from specify_cli.record import layout
 
 if TYPE_CHECKING:
     from specify_cli.cli.table import Values
@@ -134,7 +135,9 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
         return caller, None
     from specify_cli.invocation.bindings import nesting
 
-    found = nesting(find_root(start, home)[0], caller.session["harness"], caller.session["session_id"])
+    harness = caller.session["harness"]
+    call_id = os.environ.get(CALL_VARIABLES.get(harness, ""))
+    found = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if found.agent_id is None:
         return caller, None
     return caller._replace(
@@ -163,6 +166,31 @@ def deliver() -> None:
         from specify_cli.sync.trigger import start_push
 
         start_push(root)
+
+
+def take_in_beside(caller: Caller, invocation_id: str) -> None:
+    """Give a new record the calls its session made together with the `do`; where no event is an orphan, only look."""
+    root, _ = find_root(here(), home())
+    if caller.session is not None and os.path.lexists(f"{root}/{layout.ORPHANS}"):
+        from specify_cli.hooks.take_in import take_in_beside
+
+        take_in_beside(root, home(), caller.session, invocation_id)
+
+
+def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:
+    """Return a warning where a harness whose hooks are installed told nothing of an agent's work."""
+    root, _ = find_root(here(), home())
+    if caller.actor.tool not in HOOKED:
+        return ()
+    from specify_cli.storage.store import FileRecordStore, place_of
+
+    place = place_of(profile_id, invocation_id)
+    if b'"event":"tool_call"' in FileRecordStore(root).read(place):
+        return ()
+    from specify_cli.hooks.silence import describe_silence, find_installed
+
+    silence = describe_silence(root, place, find_installed(root, home()))
+    return () if silence is None else (f"NO_HOOK_EVENTS: {silence}",)
 
 
 def extra_missing(extra: str, package: str) -> EnvironmentFault:

@@ -64,8 +64,20 @@ _ID = Param(
     metavar="ID",
 )
 _OPEN_ID = _ID._replace(spelled_out=True)
+_CLOSING = (
+    _OPEN_ID,
+    Param("outcome", "option", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
+    Param("evidence", "option", "A file that shows the work; kept as an object.", metavar="PATH"),
+    Param("artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
+    Param("commit", "option", "The commit that holds the work.", metavar="SHA"),
+    Param("allow_outside", "flag", "Take evidence from outside the project."),
+)
 _HARNESS = Param(
-    "harness", "option", "This one, or all that are in use here.", "all-detected", choices=(*HOOKED, "all-detected")
+    "harness",
+    "option",
+    "This one, or all that are in use here; repeatable.",
+    multiple=True,
+    choices=(*HOOKED, "all-detected"),
 )
 _SCOPE = Param("scope", "option", "The project's settings, or yours.", "project", choices=("project", "user"))
 _SIGNERS = Param("allowed_signers", "option", "SSH keys of people you trust, for logs and approvals.", metavar="FILE")
@@ -240,18 +252,19 @@ _COMMANDS = (
         ("profile-invocation", "complete"),
         "complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
-        (
-            _OPEN_ID,
-            Param("outcome", "option", "How the work ended.", "done", choices=("done", "failed", "abandoned")),
-            Param("evidence", "option", "A file that shows the work; kept as an object.", metavar="PATH"),
-            Param("artifact", "option", "A file the work made or changed; repeatable.", multiple=True, metavar="PATH"),
-            Param("commit", "option", "The commit that holds the work.", metavar="SHA"),
-            Param("allow_outside", "flag", "Take evidence from outside the project."),
-        ),
+        _CLOSING,
         (
             "spec-kitty profile-invocation complete last",
             "spec-kitty profile-invocation complete ID --outcome failed --evidence notes.md",
         ),
+        "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("profile-invocation", "close"),
+        "complete:complete",
+        "The same as complete, where that word is taken for the shell's builtin (Claude Code in a worktree).",
+        _CLOSING,
+        ("spec-kitty profile-invocation close last --outcome done",),
         "0 closed, or already closed so · 1 refused, nothing written · 2 usage",
     ),
     Command(

@@ -70,21 +70,27 @@ def append_directly(root: str, git_dir: str | None, harness: str, call: HookInpu
     keys = [dedupe_key(harness, session, event) for event in call.events]
     other = other_writer(fields, name_writer(harness, session), settings.rules)
     by = {} if other is None else {"by": other}
-    at = rfc3339(millis)
     change = change_gap(fields, settings)
     closed = False
 
     def compose(locked: LockedRecord) -> list[dict[str, object]]:
         nonlocal closed
-        known = find_known(locked.holds, locked.read, items, keys, change)
-        new = zip(items, keys, known.events, strict=True)
+        named = items
+        if call.stand_in:
+            from specify_cli.invocation.equal_calls import tell_apart
+
+            bodies = tell_apart(locked.read(0), [item.body for item in items], trace_id)
+            named = [item._replace(body=body) for item, body in zip(items, bodies, strict=True)]
+        known = find_known(locked.holds, locked.read, named, keys, change)
+        new = zip(named, keys, known.events, strict=True)
         bodies = [item.body if key is None else {**item.body, "dedupe": key} for item, key, there in new if not there]
         bodies += known.conflicts
         closed = bool(bodies) and locked.tip.event == "completed"
         first = () if known.change is None or not bodies else (known.change,)
+        at = rfc3339(durable.read_clock(time.time_ns))  # under the lock, so that no line is older than the one before
         return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
-    store.append(place, compose, at, sync=any(item.durable for item in items))
+    store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
     return not closed
 
 

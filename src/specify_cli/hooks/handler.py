@@ -16,7 +16,14 @@ from doctrine.light import TYPE_CHECKING, sha256
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks import translation
 from specify_cli.hooks.translation import MAX_PATH, HookEvent, HookInput, sender, translate
-from specify_cli.invocation.bindings import binding_of, is_record_open, unlink_below, unmark, write_small
+from specify_cli.invocation.bindings import (
+    binding_of,
+    find_session,
+    is_record_open,
+    unlink_below,
+    unmark,
+    write_small,
+)
 from specify_cli.project.root import find_root
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
@@ -32,10 +39,13 @@ LARGE = 64 * 1024
 _HEX = frozenset("0123456789abcdef")
 
 
-def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None) -> None:
+def run_hook(
+    harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None, source: str = ""
+) -> None:
     """Record what one hook payload tells. Never raises: a failure is left where doctor shows it.
 
     `cwd` is the folder of the hook's process and `project` the one the harness was started in, where it says so.
+    `source` tells the settings files of one harness apart.
     """
     root: str | None = None
     git_dir: str | None = None
@@ -47,10 +57,14 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
             payload = None
         # What stands in a command line may be anything; it is written down only if it has the form of a name.
         named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+        source = f"{harness} {source}"
         harness = sender(harness if named else "unknown", payload)
         call = translate(harness, payload)
         folder = call.cwd or cwd
         root, git_dir = _find_root(harness, call, (folder, cwd, project), home)
+        if root is not None and call.above is not None and call.subagent is not None:
+            call = call._replace(session_id=find_session(root, harness, call.subagent, call.above))
+            root, git_dir = _find_root(harness, call, (folder, cwd, project), home)
         if root is not None and not call.hook_event:
             what = "is no JSON object that names its event"
             if len(data) > MAX_INPUT:
@@ -64,18 +78,27 @@ def run_hook(harness: str, data: bytes, cwd: str, home: str | None, project: str
 
             call = with_ending(call)
         call = _key_stand_ins(call, git_dir)
-        elsewhere = _is_elsewhere(root, folder, home)
-        call = call._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in call.events))
+        if call.stand_in and harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
+            from specify_cli.hooks.twins import number_twin
+
+            call = number_twin(root, harness, source, call)
         mark: str | None = None
         if len(data) > LARGE:
             call = call._replace(deadline=time.monotonic() + translation.REDACTION_SECONDS)
             mark = _mark_begin(root, harness, call)
+        told, call = call, _place_events(call, root, folder, home)
         try:
             _record(root, git_dir, harness, call, home)
         except Exception as error:
             from specify_cli.hooks.losses import keep_lost
+            from specify_cli.hooks.search import Orphan, find_elsewhere
 
-            keep_lost(root, git_dir, harness, call, error, home)
+            other = find_elsewhere(root, harness, told) if isinstance(error, Orphan) else None
+            if other is None:
+                keep_lost(root, git_dir, harness, call, error, home)
+            else:
+                told = _place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
+                _record(other[0], git_dir, harness, told, home)
         if mark is not None:
             unlink_below(root, layout.BEGUN, mark)
     except BaseException as error:
@@ -100,6 +123,7 @@ def _keep_from_git(root: str) -> None:
 
 def _record(root: str, git_dir: str | None, harness: str, call: HookInput, home: str | None) -> None:
     """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
+    since = None
     if call.begins is not None:
         from specify_cli.hooks.search import find_begun, mark_call
 
@@ -124,6 +148,10 @@ def _record(root: str, git_dir: str | None, harness: str, call: HookInput, home:
     # 4. Append: each physical event once.
     try:
         append_call(recorder, harness, call)
+        if call.started_invocation == recorder.invocation_id and since is not None:
+            from specify_cli.hooks.take_in import take_in
+
+            take_in(recorder, harness, str(call.session_id), call.subagent, since)
     finally:
         recorder.close()
 
@@ -136,6 +164,11 @@ def parsed(data: bytes) -> object:
         from specify_cli.redaction.json_values import parse_foreign
 
         return parse_foreign(data)
+
+
+def _place_events(call: HookInput, root: str, folder: str, home: str | None) -> HookInput:
+    elsewhere = _is_elsewhere(root, folder, home)
+    return call._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in call.events))
 
 
 def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
@@ -179,7 +212,7 @@ def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
         if "call_id" in payload:
             payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
         events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
-    return call._replace(events=tuple(events))
+    return call._replace(events=tuple(events), stand_in=True)
 
 
 def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:

@@ -83,7 +83,7 @@ def _keep_orphan(
         if limit == 0 or len(_encode_line(line)) <= MAX_ORPHAN:
             break
         limit //= 2
-    _log(root, layout.ORPHANS, line, MAX_ORPHANS)
+    log_line(root, layout.ORPHANS, line, MAX_ORPHANS)
 
 
 def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
@@ -96,7 +96,7 @@ def note_failure(root: str, git_dir: str | None, harness: str, error: BaseExcept
     # What git tracks would be published with the next commit.
     for top, path in places[1:] if code == "TRACKED_PRIVATE" else places:
         try:
-            _log(top, path, line, MAX_FAILURES)
+            log_line(top, path, line, MAX_FAILURES)
             return
         except (OSError, InvocationError):
             continue
@@ -106,7 +106,7 @@ def _encode_line(value: Mapping[str, object]) -> bytes:
     return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
 
 
-def _log(root: str, path: str, value: Mapping[str, object], limit: int) -> None:
+def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX_ORPHANS) -> None:
     """Append one line to a log that says so and stops at its limit; what its `keys` tell from others it holds once."""
     folder, _, name = path.rpartition("/")
     data = _encode_line(value)

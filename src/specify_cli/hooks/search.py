@@ -25,6 +25,7 @@ from specify_cli.invocation.bindings import (
     calls_folder,
     give_back,
     is_record_open,
+    list_bindings,
     list_earlier,
     owned_path,
     parse_binding,
@@ -43,6 +44,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_row
 from specify_cli.storage.store import FileRecordStore, Place, place_of
+from specify_cli.storage.worktrees import find_worktrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +67,7 @@ class Recorded(Exception):
 def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
     keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
     if keys:
-        recorder.append(compose_events(recorder, call), dedupe=keys, checkpoints=False)
+        recorder.append(compose_events(recorder, call), dedupe=keys, checkpoints=False, unnamed=call.stand_in)
 
 
 def find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
@@ -114,14 +116,32 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
     agents = (subagent, None) if subagent is not None else (None,)
     for find in (_find_by_binding, _find_by_record):
         for agent in agents:
-            found = find(project, harness, session, agent)
-            place = None if found is None else open_place(found.invocation_id)
-            if found is None or place is None:
-                continue
-            if found.profile_id is None:
-                _remember(root, harness, session, agent, place, found.source)
-            return Recorder(project, place, cache=cache, writer=writer)
+            for number, found in enumerate(find(project, harness, session, agent)):
+                place = open_place(found.invocation_id)
+                if place is None:
+                    continue
+                if number or found.profile_id is None:
+                    _remember(root, harness, session, agent, place, found.source)
+                return Recorder(project, place, cache=cache, writer=writer)
     raise Orphan(why, closed)
+
+
+def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str | None] | None:
+    """Return the other worktree of the repository in which the session works, and the record it has just begun there.
+
+    A harness stays in the worktree it was started in, while its agent may begin its record in another.
+    """
+    session = call.session_id
+    if session is None:
+        return None
+    for other in find_worktrees(root):
+        begun = find_begun(other, harness, call, None) if call.printed else None
+        if begun is not None:
+            return other, begun
+        for agent in dict.fromkeys((call.subagent, None)):
+            if any(is_record_open(other, binding) for binding in list_bindings(other, harness, session, agent)):
+                return other, None
+    return None
 
 
 def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
@@ -156,11 +176,12 @@ def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
             os.close(fd)
 
 
-def _find_by_binding(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
-    return binding_of(project.root, harness, session, agent)
+def _find_by_binding(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
+    """Return what is bound, and what was before: a record that was closed gives the session back."""
+    return list_bindings(project.root, harness, session, agent)
 
 
-def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> Binding | None:
+def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where there are two."""
     index, store = Index(project.root), FileRecordStore(project.root)
     found: list[str] = []
@@ -181,7 +202,7 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
         row = read_row(project.root, place)
         if row is not None and row.status == "open":
             found.append(place.invocation_id)
-    return Binding(found[0], "only-open") if len(found) == 1 else None
+    return [Binding(found[0], "only-open")] if len(found) == 1 else []
 
 
 def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:

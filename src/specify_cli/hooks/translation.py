@@ -33,7 +33,9 @@ class HookInput(NamedTuple):
     printed (`started_invocation` where that is one), and `transcript` where to look for it where the payload of a call
     that is over holds no output. Such a call is told whole when it is over: nothing could take its begin before.
     `closes` says that it runs `complete`. `ending` is the transcript that alone says how the command ended.
-    `deadline` (of `time.monotonic`) is set by the hook for a payload so large that masking it may take too long.
+    `above` is the session or subagent that a subagent was begun by, where the payload names that alone and not the
+    session they all belong to. `stand_in` says that the harness named no call. `deadline` (of `time.monotonic`) is set
+    by the hook for a payload so large that masking it may take too long.
     """
 
     session_id: str | None
@@ -48,12 +50,14 @@ class HookInput(NamedTuple):
     printed: tuple[str, ...] = ()
     ending: str | None = None
     deadline: float | None = None
+    above: str | None = None
+    stand_in: bool = False
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
 _BEFORE = frozenset(("pretooluse", "beforetool", "tool.execute.before"))
 _AFTER = frozenset(("posttooluse", "aftertool", "tool.execute.after"))
-_FAILED = frozenset(("posttoolusefailure",))
+_FAILED = frozenset(("posttoolusefailure", "tool.execute.failed"))
 _ERRORS = frozenset(("stopfailure", "erroroccurred", "session.error"))
 _READERS = """read grep glob ls list notebookread todoread todowrite
     read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
@@ -72,7 +76,9 @@ _MAX_COMMAND = 256 * 1024
 _MAX_PRINTED = 200
 _SPACED = str.maketrans({**dict.fromkeys("\\\"`'$#<>()", " "), **dict.fromkeys(";&|\n", " ; ")})
 # Harnesses that tell a failed call by an event of its own: what is told as done is done.
-_TELLS_FAILURES = frozenset(("claude-code", "cursor"))
+_TELLS_FAILURES = frozenset(("claude-code", "cursor", "qwen"))
+# How opencode says that a person, or a rule of theirs, refused a call.
+_REFUSED = ("The user rejected permission", "The user has specified a rule which prevents")
 # The last lines of a command's result in Gemini CLI and Qwen Code, behind its output.
 _TRAILERS = frozenset(("Process Group PGID", "Background PIDs", "Signal", "Exit Code"))
 _MAX_TRAILERS = 8
@@ -83,8 +89,8 @@ def translate(harness: str, payload: object) -> HookInput:
     """Return the events a hook call stands for, none where it stands for nothing; never raises."""
     if not isinstance(payload, dict):
         return _NOTHING
-    name = _match_first(payload, "hook_event_name", "hookEventName")
-    hook_event = name if name is not None else "PostToolUse" if harness == "antigravity" else ""
+    name = _match_first(payload, "hook_event_name", "hookEventName", "hookName")
+    hook_event = name if name is not None else _name_event(harness, payload)
     kind = hook_event.lower()
     subagent = _match_first(payload, "agent_id", "agentId", "subagent_id")
     events: tuple[HookEvent, ...] = ()
@@ -117,7 +123,9 @@ def translate(harness: str, payload: object) -> HookInput:
     elif kind == "afterfileedit":
         events = _translate_edit(payload)
     elif kind in ("subagentstart", "subagentstop"):
-        events = (_translate_stage(payload, subagent, begins=kind == "subagentstart"),)
+        # Claude Code ends what it forks for itself with a type of no characters, and tells no start of it.
+        if payload.get("agent_type") != "":
+            events = (_translate_stage(payload, subagent, begins=kind == "subagentstart"),)
     elif kind in _ERRORS:
         events = (_translate_error(payload),)
     nested = kind in ("subagentstart", "subagentstop")
@@ -125,7 +133,17 @@ def translate(harness: str, payload: object) -> HookInput:
         payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
     )
     cwd = _find_cwd(payload)
-    return HookInput(session, subagent, hook_event, cwd, events, started, begins, transcript, closes, printed, ending)
+    above = _match_first(payload, "parent_agent_id")
+    return HookInput(
+        session, subagent, hook_event, cwd, events, started, begins, transcript, closes, printed, ending, None, above
+    )
+
+
+def _name_event(harness: str, payload: dict[str, object]) -> str:
+    """Return the event of a payload that does not name it: Antigravity's, and how Copilot tells a subagent's start."""
+    if harness == "antigravity":
+        return "PostToolUse"
+    return "SubagentStart" if harness == "copilot" and "agentName" in payload else ""
 
 
 def sender(harness: str, payload: object) -> str:
@@ -158,7 +176,10 @@ def _translate_result(
     tool, args = _read_tool(payload)
     call_id, key = _read_ids(payload, tool, args)
     given, output = _read_output(payload)
-    status = "denied" if payload.get("failure_type") == "permission_denied" else "error"
+    refused = payload.get("failure_type") == "permission_denied" or (
+        isinstance(output, str) and output.startswith(_REFUSED)
+    )
+    status = "denied" if refused else "error"
     if not failed:
         status = _judge_status(harness, payload, tool, output)
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
@@ -280,6 +301,9 @@ def _read_change(word: str, args: dict[str, object], output: object) -> dict[str
     metadata = metadata if isinstance(metadata, dict) else {}
     was = reported.get("originalFile", display.get("originalContent", ""))
     created = reported.get("type") == "create" or (was is None and word in _WRITING)
+    # Gemini CLI and opencode say that the file was not there; `create` of Copilot makes none where there is one.
+    created = created or display.get("isNewFile") is True or metadata.get("exists") is False
+    created = created or ("text_result_for_llm" in reported and "file_text" in args)
     before = was if isinstance(was, str) and ("originalFile" in reported or "originalContent" in display) else None
     patch: dict[str, object] = {"kind": "create" if created else "modify"}
     if before is not None and not created:

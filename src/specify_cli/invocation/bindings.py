@@ -74,18 +74,41 @@ def bind(
     """
     folder, name = binding_path(harness, session, subagent)
     value: dict[str, object] = {"invocation_id": invocation_id, "source": source, "profile_id": profile_id}
-    if source == "environment":
-        if subagent is None and any(agent is not None for agent in list_under_way(root, harness, session)):
-            return
-        bound = read_small(root, folder, name)
-        chain = [found for found in (parse_binding(bound), *list_earlier(bound)) if found is not None]
-        value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
+    others = list_under_way(root, harness, session) if source == "environment" and subagent is None else []
+    if any(agent is not None for agent in others):
+        return
+    chain = list_bindings(root, harness, session, subagent)
+    value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
     write_small(root, folder, name, value)
 
 
 def binding_of(root: str, harness: str, session: str, subagent: str | None) -> Binding | None:
     """Return the binding of a session, if there is one that names a record id."""
     return parse_binding(read_small(root, *binding_path(harness, session, subagent)))
+
+
+def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
+    """Return what a session is bound to, and what it was bound to before; the newest first."""
+    value = read_small(root, *binding_path(harness, session, subagent))
+    return [found for found in (parse_binding(value), *list_earlier(value)) if found is not None]
+
+
+def find_session(root: str, harness: str, subagent: str, above: str) -> str:
+    """Return the session a subagent belongs to: that of the subagent which began it, else who began it is the session.
+
+    It is kept for the subagents that this one begins.
+    """
+    folder = f"{layout.LOCAL}/bindings"
+    known = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
+    session = known.get("session_id") if isinstance(known, dict) else None
+    found = session if isinstance(session, str) else above
+    name = short_digest(harness, subagent, "session of") + ".json"
+    if not os.path.lexists(f"{root}/{folder}/{name}"):
+        try:
+            write_small(root, folder, name, {"session_id": found})
+        except (OSError, InvocationError):
+            pass
+    return found
 
 
 def parse_binding(value: object) -> Binding | None:
@@ -98,7 +121,7 @@ def parse_binding(value: object) -> Binding | None:
 
 
 def list_earlier(value: object) -> list[Binding]:
-    """Return what a session was bound to before, by its environment; the newest first."""
+    """Return what a session was bound to before; the newest first."""
     before = value.get("before") if isinstance(value, dict) else None
     found = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
     return [binding for binding in found if binding is not None]
@@ -185,13 +208,15 @@ def unmark(root: str, harness: str, session: str, subagent: str) -> None:
         return
 
 
-def nesting(root: str, harness: str, session: str) -> Nesting:
+def nesting(root: str, harness: str, session: str, call_id: str | None = None) -> Nesting:
     """Return the subagent whose `do` is under way and the open record its session works on.
 
-    Nothing where that is unsure.
+    Nothing where that is unsure; it is sure where the harness tells its commands the id of their call.
     """
-    agents = list_under_way(root, harness, session)
-    subagent = agents[0] if len(agents) == 1 else None
+    named = short_digest(call_id) + ".json" if call_id else ""
+    mark = read_small(root, calls_folder(harness, session), named) if named else None
+    agents = [mark.get("agent_id")] if isinstance(mark, dict) else list_under_way(root, harness, session)
+    subagent = agents[0] if len(agents) == 1 and isinstance(agents[0], str) else None
     if subagent is None:
         return Nesting(None, None)
     above = binding_of(root, harness, session, None)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ACTOR_TYPES = ("human", "llm", "service")
 # The harnesses whose hooks fill the record (`hooks.settings.harnesses`).
-HOOKED = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode")
+HOOKED = ("claude-code", "codex", "cursor", "copilot", "gemini", "antigravity", "opencode", "qwen")
 # harness → the variables by which its commands can be told, the session's own id first, then marks without an id.
 HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claude-code": (("CLAUDE_CODE_SESSION_ID",), ("CLAUDECODE",)),
@@ -18,9 +18,13 @@ HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "cursor": (("CURSOR_SESSION_ID",), ("CURSOR_AGENT",)),
     "gemini": (("GEMINI_SESSION_ID",), ("GEMINI_CLI",)),
     "copilot": (("COPILOT_AGENT_SESSION_ID",), ("COPILOT_CLI",)),
-    "opencode": ((), ("OPENCODE",)),
-    "qwen": ((), ("QWEN_CODE",)),
+    "opencode": (("SPEC_KITTY_OPENCODE_SESSION",), ("OPENCODE",)),
+    "qwen": (("QWEN_CODE_SESSION_ID",), ("QWEN_CODE",)),
 }
+
+
+# harness → the variable that holds the id of the call a command was run by, as hooks name it.
+CALL_VARIABLES: Mapping[str, str] = {"codex": "CODEX_TOOL_CALL_ID", "opencode": "SPEC_KITTY_OPENCODE_CALL"}
 
 
 class Actor(NamedTuple):

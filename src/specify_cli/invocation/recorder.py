@@ -15,6 +15,7 @@ from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import links
+from specify_cli.invocation.equal_calls import tell_apart
 from specify_cli.invocation.event_body import (
     STEP_EVENTS,
     Composed,
@@ -184,10 +185,16 @@ class Recorder:
             raise _invalid_payload(str(error), event) from error
 
     def append(
-        self, items: Sequence[Composed], *, dedupe: Sequence[str | None] = (), checkpoints: bool = True
+        self,
+        items: Sequence[Composed],
+        *,
+        dedupe: Sequence[str | None] = (),
+        checkpoints: bool = True,
+        unnamed: bool = False,
     ) -> Batch:
         """Write these events as one batch; a stage transition brings its checkpoint unless it is a hook's.
 
+        `unnamed` says that whoever tells them names no calls: then equal ones that are open together are told apart.
         Raises InvocationError; nothing of the batch is written then.
         """
         if self.tombstone:
@@ -195,7 +202,7 @@ class Recorder:
         grounds = None
         if checkpoints and any(item.event == "stage_transition" for item in items):
             grounds = self._read_grounds()
-        return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items))
+        return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items), unnamed=unnamed)
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
         """Return an explicit checkpoint. Raises CallerError LABEL_TAKEN, INVALID_VALUE, ALREADY_COMPLETED."""
@@ -332,6 +339,7 @@ class Recorder:
         dedupe: Sequence[str | None],
         check: Callable[[StateFold], None] | None = None,
         after: int | None = None,
+        unnamed: bool = False,
     ) -> Batch:
         # 1. Objects first: durable before a line names them.
         items = [self._store_objects(item) for item in items]
@@ -364,9 +372,13 @@ class Recorder:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            known = find_known(locked.holds, locked.read, items, dedupe, self._change)
+            named = items
+            if unnamed:
+                told = tell_apart(locked.read(0), [item.body for item in items], str(self.started.get("trace_id", "")))
+                named = [item._replace(body=body) for item, body in zip(items, told, strict=True)]
+            known = find_known(locked.holds, locked.read, named, dedupe, self._change)
             bodies: list[Body] = []
-            for body in self._compose_bodies(known, items, (*gaps, *known.conflicts), dedupe, grounds):
+            for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
                 placed = {**body, "at": at, **self._by}
                 self._apply({**placed, "seq": locked.tip.seq + 1 + len(bodies)})

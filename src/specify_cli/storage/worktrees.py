@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
+_MAX_WORKTREES = 64
 _FOLDERS = (layout.OBJECTS, layout.LOCAL_OBJECTS, layout.ANNEXES, layout.RECORDS)
 
 
@@ -115,6 +116,24 @@ def list_records(home: str) -> Iterator[tuple[str, os.stat_result]]:
                     yield entry.name, entry.stat(follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return
+
+
+def find_worktrees(root: str) -> list[str]:
+    """Return where this project lies in the other worktrees of its repository, as git's own folder lists them."""
+    top = find_worktree(root)
+    shared = None if top is None else git_directory(top)
+    if top is None or shared is None:
+        return []
+    tops = [os.path.dirname(shared)] if os.path.basename(shared) == ".git" else []
+    try:
+        for name in sorted(os.listdir(f"{shared}/worktrees"))[:_MAX_WORKTREES]:
+            with open(f"{shared}/worktrees/{name}/gitdir", encoding="utf-8") as file:
+                tops.append(os.path.dirname(file.read(4096).strip()))
+    except (OSError, ValueError):
+        pass
+    place = os.path.relpath(root, top)
+    found = [os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)]
+    return [other for other in found if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")]
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:

@@ -1369,3 +1369,112 @@ def test_words_behind_the_harness_are_written_nowhere(cli: Cli, chartered: Path,
     cli("hook", "claude-code", "--token", SECRET, stdin=b"{broken")
 
     assert run and SECRET not in (chartered / layout.HOOK_FAILURES).read_text()
+
+
+# --- what the real programs showed
+
+
+def test_a_call_that_a_command_names_tells_whose_do_it_is_at_the_same_moment(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    """Codex tells a command the id of its call, so of two subagents that begin at once each has its own record."""
+    session = {"CODEX_SESSION_ID": SESSION}
+    above = cli("do", "implement WP03", "--json", env=session).json()["invocation_id"]
+    for number in (1, 2):
+        hook(do_call(chartered, f"t{number}", "spec-kitty do 'review WP03'", agent_id=f"agent-{number}"), "codex")
+    env = {**session, "CODEX_TOOL_CALL_ID": "t2"}
+    child = cli("do", "review WP03", "--json", env=env).json()["invocation_id"]
+    row = next(row for row in cli("invocations", "list", "--json").json() if row["invocation_id"] == child)
+    hook(pre(chartered, call="of-agent-2", agent_id="agent-2"), "codex")
+
+    assert row["parent_invocation_id"] == above
+    assert [e["call_id"] for e in events(chartered, child)] == ["of-agent-2"]
+
+
+def test_work_in_another_worktree_is_recorded_in_the_record_that_was_begun_there(
+    hook: Callable[..., None], chartered: Path, cli: Cli, home: Path
+) -> None:
+    cli("init")
+    git(chartered, "add", "-A", home=home)
+    git(chartered, "commit", "-qm", "start", home=home)
+    tree = chartered.parent / "tree"
+    git(chartered, "worktree", "add", "-q", str(tree), home=home)
+    call = do_call(chartered, "t1", "cd ../tree && spec-kitty do 'implement WP03' --json")
+    hook(call)
+    answer = cli("do", "implement WP03", "--json", cwd=tree, env={"GEMINI_CLI": "1"})
+    hook(after(call, answer.out), "gemini")
+    hook(pre(chartered, call="t2"), "gemini")
+
+    assert [e["call_id"] for e in events(tree, answer.json()["invocation_id"])] == ["t1", "t1", "t2"]
+    assert log(chartered, layout.ORPHANS) == []
+
+
+def test_a_record_without_a_tool_call_is_told_where_hooks_are_installed(chartered: Path, cli: Cli) -> None:
+    """Codex runs no hook that nobody reviewed, and says nothing of it."""
+    assert chartered
+    env = {"CODEX_SESSION_ID": SESSION}
+    cli("hooks", "install", "--harness", "codex")
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+    done = cli("profile-invocation", "complete", "--invocation-id", run, "--json", env=env)
+    found = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "NO_HOOK_EVENTS"]
+
+    assert [warning.partition(":")[0] for warning in done.json()["warnings"]] == ["NO_HOOK_EVENTS"]
+    assert [(item["severity"], run in item["message"]) for item in found] == [("warning", True)]
+
+
+def test_a_record_is_not_called_silent_where_no_hooks_are_installed(chartered: Path, cli: Cli) -> None:
+    assert chartered
+    env = {"CODEX_SESSION_ID": SESSION}
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+
+    assert cli("profile-invocation", "complete", "--invocation-id", run, "--json", env=env).json()["warnings"] == []
+    assert "NO_HOOK_EVENTS" not in cli("doctor", "--json").out
+
+
+def test_a_record_can_be_closed_under_a_name_that_is_no_builtin_of_the_shell(run: str, cli: Cli) -> None:
+    done = cli("profile-invocation", "close", "--invocation-id", run, "--outcome", "failed", "--json")
+
+    assert (done.code, done.json()["outcome"]) == (0, "failed")
+
+
+def test_equal_calls_that_are_open_together_have_ids_of_their_own(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    cli("init")
+    call = {**shell_call(chartered), "tool_input": {"command": "spec-kitty do 'implement WP03' --json"}}
+    hook(call, "gemini")
+    answer = cli("do", "implement WP03", "--json", env={"GEMINI_CLI": "1"})
+    told = {"hook_event_name": "AfterTool", "tool_response": {"llmContent": answer.out}}
+    hook({**call, **told}, "gemini")
+    for event, second in (("BeforeTool", 1), ("BeforeTool", 2), ("AfterTool", 3), ("AfterTool", 4), ("BeforeTool", 5)):
+        hook(shell_call(chartered, event, f"2026-11-22T10:00:0{second}.000Z"), "gemini")
+    names = [(e["event"], e["call_id"].partition("#")[2]) for e in events(chartered, answer.json()["invocation_id"])][
+        2:
+    ]
+
+    assert names == [
+        ("tool_call", ""),
+        ("tool_call", "2"),
+        ("tool_result", ""),
+        ("tool_result", "2"),
+        ("tool_call", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        ("The user rejected permission to use this specific tool call.", "denied"),
+        ("The user has specified a rule which prevents you from using this specific tool call. …", "denied"),
+        ("Could not find oldString in the file", "error"),
+    ],
+)
+def test_what_opencode_tells_of_a_call_that_failed_ends_it(
+    error: str, status: str, hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
+    run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
+    hook({**pre(chartered), "hook_event_name": "tool.execute.before"}, "opencode")
+    hook({**pre(chartered), "hook_event_name": "tool.execute.failed", "error": error}, "opencode")
+
+    assert [e.get("status") for e in events(chartered, run)] == [None, status]

@@ -46,7 +46,7 @@ def test_people_are_told_what_was_done_and_what_is_left_to_do(cli: Cli) -> None:
     status = cli("hooks", "status")
 
     assert done.code == 0 and done.out.startswith("Codex: installed · .codex/hooks.json\n")
-    assert "/hooks in Codex" in done.out
+    assert "until it is reviewed" in done.out
     assert again.out.startswith("Codex: unchanged")
     assert re.search(r"^Codex \(codex\) · in use here\n  project  current   \.codex/hooks\.json$", status.out, re.M)
     assert cli("hooks", "uninstall", "--harness", "codex").out == "Codex: deleted · .codex/hooks.json\n"

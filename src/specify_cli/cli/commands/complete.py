@@ -23,6 +23,7 @@ def complete(values: Values) -> int:
         caller=caller,
         allow_outside=bool(values["allow_outside"]),
     )
+    done = done._replace(warnings=(*done.warnings, *shell.find_silence(caller, done.profile_id, done.invocation_id)))
     if values["json"]:
         write_json(done.as_value())
     else:

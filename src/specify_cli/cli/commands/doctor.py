@@ -27,7 +27,7 @@ def _sync(project: Project) -> Iterator[Ailment]:
 def doctor(values: Values) -> int:
     """Name every ailment; 1 if one is an error."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
-    found = [*examine(project, cache), *_sync(project)]
+    found = [*examine(project, cache, home=shell.home()), *_sync(project)]
     errors = sum(item.severity == ERROR for item in found)
     if values["json"]:
         write_json(DoctorReport(errors == 0, found))

@@ -143,8 +143,10 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     root, home = _find_folders()
     scope = next(scope for scope in SCOPES if scope == values["scope"])
     dry = bool(values["dry_run"])
-    wanted = str(values["harness"])
-    chosen = [HARNESSES[wanted]] if wanted != _DETECTED else list_in_use(root, home, scope, installing=installing)
+    given = values["harness"]
+    named = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
+    wanted = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
+    chosen = [HARNESSES[name] for name in wanted] or list_in_use(root, home, scope, installing=installing)
     act = put_in if installing else take_out
     done: list[Change] = []
     refused: list[tuple[Harness, InvocationError]] = []
@@ -155,7 +157,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
                 raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
             done.append(act(place, dry_run=dry))
         except InvocationError as error:
-            if wanted != _DETECTED:
+            if len(wanted) == 1:
                 raise
             refused.append((harness, error))
     if values["json"]:

@@ -104,6 +104,7 @@ def _invoke(values: Values, verb: str) -> int:
             write_lines(_render_summary(payload))
         for warning in payload.warnings:
             write_note(f"warning: {warning}")
+    shell.take_in_beside(caller, payload.invocation_id)
     shell.deliver()
     return 0
 

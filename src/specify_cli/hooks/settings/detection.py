@@ -9,7 +9,7 @@ import sys
 from typing import Literal, NamedTuple
 
 from specify_cli.errors import CallerError
-from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness, of_user
 from specify_cli.hooks.settings.install import SettingsPlace, State, standing
 
 # What our program answers to `hook --help`, and nobody else's.
@@ -130,6 +130,7 @@ def settings_place(
         return SettingsPlace(harness, scope, root, harness.project)
     if home is None:
         return None
+    harness = of_user(harness)
     moved = os.environ.get(harness.variable) if harness.variable else None
     if moved and os.path.isabs(moved):
         parent, name = os.path.split(os.path.normpath(moved))

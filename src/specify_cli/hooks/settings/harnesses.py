@@ -32,7 +32,9 @@ class Harness(NamedTuple):
     """One harness. `form` is how its settings nest hooks; `matched` are the events that take a matcher.
 
     `project` and `user` are its settings file below the project and the home; the folder of the latter is where
-    `variable` says, if that is set. Where a program is on PATH, or a trace is there, it is in use.
+    `variable` says, if that is set. With `scoped` the hook's words in a user's file end with `user`, so that one call
+    that arrives through both files is told from two equal ones. Where a program is on PATH, or a trace is there, it is
+    in use.
 
     nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler] ·
     named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
@@ -53,6 +55,7 @@ class Harness(NamedTuple):
     source: str
     variable: str | None = None
     comments: bool = False
+    scoped: bool = False
     note: str = ""
 
 
@@ -78,7 +81,12 @@ HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in _read_h
 PLUGIN = _read_shipped("opencode.ts")
 PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
 # The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
-EARLIER_PLUGINS = frozenset(("e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",))
+EARLIER_PLUGINS = frozenset(
+    (
+        "e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",
+        "ac7fba987fa454550782e706ba370be885670d10e6d64b6ac6aba9627a0232ec",
+    )
+)
 
 
 class Wanted(NamedTuple):
@@ -108,7 +116,19 @@ def wanted(harness: Harness) -> tuple[Wanted, ...]:
 def is_ours(harness: Harness, handler: object) -> bool:
     """Return whether a handler runs our hook and nothing else but what an install of ours wrote behind it."""
     command = handler.get("command") if isinstance(handler, dict) else None
-    return isinstance(command, str) and re.fullmatch(rf"spec-kitty hook {harness.name}{_BEHIND}", command) is not None
+    return (
+        isinstance(command, str)
+        and re.fullmatch(rf"spec-kitty hook {harness.name}(?: user)?{_BEHIND}", command) is not None
+    )
+
+
+def of_user(harness: Harness) -> Harness:
+    """Return a harness as its hooks stand in a user's settings."""
+    if not harness.scoped:
+        return harness
+    plain = f"spec-kitty hook {harness.name}"
+    command = harness.command.replace(plain, f"{plain} user")
+    return harness._replace(command=command, handler={**harness.handler, "command": command})
 
 
 def with_hooks(text: str, harness: Harness) -> str:

@@ -11,6 +11,7 @@ const momentOf = (event) => {
 
 export const SpecKitty = async ({ directory }) => {
   const parents = new Map()
+  const told = new Set()
   const tell = (session, value) =>
     new Promise((resolve) => {
       try {
@@ -31,6 +32,12 @@ export const SpecKitty = async ({ directory }) => {
       }
     })
   return {
+    // Which session and call a command belongs to: `spec-kitty do` in it writes that down.
+    "shell.env": async (input, output) => {
+      if (!input.sessionID) return
+      output.env.SPEC_KITTY_OPENCODE_SESSION = parents.get(input.sessionID) ?? input.sessionID
+      if (input.callID) output.env.SPEC_KITTY_OPENCODE_CALL = input.callID
+    },
     "tool.execute.before": async (input, output) => {
       await tell(input.sessionID, {
         hook_event_name: "tool.execute.before",
@@ -40,6 +47,7 @@ export const SpecKitty = async ({ directory }) => {
       })
     },
     "tool.execute.after": async (input, output) => {
+      told.add(input.callID)
       await tell(input.sessionID, {
         hook_event_name: "tool.execute.after",
         tool_use_id: input.callID,
@@ -49,6 +57,19 @@ export const SpecKitty = async ({ directory }) => {
       })
     },
     event: async ({ event }) => {
+      const part = event.properties?.part
+      // A tool that failed, or was refused, has no "after".
+      if (event.type === "message.part.updated" && part?.type === "tool" && part.state.status === "error") {
+        if (told.has(part.callID)) return
+        told.add(part.callID)
+        await tell(part.sessionID, {
+          hook_event_name: "tool.execute.failed",
+          tool_use_id: part.callID,
+          tool_name: part.tool,
+          tool_input: part.state.input,
+          error: part.state.error,
+        })
+      }
       if (event.type === "session.created" && event.properties.info.parentID) {
         const parent = event.properties.info.parentID
         parents.set(event.properties.info.id, parents.get(parent) ?? parent)
