@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +12,15 @@ from typing import Any, NamedTuple
 from record_lines import rewrite
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
+from specify_cli.record.ids import millis_of, new_ulid
 from specify_cli.record.verify import SetReport
 from specify_cli.trail.leaves import LEAF_BYTES
 from specify_cli.trail.levels import Trust, verify_trail
+from specify_cli.trail.notes import Checkpoint
 from specify_cli.trail.signing import make_checkpoint
 from support import git
 
+_TEN_YEARS = 10 * 365 * 86_400
 RECORDS = ".kittify/events/profile-invocations"
 
 
@@ -70,8 +74,8 @@ def verify(root: Path, trust: Trust = Trust()) -> SetReport:
     return verify_trail(load(root), trust)
 
 
-def sign(root: Path) -> None:
-    make_checkpoint(load(root))
+def sign(root: Path) -> Checkpoint:
+    return make_checkpoint(load(root))
 
 
 def codes(report: SetReport) -> set[str]:
@@ -83,10 +87,14 @@ def codes(report: SetReport) -> set[str]:
 
 
 class Attack(NamedTuple):
-    """What is done, and the codes of which one has to be found at least."""
+    """What is done, the codes of which one has to be found at least, and whether only one who remembers can find it.
+
+    Without a code nothing is found, and the level says that something is not proven.
+    """
 
     act: Callable[[Path, random.Random], bool]
     found: set[str]
+    remembering: bool = False
 
 
 def _files(root: Path) -> list[Path]:
@@ -97,7 +105,8 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True)
 
 
-def _closed(root: Path) -> list[Path]:
+def closed_records(root: Path) -> list[Path]:
+    """Return the files of closed records, the oldest first."""
     return [path for path in _files(root) if b'"event":"completed"' in _lines(path)[-1]]
 
 
@@ -125,7 +134,7 @@ def rewrite_actor_and_outcome(root: Path, dice: random.Random) -> bool:
         bodies[0]["actor"] = {"actor_id": "somebody", "actor_type": "human"}
         bodies[-1]["outcome"] = "abandoned"
 
-    rewrite(dice.choice(_closed(root)), change)
+    rewrite(dice.choice(closed_records(root)), change)
     return True
 
 
@@ -143,7 +152,7 @@ def reorder_lines(root: Path, dice: random.Random) -> bool:
 
 
 def cut_the_end_of_a_closed_record(root: Path, dice: random.Random) -> bool:
-    path = dice.choice(_closed(root))
+    path = dice.choice(closed_records(root))
     path.write_bytes(b"".join(_lines(path)[: -dice.randrange(1, 3)]))
     return True
 
@@ -162,8 +171,14 @@ def cut_a_cited_line_of_an_open_record(root: Path, dice: random.Random) -> bool:
     return False
 
 
+def cut_the_end_of_the_newest_closed_record(root: Path, _: random.Random) -> bool:
+    path = closed_records(root)[-1]
+    path.write_bytes(b"".join(_lines(path)[:-1]))
+    return True
+
+
 def put_back_an_old_copy(root: Path, dice: random.Random) -> bool:
-    path = dice.choice(_closed(root))
+    path = dice.choice(closed_records(root))
     path.write_bytes(b"".join(_lines(path)[:4]))
     return True
 
@@ -206,7 +221,7 @@ def insert_a_forged_record(root: Path, dice: random.Random) -> bool:
 
 def rewrite_records_and_leaves(root: Path, _: random.Random) -> bool:
     """Everything but the signature: a record that nobody cites chained anew, and the leaves that named it."""
-    for path in reversed(_closed(root)):
+    for path in reversed(closed_records(root)):
         before = [str(json.loads(line)["~"]) for line in _lines(path)]
         if any(seal.encode() in other.read_bytes() for other in _files(root) if other != path for seal in before):
             continue
@@ -234,6 +249,74 @@ def change_the_checkpoint(root: Path, _: random.Random) -> bool:
     return True
 
 
+def insert_a_record_of_ten_years_ago(root: Path, dice: random.Random) -> bool:
+    """A forged record that says it is older than the log: no log can have held it, and the level says so."""
+    path = dice.choice(closed_records(root))
+    old = path.name[-32:-6]
+    new = new_ulid(millis_of(old) - _TEN_YEARS * 1000, dice.randbytes(10))
+    other = path.parent / path.name.replace(old, new)
+    other.write_bytes(path.read_bytes().replace(old.encode(), new.encode()))
+    rewrite(other, lambda bodies: [body.pop(key, None) for body in bodies for key in ("after", "after_of")])
+    return True
+
+
+def set_the_clock_back_ten_years(root: Path, dice: random.Random) -> bool:
+    """Work goes on with a clock that is wrong: the order of the log and of the links tells."""
+    grow(root, dice, 2, Clock(dice, 1_790_000_000 - _TEN_YEARS))
+    sign(root)
+    return True
+
+
+# --- attacks with the key in hand: only who remembers a state of the log can tell
+
+
+def _put_back(root: Path, *folders: str) -> None:
+    """Put folders back to what they were in the backup beside the trail."""
+    for folder in folders:
+        shutil.rmtree(root / folder)
+        shutil.copytree(root.parent / "backup" / folder, root / folder)
+
+
+def roll_back_records_log_and_checkpoints(root: Path, _: random.Random) -> bool:
+    _put_back(root, ".kittify", ".git")
+    return True
+
+
+def restore_a_backup_and_go_on(root: Path, dice: random.Random) -> bool:
+    _put_back(root, ".kittify", ".git")
+    grow(root, dice, dice.randrange(1, 9), Clock(dice, 1_795_000_000))
+    sign(root)
+    return True
+
+
+def restore_the_log_alone_and_go_on(root: Path, dice: random.Random) -> bool:
+    """The clone notices that itself, and begins a new log."""
+    _put_back(root, ".git")
+    grow(root, dice, 2, Clock(dice, 1_795_000_000))
+    sign(root)
+    return True
+
+
+def fork_the_log(root: Path, dice: random.Random) -> bool:
+    """Two copies of one clone go on; the verifier remembers the one and is shown the other, as long or longer."""
+    size = _leaves(root).stat().st_size
+    _put_back(root, ".kittify", ".git")
+    while _leaves(root).stat().st_size < size:
+        grow(root, dice, 1, Clock(dice, 1_795_000_000))
+    sign(root)
+    return True
+
+
+def rewrite_everything_with_the_key(root: Path, dice: random.Random) -> bool:
+    if not rewrite_records_and_leaves(root, dice):
+        return False
+    log = _leaves(root).parent
+    for path in (*log.glob("level-*"), log / "checkpoint", *root.glob(".kittify/local/checkpoints/*")):
+        path.unlink()
+    sign(root)
+    return True
+
+
 ATTACKS = {
     attack.act.__name__: attack
     for attack in (
@@ -253,5 +336,13 @@ ATTACKS = {
         Attack(rewrite_records_and_leaves, {"LOG_ALTERED"}),
         Attack(remove_leaves, {"LOG_ROLLED_BACK"}),
         Attack(change_the_checkpoint, {"LOG_UNVERIFIED"}),
+        Attack(cut_the_end_of_the_newest_closed_record, {"LOGGED_LINE_MISSING"}),
+        Attack(insert_a_record_of_ten_years_ago, set()),
+        Attack(set_the_clock_back_ten_years, {"CLOCK_WENT_BACK"}),
+        Attack(roll_back_records_log_and_checkpoints, {"LOG_ROLLED_BACK"}, True),
+        Attack(restore_a_backup_and_go_on, {"LOG_FORKED", "LOG_ROLLED_BACK"}, True),
+        Attack(restore_the_log_alone_and_go_on, {"LOG_RESTARTED"}, True),
+        Attack(fork_the_log, {"LOG_FORKED"}, True),
+        Attack(rewrite_everything_with_the_key, {"LOG_FORKED"}, True),
     )
 }

@@ -229,8 +229,10 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
     for file, checkpoint in view.checkpoints:
         root = cursor.roots.get(checkpoint.size)
         if root is not None and root != checkpoint.root:
-            roots = {other.root for _, other in view.checkpoints if other.size == checkpoint.size}
-            code = "LOG_RESTARTED" if view.ended else "LOG_FORKED" if len(roots) > 1 else "LOG_ALTERED"
+            # Leaves that were changed without the key fit no later state; two states that were signed are a fork.
+            later = [other for _, other in view.checkpoints if other.size >= checkpoint.size]
+            forked = any(cursor.roots.get(other.size) == other.root for other in later)
+            code = "LOG_RESTARTED" if view.ended else "LOG_FORKED" if forked else "LOG_ALTERED"
             yield finding(code, file, None, 0, f"{checkpoint.origin} at {checkpoint.size} leaves")
         elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
             detail = f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint says {checkpoint.size}"

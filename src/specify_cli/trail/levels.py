@@ -36,7 +36,7 @@ from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
 from specify_cli.trail.published import MAX_PIECE, list_segments
 from specify_cli.trail.signatures import Signers
-from specify_cli.trail.signing import read_keys
+from specify_cli.trail.signing import read_keys, require_cryptography
 from specify_cli.trail.witnesses import read_witnesses
 
 
@@ -290,7 +290,10 @@ class TrailWatch:
             elif item is not None:
                 checkpoints.append((file, item))
         remembered = [(self._trust.memory, item) for item in self._trust.remembered if _name_of(item) == view.name]
+        if checkpoints and (keys or witnesses or self._trust.policy is not None):
+            require_cryptography()
         signed = witnessed = 0
+        sound: list[tuple[str, Checkpoint]] = []
         for file, checkpoint in (*checkpoints, *remembered):
             try:
                 known = [key for key in keys if signed_at(key, checkpoint) is not None]
@@ -298,11 +301,12 @@ class TrailWatch:
             except NoteError as error:
                 self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, str(error)))
                 continue
+            sound.append((file, checkpoint))
             if known:
                 signed = max(signed, checkpoint.size)
                 if seen is not None:
                     witnessed, self._seen_at = max(witnessed, checkpoint.size), max(self._seen_at, seen)
-        return view._replace(checkpoints=(*checkpoints, *remembered), signed=signed, witnessed=min(witnessed, signed))
+        return view._replace(checkpoints=tuple(sound), signed=signed, witnessed=min(witnessed, signed))
 
     def _find_witnesses(self, checkpoint: Checkpoint, asked: Mapping[str, VerifierKey]) -> int | None:
         """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None if it has not."""

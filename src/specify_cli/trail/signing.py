@@ -147,7 +147,7 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
     A log that has fewer leaves than a checkpoint of it that lies in the work tree was restored from a copy: a new one
     begins, with keys of its own. Raises InvocationError.
     """
-    _require_cryptography()
+    require_cryptography()
     log = open_log(project)
     log.settle()
     try:
@@ -219,9 +219,11 @@ def prove(generation: Generation, invocation_id: str) -> Iterator[Logged]:
 def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
     """Return the keys of a log with what signs by them; none before its first checkpoint.
 
-    Raises StoredDataError NOT_OURS, LOG_DAMAGED.
+    Raises StoredDataError NOT_OURS, LOG_DAMAGED, CallerError EXTRA_MISSING.
     """
     data = durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077) if os.path.isdir(generation.path) else None
+    if data:
+        require_cryptography()
     try:
         return [_parse_private(line) for line in (data or b"").decode("utf-8", "replace").splitlines()]
     except (NoteError, ValueError) as error:
@@ -302,12 +304,13 @@ def _damaged(generation: Generation, why: str) -> StoredDataError:
     )
 
 
-def _require_cryptography() -> None:
+def require_cryptography() -> None:
+    """Raise CallerError EXTRA_MISSING where the package that signs and checks signatures is absent or too old."""
     try:
-        import cryptography  # noqa: F401
+        import cryptography.hazmat.primitives.asymmetric.mldsa  # noqa: F401
     except ImportError as error:
         raise CallerError(
             "EXTRA_MISSING",
-            "signing and checking signatures needs the package cryptography",
+            "signing and checking signatures needs the package cryptography, 50 or newer",
             "pip install 'spec-kitty-runtime[trail]'",
         ) from error

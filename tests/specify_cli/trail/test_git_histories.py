@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,9 @@ from support import FULL, accept, git
 from trails import RECORDS, Clock, codes, make_repository, sign, verify
 
 HISTORIES = 1000 if FULL else 20
+
+
+DONE = Counter[str]()
 
 
 class History:
@@ -43,9 +48,10 @@ class History:
     def step(self) -> None:
         root, dice = self.root, self.dice
         other = dice.choice(self.branches)
-        match dice.choice(
-            ("work", "work", "branch", "switch", "merge", "octopus", "rebase", "pick", "squash", "tree", "clone")
-        ):
+        kinds = ("work", "work", "branch", "switch", "merge", "octopus", "rebase", "pick", "squash", "tree", "clone")
+        kind = dice.choice(kinds)
+        DONE[kind] += 1
+        match kind:
             case "work":
                 self.work(dice.choice(self.places))
             case "branch" if len(self.branches) < 8:
@@ -109,5 +115,10 @@ def test_no_history_makes_a_conflict_or_a_false_alarm(memory_path: Path) -> None
         for path in (victim, *history.root.glob(f".kittify/trail/20*/{victim.name}")):
             path.unlink()
         deleted += bool(verify(history.root).findings)
+        shutil.rmtree(folder)
+
+    print(
+        f"{HISTORIES} histories, 0 conflicts, 0 findings but for {deleted} deleted records: {dict(DONE.most_common())}"
+    )
 
     assert deleted == HISTORIES

@@ -364,3 +364,18 @@ def test_the_commands_of_a_trail_answer_as_documented(root: Path, home: Path) ->
     assert valid(export.json(), "trail-exported")["files"] == 3
     assert refused.error()["error_code"] == "FILE_EXISTS"
     assert (root / "tiles/checkpoint").read_text(encoding="utf-8") == signed.json()["checkpoint"]
+
+
+def test_without_the_extra_every_command_that_needs_it_says_how_to_get_it(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    (first, *_) = grow(root, random.Random(3), 2)
+    sign(root)
+    (tmp_path / "shadow/cryptography").mkdir(parents=True)
+    absent = "raise ModuleNotFoundError(\"No module named 'cryptography'\", name='cryptography')"
+    (tmp_path / "shadow/cryptography/__init__.py").write_text(absent, encoding="utf-8")
+    env = {"PYTHONPATH": str(tmp_path / "shadow")}
+    for words in ("invocations verify --all", "trail checkpoint", f"trail proof {first}", "trail export tiles"):
+        said = run_process([*words.split(), "--json"], cwd=root, home=home, env=env)
+        assert (said.code, said.error()["error_code"]) == (1, "EXTRA_MISSING"), words
+        assert "spec-kitty-runtime[trail]" in said.error()["suggestion"]
