@@ -34,6 +34,23 @@ def seal_off():
 # What is loaded and read before the process is sealed off, and what runs after it, twice: the first pass may import
 # what a function defers.
 PARTS = {
+    "search": (
+        """
+import json
+from pathlib import Path
+from specify_cli.record.timeline import make_timeline
+from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
+paths = sorted(Path('tests/histories').glob('*/.kittify/events/profile-inv*/*.jsonl'))
+records = [[json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b'}')] for path in paths]
+""",
+        """
+for events in records:
+    make_timeline(events)
+    for fields in events:
+        text_of(fields), list(marks_of(fields)), cut_snippet(fields, 'login')
+match_query('"login test" tok*')
+""",
+    ),
     "record": (
         """
 from pathlib import Path

@@ -32,6 +32,7 @@ from specify_cli.record.event_models import FilterApplied, Hit, described_row, e
 from specify_cli.record.event_table import EVENTS
 from specify_cli.replay import citation, judge
 from specify_cli.routing import router
+from specify_cli.search import database
 from specify_cli.storage import archive, queries
 from specify_cli.sync import contract, outbox, push, status
 from specify_cli.sync.status import TokenState
@@ -1003,6 +1004,7 @@ SHAPES: dict[str, Any] = {
     "route-decision": RouteDecision,
     "invocation-row": InvocationRow,
     "invocation": Invocation,
+    "search-hit": shape_of(database.Hit),
     "verify-report": VerifyReport,
     "signed-checkpoint": SignedCheckpoint,
     "trail-enrolled": TrailEnrolled,

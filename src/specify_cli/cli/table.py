@@ -83,6 +83,19 @@ _SCOPE = Param("scope", "option", "The project's settings, or yours.", "project"
 _SIGNERS = Param("allowed_signers", "option", "SSH keys of people you trust, for logs and approvals.", metavar="FILE")
 _REVOKED = Param("revoked", "option", "SSH keys you trust no longer: a KRL, or public keys.", metavar="FILE")
 _SHOW = Param("dry_run", "flag", "Show what would change; write nothing.")
+_NARROW = (
+    Param("path", "option", "Only what this file or folder pattern occurs in.", metavar="FILE"),
+    Param("tool", "option", "Only what called this tool.", metavar="TOOL"),
+    Param("commit", "option", "Only what this commit is linked to.", metavar="SHA"),
+    Param("rule", "option", "Only what this rule was in front of: a URI or its end.", metavar="URI"),
+)
+_WHICH = (
+    Param("profile", "option", "Only this profile.", metavar="ID"),
+    Param("action", "option", "Only this action.", metavar="ACTION"),
+    Param("actor", "option", "Only what this person or agent asked for.", metavar="NAME"),
+    Param("session", "option", "Only this session of a harness.", metavar="ID"),
+    Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+)
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
 
@@ -301,15 +314,36 @@ _COMMANDS = (
         "listing:list_rows",
         "List invocations, newest first.",
         (
-            Param("profile", "option", "Only this profile.", metavar="ID"),
-            Param("action", "option", "Only this action.", metavar="ACTION"),
+            *_WHICH,
             Param("status", "option", "Only open or closed ones.", choices=("open", "closed")),
-            Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+            Param("outcome", "option", "Only this outcome.", choices=("open", "done", "failed", "abandoned")),
+            *_NARROW,
             Param("parent", "option", "Only children of this invocation, replays too.", metavar="ID"),
             Param("all", "flag", "List replays and re-executions too."),
             Param("limit", "option", "Maximum number of rows.", 50, integer=True, metavar="N"),
         ),
         ("spec-kitty invocations list", "spec-kitty invocations list --status open --json"),
+        _READ,
+    ),
+    Command(
+        ("invocations", "search"),
+        "search:search",
+        "Find what was recorded: words, and by file, tool, commit or rule; newest first.",
+        (
+            Param(
+                "text",
+                "argument",
+                'Words that stand in one line; "…" is a phrase, a word that ends in * a beginning.',
+                multiple=True,
+                metavar="[TEXT]",
+            ),
+            *_NARROW,
+            Param("outcome", "option", "Only this outcome.", choices=("open", "done", "failed", "abandoned")),
+            *_WHICH,
+            Param("all", "flag", "Search replays and re-executions too."),
+            Param("limit", "option", "Maximum number of hits.", 20, integer=True, metavar="N"),
+        ),
+        ("spec-kitty invocations search login token", "spec-kitty invocations search --path src/login.py --since 7d"),
         _READ,
     ),
     Command(

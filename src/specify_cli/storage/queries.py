@@ -82,6 +82,9 @@ class Filters(NamedTuple):
     status: str | None = None
     since: int | None = None
     parent: str | None = None
+    outcome: str | None = None
+    actor: str | None = None
+    session: str | None = None
     replays: bool = True
 
     def accept(self, row: Row) -> bool:
@@ -90,6 +93,9 @@ class Filters(NamedTuple):
             and (self.profile is None or row.profile_id == self.profile)
             and (self.action is None or row.action == self.action)
             and (self.status is None or row.status == self.status)
+            and (self.outcome is None or (row.outcome or row.status) == self.outcome)
+            and (self.actor is None or row.actor_id == self.actor)
+            and (self.session is None or ((row.session or {}).get("session_id") or "").startswith(self.session))
             and (self.parent is None or (row.parent_invocation_id or "").startswith(self.parent.upper()))
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from doctrine.light import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.filters import read_filters
 from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
 from specify_cli.cli.render import Column, ledger, local_time, shown_width
 from specify_cli.cli.table import Values
@@ -19,18 +20,11 @@ if TYPE_CHECKING:
 
 def list_rows(values: Values) -> int:
     """List rows, newest first; records that cannot be read are named on stderr."""
-    filters = invocations.Filters(
-        profile=shell.get_text(values, "profile"),
-        action=shell.get_text(values, "action"),
-        status=shell.get_text(values, "status"),
-        since=None if values["since"] is None else invocations.parse_moment(str(values["since"])),
-        parent=shell.get_text(values, "parent"),
-        replays=bool(values["all"]) or values["parent"] is not None,
-    )
+    filters = read_filters(values)
     limit = values["limit"]
     project, cache = shell.reading_project()
     cache.save()
-    listing = invocations.list_invocations(project, filters, limit if isinstance(limit, int) else 50)
+    listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
     for problem in listing.problems:
         write_note(f"warning: {problem}")
     left = len(find_left_behind(project.root))
@@ -43,7 +37,7 @@ def list_rows(values: Values) -> int:
         write_json([row.as_value() for row in listing.rows])
         return 0
     if not listing.rows:
-        narrowed = limit == 0 or any(value is not None for value in filters[:-1])
+        narrowed = limit == 0 or any(value is not None for value in filters[:-1]) or values["path"] is not None
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
         write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
@@ -54,6 +48,16 @@ def list_rows(values: Values) -> int:
     lines += ["  ".join(_paint_cells(row, line)).rstrip() for row, line in zip(listing.rows, cells[1:], strict=True)]
     write_lines(lines)
     return 0
+
+
+def _find_rows(project: Project, values: Values, filters: invocations.Filters, limit: int) -> invocations.Listing:
+    """Return the rows that fit; where a filter asks for what stands inside records, those the index of words finds."""
+    if all(values[name] is None for name in ("path", "tool", "commit", "rule")):
+        return invocations.list_invocations(project, filters, limit)
+    from specify_cli.cli.commands.search import open_index, read_query
+
+    with open_index(project) as index:
+        return invocations.Listing(tuple(index.find_rows(read_query(values), limit)), ())
 
 
 def _note_unknown(name: str, wanted: str | None, project: Project, cache: ParseCache) -> None:

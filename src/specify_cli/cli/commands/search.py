@@ -1,0 +1,73 @@
+"""invocations search."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.filters import read_filters
+from specify_cli.cli.output import one_line, paint, write_json, write_lines, write_note, write_text
+from specify_cli.cli.render import local_time, progress_bar, shown_width
+from specify_cli.cli.table import Values
+from specify_cli.project.config import Project
+from specify_cli.search.database import Hit, Query, SearchIndex
+
+
+def read_query(values: Values) -> Query:
+    """Return what a command line looks for."""
+    words = values.get("text")
+    inside = {name: shell.get_text(values, name) for name in ("path", "tool", "commit", "rule")}
+    return Query(" ".join(map(str, words)) if isinstance(words, list) else "", **inside, rows=read_filters(values))
+
+
+@contextmanager
+def open_index(project: Project) -> Iterator[SearchIndex]:
+    """Open the index of words and bring it up to date, with a bar where a person watches."""
+    with SearchIndex(project) as index, ExitStack() as stack:
+        index.update(partial(_show_progress, stack, []) if os.isatty(2) else None)
+        stack.close()
+        for problem in index.problems:
+            write_note(f"warning: {problem}")
+        yield index
+
+
+def _show_progress(stack: ExitStack, bar: list[Callable[[int, int], None]], done: int, total: int) -> None:
+    """Show a bar once there is more to do than a moment takes."""
+    if done < total and not bar:
+        bar.append(stack.enter_context(progress_bar("indexing records")))
+    for show in bar:
+        show(done, total)
+
+
+def search(values: Values) -> int:
+    """Print the lines that fit, the newest record first."""
+    project, cache = shell.reading_project()
+    cache.save()
+    limit = values["limit"]
+    with open_index(project) as index:
+        hits = index.find(read_query(values), limit if isinstance(limit, int) else 20)
+    if values["json"]:
+        write_json(hits)
+        return 0
+    if not hits:
+        write_text("nothing was found")
+        return 0
+    write_lines(_render_hits(hits))
+    return 0
+
+
+def _render_hits(hits: list[Hit]) -> Iterator[str]:
+    """Yield each record once with its request, and below it the lines that were found."""
+    shown, room = None, max(40, shown_width() - 30)
+    for hit in hits:
+        if hit.invocation_id != shown:
+            shown = hit.invocation_id
+            head = f"{hit.invocation_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}"
+            yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}  {one_line(hit.request or '', 60)}"
+        if hit.seq is not None:
+            yield f"  {hit.seq:>4}  {one_line(hit.event or '')}  {one_line(hit.snippet, room)}"
+    yield f"{count(len({hit.invocation_id for hit in hits}), 'record')}; read one with: spec-kitty invocations show ID"

@@ -1,0 +1,18 @@
+"""Which invocations a command line asks for: the filters that list and search share."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.table import Values
+from specify_cli.storage.queries import Filters, parse_moment
+
+
+def read_filters(values: Values) -> Filters:
+    """Return which rows a command line asks for."""
+    texts = {
+        name: None if values.get(name) is None else str(values[name])
+        for name in ("profile", "action", "status", "parent", "outcome", "actor", "session")
+    }
+    since = shell.get_text(values, "since")
+    replays = bool(values["all"]) or texts["parent"] is not None
+    return Filters(**texts, since=None if since is None else parse_moment(since), replays=replays)

@@ -1,0 +1,377 @@
+"""The index of words: SQLite FTS5 in the git directory, derived from the records and deletable at any time.
+
+    with SearchIndex(project) as index:
+        index.update()
+        for hit in index.find(Query("login token", tool="Bash"), 20):
+            print(hit.invocation_id, hit.seq, hit.snippet)
+
+It holds words and places, no text: what is shown is read from the record again, so an index that somebody forged can
+hide a record from a search and cannot make one say something. Outside git it is built in memory for each search, since
+what lies in a work tree is anybody's. It is never touched by a command that records.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from types import TracebackType
+from typing import NamedTuple
+
+import orjson
+
+from specify_cli.errors import EnvironmentFault, InvocationError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
+from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
+from specify_cli.storage.index import Index, Key
+from specify_cli.storage.queries import Filters, Row, annex_events, read_row
+from specify_cli.storage.store import FileRecordStore, Place
+
+_VERSION = 1
+# How many records are indexed between two commits, and from how many on it is worth showing a bar.
+_BATCH = 500
+_BUSY_MILLIS = 10_000
+_TABLES = """
+CREATE TABLE record (
+  id INTEGER PRIMARY KEY, invocation_id TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
+  millis INTEGER NOT NULL, open INTEGER NOT NULL, annexes INTEGER NOT NULL, UNIQUE (invocation_id, folder, name)
+);
+CREATE INDEX record_by_time ON record (millis DESC);
+CREATE TABLE line (id INTEGER PRIMARY KEY, record INTEGER NOT NULL, seq INTEGER NOT NULL, start INTEGER NOT NULL);
+CREATE INDEX line_of_record ON line (record);
+CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, record INTEGER NOT NULL);
+CREATE INDEX mark_by_value ON mark (kind, value);
+CREATE INDEX mark_of_record ON mark (record);
+CREATE TABLE known (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE VIRTUAL TABLE words USING fts5 (text, content='', detail=full, tokenize='unicode61 remove_diacritics 2');
+"""
+
+
+class Query(NamedTuple):
+    """What is looked for: words, what stands inside a record, and which rows. None means anything."""
+
+    text: str = ""
+    path: str | None = None
+    tool: str | None = None
+    commit: str | None = None
+    rule: str | None = None
+    rows: Filters = Filters()
+
+
+class Hit(NamedTuple):
+    """One line that was found, and the invocation it stands in. `seq` is None where the filters alone fit."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    outcome: str | None
+    started_at: str | None
+    request: str | None
+    uri: str
+    seq: int | None
+    event: str | None
+    snippet: str
+
+
+class SearchIndex:
+    """The index of one project; a context manager."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.problems: list[str] = []
+        self._path = ":memory:"
+        if project.git_dir is not None:
+            place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            self._path = f"{project.git_dir}/kittify/search/{place}.sqlite"
+
+    def __enter__(self) -> SearchIndex:
+        self._open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._base.close()
+
+    def _open(self) -> None:
+        """Open the index; one that is damaged or of another version is begun anew."""
+        if self._path != ":memory:":
+            try:
+                os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            except OSError:
+                self._path = (
+                    ":memory:"  # a git directory that cannot be written: the search costs more, no less is found
+                )
+        try:
+            self._connect()
+            whole = self._path == ":memory:" or self._is_whole()
+        except sqlite3.DatabaseError:
+            whole = False
+        if not whole:
+            self.forget()
+
+    def _connect(self) -> None:
+        self._base = sqlite3.connect(self._path, isolation_level=None, timeout=_BUSY_MILLIS / 1000)
+        if self._path != ":memory:":
+            os.chmod(self._path, 0o600)
+        for setting in ("trusted_schema = OFF", "synchronous = NORMAL", "temp_store = MEMORY", "cache_size = -65536"):
+            self._base.execute(f"PRAGMA {setting}")
+        if self._base.execute("PRAGMA user_version").fetchone()[0] == 0:
+            try:
+                self._base.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_VERSION}; COMMIT")
+            except sqlite3.OperationalError as error:
+                if "fts5" in str(error):
+                    raise EnvironmentFault(
+                        "EXTRA_MISSING",
+                        "search needs SQLite with FTS5, and this Python's SQLite has none",
+                        "use a Python whose sqlite3 has FTS5, as that of python.org and of Debian",
+                    ) from error
+                if self._base.in_transaction:
+                    self._base.execute("ROLLBACK")
+                if self._base.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+                    raise
+
+    def _is_whole(self) -> bool:
+        """Return whether the file is of this version and as long as it says."""
+        read = self._base.execute
+        version, pages, size = (
+            read(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_count", "page_size")
+        )
+        found: bool = version == _VERSION and os.path.getsize(self._path) >= pages * size
+        return found
+
+    def forget(self) -> None:
+        """Delete the index and begin it anew."""
+        if hasattr(self, "_base"):
+            self._base.close()
+        for ending in ("", "-journal", "-wal", "-shm"):
+            try:
+                os.unlink(self._path + ending)
+            except FileNotFoundError:
+                pass
+        self._connect()
+
+    # --- keeping it right
+
+    def update(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Take in what was recorded since the last time: new records, and the new lines of open ones."""
+        try:
+            self._update(progress)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                raise EnvironmentFault(
+                    "ACCESS_FAILED", "another search is building the index", "run the command again in a moment"
+                ) from error
+            self.forget()
+            self._update(progress)
+
+    def _update(self, progress: Callable[[int, int], None] | None) -> None:
+        index = Index(self.project.root)
+        known = dict(self._base.execute("SELECT name, value FROM known"))
+        rows, mark = index.rows_since(known.get("rows", ""))
+        self.problems += index.problems
+        followed = [
+            Key(invocation_id, (layout.parse_record_name(name) or (None, ""))[0] or "")
+            for invocation_id, name in self._base.execute("SELECT invocation_id, name FROM record WHERE open = 1")
+        ]
+        keys = list(dict.fromkeys([*followed, *rows]))
+        for start in range(0, len(keys), _BATCH):
+            self._base.execute("BEGIN IMMEDIATE")
+            for key in keys[start : start + _BATCH]:
+                place = index.place(key)
+                if place is not None:
+                    self._take_record(place)
+            if start + _BATCH >= len(keys):
+                self._base.execute("REPLACE INTO known VALUES ('rows', ?)", (mark,))
+            self._base.execute("COMMIT")
+            if progress is not None:
+                progress(min(start + _BATCH, len(keys)), len(keys))
+        self._take_annexes()
+
+    def _take_record(self, place: Place) -> None:
+        """Index the lines of a record that are not in the index yet."""
+        base = self._base
+        held = base.execute(
+            "SELECT id, size FROM record WHERE invocation_id = ? AND folder = ? AND name = ?",
+            (place.invocation_id, place.folder, place.name),
+        ).fetchone()
+        try:
+            data = FileRecordStore(self.project.root).read(place)
+        except (InvocationError, OSError) as error:
+            self.problems.append(f"{place.path}: {error}")
+            return
+        start = 0 if held is None else held[1]
+        if held is None:
+            # A record that was published or moved is the same record in another folder.
+            self._forget_record(place.invocation_id)
+            cursor = base.execute(
+                "INSERT INTO record (invocation_id, folder, name, size, millis, open, annexes) "
+                "VALUES (?, ?, ?, 0, ?, 1, 0)",
+                (place.invocation_id, place.folder, place.name, millis_of(place.invocation_id)),
+            )
+            record = int(cursor.lastrowid or 0)
+        else:
+            record = held[0]
+        end = data.rfind(b"\n") + 1
+        closed = False
+        for at, raw in _split(data, min(start, end), end):
+            fields = _read_fields(raw)
+            if fields is None:
+                continue
+            closed = closed or fields.get("event") == "completed"
+            self._take_line(record, at, fields)
+        base.execute("UPDATE record SET size = ?, open = ? WHERE id = ?", (end, not closed, record))
+
+    def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
+        seq = fields.get("seq")
+        text = text_of(fields)
+        if text:
+            cursor = self._base.execute(
+                "INSERT INTO line (record, seq, start) VALUES (?, ?, ?)",
+                (record, seq if type(seq) is int else -1, start),
+            )
+            self._base.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text))
+        marks = {(kind, value, record) for kind, value in marks_of(fields)}
+        if marks:
+            self._base.executemany("INSERT INTO mark VALUES (?, ?, ?)", marks)
+
+    def _forget_record(self, invocation_id: str) -> None:
+        for (record,) in self._base.execute(
+            "SELECT id FROM record WHERE invocation_id = ?", (invocation_id,)
+        ).fetchall():
+            # The words of a line that is gone lead nowhere.
+            for table in ("line", "mark"):
+                self._base.execute(f"DELETE FROM {table} WHERE record = ?", (record,))
+            self._base.execute("DELETE FROM record WHERE id = ?", (record,))
+
+    def _take_annexes(self) -> None:
+        """Index what was linked to records after they were closed."""
+        try:
+            with os.scandir(f"{self.project.root}/{layout.ANNEXES}") as folders:
+                found = {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders}
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for invocation_id, changed in found.items():
+            held = self._base.execute(
+                "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?", (invocation_id, changed)
+            ).fetchone()
+            if held is None:
+                continue
+            self._base.execute("BEGIN IMMEDIATE")
+            for fields in annex_events(self.project.root, invocation_id):
+                self._base.executemany(
+                    "INSERT INTO mark VALUES (?, ?, ?)", {(*mark, held[0]) for mark in marks_of(fields)}
+                )
+            self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, held[0]))
+            self._base.execute("COMMIT")
+
+    # --- asking it
+
+    def find(self, query: Query, limit: int) -> list[Hit]:
+        """Return at most `limit` lines that fit, those of the newest records first."""
+        matched = match_query(query.text)
+        if query.text.strip() and matched is None:
+            return []
+        hits: list[Hit] = []
+        for place, lines in self._find_places(query, matched):
+            row = self._read_row(place)
+            if row is None or not query.rows.accept(row):
+                continue
+            hits += self._make_hits(row, place, lines, query.text)
+            if len(hits) >= limit:
+                break
+        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit]
+
+    def find_rows(self, query: Query, limit: int) -> list[Row]:
+        """Return the rows of the records that fit, newest first: a list under the filters of a search."""
+        rows: list[Row] = []
+        for place, _ in self._find_places(query, match_query(query.text)):
+            row = self._read_row(place)
+            if row is not None and query.rows.accept(row):
+                rows.append(row)
+                if len(rows) >= limit:
+                    break
+        return rows
+
+    def _find_places(self, query: Query, matched: str | None) -> Iterator[tuple[Place, list[tuple[int, int]]]]:
+        """Yield records, the newest first, with the lines (seq, byte) that hold the words.
+
+        Where words are looked for, the record that was indexed last comes first. That is the newest, but for records
+        that came later from elsewhere; to sort a million matches would cost more than all the rest.
+        """
+        wheres, values = [], []
+        for kind in ("path", "tool", "commit", "rule"):
+            wanted = getattr(query, kind)
+            if wanted is not None:
+                wheres.append(f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND {_COMPARED[kind]})")
+                values += [wanted] * _COMPARED[kind].count("?")
+        if query.rows.since is not None:
+            wheres.append("record.millis >= ?")
+            values.append(query.rows.since)
+        columns, source, order = "NULL, NULL", "record", "millis DESC, id DESC"
+        if matched is not None:
+            columns, order = "seq, start", "words.rowid DESC"
+            source = "words JOIN line ON line.id = words.rowid JOIN record ON record.id = line.record"
+            wheres.insert(0, "words MATCH ?")
+            values.insert(0, matched)
+        chosen = " AND ".join(wheres) or "1"
+        sql = f"SELECT folder, name, invocation_id, {columns} FROM {source} WHERE {chosen} ORDER BY {order}"
+        current: Place | None = None
+        lines: list[tuple[int, int]] = []
+        for folder, name, invocation_id, seq, start in self._base.execute(sql, values):
+            place = Place(folder, name, invocation_id, (layout.parse_record_name(name) or (None,))[0])
+            if current is not None and place != current:
+                yield current, lines
+                lines = []
+            current = place
+            if start is not None:
+                lines.append((seq, start))
+        if current is not None:
+            yield current, lines
+
+    def _read_row(self, place: Place) -> Row | None:
+        try:
+            return read_row(self.project.root, place)
+        except (OSError, InvocationError):
+            return None  # it is gone since, or is no record any more
+
+    def _make_hits(self, row: Row, place: Place, lines: list[tuple[int, int]], text: str) -> Iterator[Hit]:
+        """Yield the lines as the record has them now."""
+        head = (row.invocation_id, row.profile_id, row.action, row.outcome or row.status, row.started_at, row.request)
+        if not lines:
+            yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "")
+            return
+        data = FileRecordStore(self.project.root).read(place)
+        for seq, start in sorted(lines):
+            fields = _read_fields(data[start : data.find(b"\n", start)])
+            if fields is None:
+                continue
+            uri = f"inv://{row.invocation_id}/event/{seq}"
+            yield Hit(*head, uri, seq, str(fields.get("event")), cut_snippet(fields, text))
+
+
+_COMPARED = {
+    "path": "(value = ? OR value GLOB ? OR substr(value, -length(?) - 1) = '/' || ?)",
+    "tool": "value = ? COLLATE NOCASE",
+    "commit": "value LIKE ? || '%'",
+    "rule": "(value = ? OR substr(value, -length(?) - 1) = '/' || ?)",
+}
+
+
+def _split(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    while start < end:
+        stop = data.find(b"\n", start, end)
+        yield start, data[start:stop]
+        start = stop + 1
+
+
+def _read_fields(raw: bytes) -> dict[str, object] | None:
+    """Return the members of a line; None for what is none."""
+    try:
+        value = orjson.loads(raw)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

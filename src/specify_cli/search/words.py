@@ -1,0 +1,93 @@
+"""What of a line is searched, and what a person's query means.  [pure]
+
+text_of(fields)                    # every word a person could look for
+marks_of(fields)                   # ("path", "src/login.py"), ("tool", "Bash"), …
+match_query('token "login test"')  # an FTS5 query that can only be a query
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from doctrine.text import say
+
+# Members nobody looks for: order, links between lines, and what another column of the index holds.
+_UNSEARCHED = frozenset(
+    ("v", "seq", "event", "prev", "~", "invocation_id", "at", "started_at", "completed_at", "after", "after_of")
+) | {"trace_id", "dedupe", "idempotency_key", "call_id", "request_id", "snapshot", "hits", "filters_applied"}
+# Of the opening only what was asked and by whom: the rest is the same in every record.
+_OF_A_START = ("request_text", "profile_id", "actor", "session", "parent_invocation_id")
+_NOISE = re.compile(r"\b[0-9a-f]{16,64}\b|\b0[0-9A-HJKMNP-TV-Z]{25}\b")
+_PATHS = re.compile(r'"(?:file_path|path|filePath|notebook_path|absolute_path|filename)":\s*"((?:[^"\\]|\\.)*)"')
+_QUERY = re.compile(r'"([^"]*)"?|(\S+)')
+_WORDS = re.compile(r"\w+")
+
+
+def text_of(fields: Mapping[str, object]) -> str:
+    """Return the words of a line: every text in it but digests, ids and times."""
+    return _NOISE.sub("", "\n".join(_find_texts(fields)))
+
+
+def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
+    event = fields.get("event")
+    if event == "policy_snapshot_ref" or (event == "retrieval_request" and fields.get("request_id") == "context"):
+        return
+    searched = _OF_A_START if event == "started" else [key for key in fields if key not in _UNSEARCHED]
+    waiting: list[object] = [fields[key] for key in searched if key in fields]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield what a filter can ask for: paths, tools, commits and rules."""
+    event = fields.get("event")
+    for key in ("path", "ref"):
+        if isinstance(fields.get(key), str):
+            yield "path", say(fields[key])
+    if isinstance(fields.get("tool"), str):
+        yield "tool", say(fields["tool"])
+        args = fields.get("args")
+        head = args.get("head") if isinstance(args, dict) else args
+        if isinstance(head, str):
+            for found in _PATHS.finditer(head):
+                yield "path", found[1]
+    if event == "commit_link" and isinstance(fields.get("sha"), str):
+        yield "commit", say(fields["sha"])
+    hits = fields.get("hits")
+    for hit in hits if isinstance(hits, list) else []:
+        if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
+            yield "rule", hit["uri"]
+    for key in ("rule_ref", "rule_id"):
+        if isinstance(fields.get(key), str):
+            yield "rule", say(fields[key])
+
+
+def match_query(text: str) -> str | None:
+    """Return a query as FTS5 takes it; None where it holds no word.
+
+    Words must all occur in one line; `"…"` is a phrase, and a word that ends in `*` a beginning. Every word is quoted,
+    so nothing a person types is an operator.
+    """
+    parts = []
+    for phrase, word in _QUERY.findall(text):
+        words = _WORDS.findall(phrase or word)
+        if words:
+            parts.append(f'"{" ".join(words)}"' + ("*" if word.endswith("*") else ""))
+    return " ".join(parts) or None
+
+
+def cut_snippet(fields: Mapping[str, object], text: str, width: int = 100) -> str:
+    """Return the part of a line in which the words of a query stand."""
+    shown = " ".join(text_of(fields).split())
+    words = [word for phrase, word in _QUERY.findall(text) for word in _WORDS.findall(phrase or word)]
+    low = shown.lower()
+    places = [place for word in words if (place := low.find(word.lower())) >= 0]
+    start = max(0, min(places, default=0) - width // 4)
+    return ("…" if start else "") + shown[start : start + width] + ("…" if len(shown) > start + width else "")
