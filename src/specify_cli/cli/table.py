@@ -493,6 +493,7 @@ _COMMANDS = (
                 "flag",
                 "Withhold and list what redaction would change, policy keeps back or was captured in full.",
             ),
+            Param("proofs", "flag", "Sign the log, and take along the proofs that the records are in it."),
             Param(
                 "format",
                 "option",

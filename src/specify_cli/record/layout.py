@@ -15,6 +15,8 @@ EVENTS = f"{KITTIFY}/events"
 RECORDS = f"{EVENTS}/profile-invocations"
 OBJECTS = f"{EVENTS}/objects"
 ANNEXES = f"{EVENTS}/annexes"
+# Only in an export.
+PROOFS = f"{EVENTS}/proofs"
 IMPORTED = f"{EVENTS}/imported"
 INDEX = f"{EVENTS}/invocation-index.jsonl"
 INDEX_STAMP = f"{EVENTS}/invocation-index.stamp"

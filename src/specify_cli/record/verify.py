@@ -97,6 +97,11 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "fetch the object from the clone that wrote it; a `do` writes the ones it needs anew",
     ),
     "SNAPSHOT_INVALID": (ERROR, "the snapshot manifest cannot be read as one", "restore it from another clone"),
+    "PROOF_INVALID": (
+        ERROR,
+        "a proof does not show that its line is in the log it names",
+        "ask whoever sent it for a new one; something was changed",
+    ),
     "APPROVAL_INVALID": (
         ERROR,
         "an approval does not fit the line it is for",
@@ -199,7 +204,7 @@ _ABOUT_OTHERS = {
     "COPIES_DIFFER",
     "DUPLICATE_ID",
     "CLOCK_WENT_BACK",
-    *(code for code in FINDINGS if code.startswith("APPROVAL_")),
+    *(code for code in FINDINGS if code.startswith(("APPROVAL_", "PROOF_"))),
     *(code for code in FINDINGS if code.startswith(TRAIL_CODES)),
 }
 OF_THE_LINES = frozenset(FINDINGS) - _ABOUT_OTHERS

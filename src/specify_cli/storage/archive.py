@@ -16,7 +16,7 @@ import signal
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
@@ -28,7 +28,7 @@ from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, split_lines
-from specify_cli.record.seal import Line, open_line
+from specify_cli.record.seal import Line, open_line, seal_at_end
 from specify_cli.record.verify import (
     ERROR,
     FINDINGS,
@@ -57,7 +57,8 @@ from specify_cli.storage.store import (
 )
 
 MANIFEST = "EXPORT.json"
-MANIFEST_VERSION = 1
+# An export with proofs has members that readers of version 1 do not know.
+MANIFEST_VERSION, WITH_PROOFS = 1, 2
 MAX_MEMBER = 1 << 30
 MAX_EXPORT = 8 << 30
 # Why a line or an annex is withheld.
@@ -70,6 +71,7 @@ _UNESCAPINGS = 16
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 _ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
+_PROOF = re.compile(rf"{re.escape(layout.PROOFS)}/({ULID_PATTERN})/(start|close|annex)-[0-9]{{1,12}}\.tlog-proof")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
 _SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
@@ -116,12 +118,20 @@ class _Part(NamedTuple):
     row: dict[str, object]
 
 
-def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe: bool = False) -> Exported:
+def export(
+    project: Project,
+    invocation_ids: Sequence[str],
+    output: str,
+    *,
+    safe: bool = False,
+    prove: Callable[[Set[str], Set[str | None]], Mapping[str, bytes]] | None = None,
+) -> Exported:
     """Write these records with every object they lead to into one new file. Raises InvocationError.
 
     A record with damaged lines is not exported. `safe` leaves out what redaction would change today and what was
     captured in full, and the files whose content policy denies or redacts; each such line keeps its seal, so the chain
-    still checks.
+    still checks. `prove` returns the proofs of some invocations, and of annexes by their
+    seals, as members of the archive.
     """
     # 1. Read and check every record; the order they were asked for in says nothing.
     objects = FileObjectStore(project.root)
@@ -159,10 +169,13 @@ def export(project: Project, invocation_ids: Sequence[str], output: str, *, safe
     for name in led_to:
         shard, rest = layout.object_parts(name)
         files[f"{layout.OBJECTS}/{shard}/{rest}"] = kept.objects[name]
+    if prove is not None:
+        annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
+        files |= prove({place.invocation_id for place in wanted}, annexed)
     told = [part.row for part in parts]
     ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
     files[MANIFEST] = _encode_manifest(
-        {"v": MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
+        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
     )
     archive = _make_archive(files)
     create_file(output, archive)
@@ -449,6 +462,11 @@ class Contents(NamedTuple):
     withheld: dict[str, str]
     names: tuple[str, ...]
 
+    @property
+    def proofs(self) -> list[tuple[str, str, str]]:
+        """Return (path, invocation, kind of line) of each proof in it."""
+        return [(name, found[1], found[2]) for name in self.names if (found := _PROOF.fullmatch(name))]
+
 
 def is_export(path: str) -> bool:
     """Return whether a file is a tar archive that begins with an export's manifest."""
@@ -561,7 +579,7 @@ def _is_known(name: str) -> bool:
     record = _RECORD.fullmatch(name)
     if record is not None:
         return layout.parse_record_name(record.group(1)) is not None
-    return name == MANIFEST or _OBJECT.fullmatch(name) is not None or _ANNEX.fullmatch(name) is not None
+    return name == MANIFEST or any(form.fullmatch(name) for form in (_OBJECT, _ANNEX, _PROOF))
 
 
 def _invalid(path: str, why: str) -> StoredDataError:
@@ -577,10 +595,8 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
         whole = _encode_manifest(value) == data
     except (ValueError, RecursionError) as error:
         raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
-    if isinstance(value, dict) and type(value.get("v")) is int and value["v"] != MANIFEST_VERSION:
-        raise _invalid(
-            path, f"{MANIFEST}: v: expected {MANIFEST_VERSION}, found {value['v']}; it needs another version"
-        )
+    if isinstance(value, dict) and type(value.get("v")) is int and value["v"] not in _VERSIONS:
+        raise _invalid(path, f"{MANIFEST}: v: expected 1 or 2, found {value['v']}; it needs another version")
     if not whole or not _has_form(value, _MANIFEST_FORM):
         raise _invalid(path, f"{MANIFEST} does not have its form")
     records: dict[str, dict[str, Any]] = {row["file"]: row for row in value["records"]}
@@ -591,6 +607,8 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
     if found != records.keys():
         odd = sorted(found ^ records.keys())[0]
         raise _invalid(path, f"{MANIFEST} and the records that are there differ in {odd}")
+    if any(map(_PROOF.fullmatch, names)) != (value["v"] == WITH_PROOFS):
+        raise _invalid(path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there")
     ids = set()
     for file, row in records.items():
         named = layout.parse_record_name(file)
@@ -599,6 +617,9 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
         ids.add(named[1])
     for name in names:
         annex, object_match = _ANNEX.fullmatch(name), _OBJECT.fullmatch(name)
+        proof = _PROOF.fullmatch(name)
+        if proof is not None and proof[1] not in ids:
+            raise _invalid(path, f"{name} proves nothing in it")
         if annex is not None and annex[1] not in ids:
             raise _invalid(path, f"{name} is about a record that is not in it")
         if annex is not None and any(name == row["file"] for item in records.values() for row in item["withheld"]):
@@ -609,6 +630,7 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
 
 
 # The form of a manifest: a type or the values allowed, an object by its members, a list of one form.
+_VERSIONS = (MANIFEST_VERSION, WITH_PROOFS)
 _WITHHELD_FORM = {"seq": int, "event": str, "why": _WHYS, "rules": dict, "file": (str, type(None))}
 _RECORD_FORM = {
     "invocation_id": str,
@@ -619,7 +641,7 @@ _RECORD_FORM = {
     "withheld": [_WITHHELD_FORM],
 }
 _MANIFEST_FORM = {
-    "v": (MANIFEST_VERSION,),
+    "v": _VERSIONS,
     "safe": bool,
     "records": [_RECORD_FORM],
     "withheld_objects": [{"digest": str, "why": str}],

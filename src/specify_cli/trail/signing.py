@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 
 from specify_cli import durable
@@ -137,6 +137,7 @@ class Logged(NamedTuple):
     """One leaf of a log that a checkpoint covers, with its proof."""
 
     kind: str
+    invocation_id: str
     seal: str
     proof: Proof
 
@@ -204,16 +205,16 @@ def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
     return next(item for item in open_log(project).generations() if read_checkpoint(item) == checkpoint)
 
 
-def prove(generation: Generation, invocation_id: str) -> Iterator[Logged]:
-    """Yield the leaves of an invocation that the newest checkpoint covers, each with its proof."""
+def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
+    """Yield the leaves of some invocations that the newest checkpoint covers, each with its proof."""
     checkpoint = read_checkpoint(generation)
     if checkpoint is None:
         return
     levels = LevelFiles(generation)
     for number, leaf in enumerate(generation.read_leaves(0, checkpoint.size)):
-        if leaf.invocation_id == invocation_id:
+        if leaf.invocation_id in invocation_ids:
             path = tuple(merkle.prove_inclusion(levels.read, number, checkpoint.size))
-            yield Logged(leaf.kind, leaf.seal, Proof(number, path, checkpoint, leaf.entry))
+            yield Logged(leaf.kind, leaf.invocation_id, leaf.seal, Proof(number, path, checkpoint, leaf.entry))
 
 
 def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:

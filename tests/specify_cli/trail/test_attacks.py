@@ -41,14 +41,20 @@ def _all_codes(report: SetReport) -> set[str]:
 def test_every_attack_is_named(memory_path: Path) -> None:
     done = Counter[str]()
     named = {name: Counter[str]() for name in ATTACKS}
-    for seed in range(TRAILS):
+    seed = 0
+    while min(done[name] for name in ATTACKS) < TRAILS:  # not every trail offers what each attack needs
+        seed += 1
         trail, dice, seen = _make_trail(memory_path, seed)
         for name, attack in ATTACKS.items():
+            if done[name] == TRAILS:
+                continue
             copy = memory_path / "copy"
             shutil.copytree(trail, copy)
             if attack.act(copy, dice):
                 done[name] += 1
-                found = verify(copy, Trust(remembered=(seen,), memory="seen") if attack.remembering else Trust())
+                found = verify(
+                    copy, Trust(remembered=(seen,), memory=str(memory_path / "seen")) if attack.remembering else Trust()
+                )
                 named[name].update(_all_codes(found))
                 assert not attack.found or _all_codes(found) & attack.found, f"{name}, seed {seed}: {_all_codes(found)}"
                 lowered = found.level in ("none", "intact", "linked")
@@ -60,15 +66,13 @@ def test_every_attack_is_named(memory_path: Path) -> None:
     for name, counted in named.items():
         print(f"{name:45} {done[name]:5} done  {', '.join(f'{code} {n}' for code, n in counted.most_common(4))}")
 
-    assert min(done[name] for name in ATTACKS) >= TRAILS // 10, done
-
 
 @pytest.mark.stress
 def test_a_clean_trail_raises_no_alarm(memory_path: Path) -> None:
     alarms = Counter[str]()
     for seed in range(CLEAN):
         trail, _, seen = _make_trail(memory_path, 1_000_000 + seed)
-        found = verify(trail, Trust(remembered=(seen,), memory="seen"))
+        found = verify(trail, Trust(remembered=(seen,), memory=str(memory_path / "seen")))
         assert found.level == "witnessed", seed
         alarms.update(_all_codes(found))
         shutil.rmtree(trail)

@@ -103,7 +103,7 @@ def test_a_proof_is_read_back_as_it_was_written(signed: tuple[Project, Checkpoin
     project, _ = signed
     for generation in open_log(project).generations():
         for leaf in generation.read_leaves():
-            for item in prove(generation, leaf.invocation_id):
+            for item in prove(generation, {leaf.invocation_id}):
                 assert parse_proof(str(item.proof).encode()) == item.proof
 
 

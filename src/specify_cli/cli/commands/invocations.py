@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from doctrine.text import count
@@ -29,6 +30,7 @@ from specify_cli.storage.worktrees import keep_all
 from specify_cli.trail.approvals import check_approvals, judge_approvals, say_unchecked
 from specify_cli.trail.levels import Trust, read_memory, verify_in_trail, verify_trail
 from specify_cli.trail.notes import NoteError, parse_policy
+from specify_cli.trail.proofs import Checked, check_proofs, collect_proofs
 from specify_cli.trail.signatures import Signers
 from specify_cli.trail.testimony import make_testimony
 
@@ -81,6 +83,7 @@ def verify(values: Values) -> int:
             write_note(f"warning: {name} is not named like a record and was not read")
         judged = verify_trail(project, trust, workers)
     else:
+        proofs = Checked((), "")
         file = os.sep in target or target.endswith((".jsonl", ".tar"))
         place = None if file else Index(project.root).resolve(target)
         if place is not None and required not in (None, "intact"):
@@ -88,7 +91,7 @@ def verify(values: Values) -> int:
             reports = [report]
         else:
             if place is None and archive.is_export(target):
-                reports = list(_verify_export(target, anchors, trust.signers))
+                reports, proofs = _verify_export(target, anchors, trust)
             else:
                 report = (
                     _verify_file(project, target, anchors)
@@ -97,7 +100,8 @@ def verify(values: Values) -> int:
                 )
                 root = os.getcwd() if report.file == target else project.root
                 reports = [check_approvals(report, root, trust.signers)]
-            judged = judge_set(reports, anchored=bool(anchors))
+            judged = judge_set(reports, proofs.findings, anchored=bool(anchors))
+            judged = judged._replace(proven=", ".join(filter(None, (judged.proven, proofs.proven))))
             signed = sum(report.trail.approvals for report in reports)
             if signed and trust.signers is None:
                 judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
@@ -235,7 +239,8 @@ def export(values: Values) -> int:
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
-    done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]))
+    proofs = partial(collect_proofs, project) if values["proofs"] else None
+    done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs)
     if values["json"]:
         write_json(done.as_value())
         return 0
@@ -255,8 +260,8 @@ def export(values: Values) -> int:
 
 def _export_testimony(project: Project, ids: list[str], values: Values) -> int:
     """Write the decisions and approvals of one record in the form that a validator of others reads."""
-    if len(ids) != 1 or values["safe"]:
-        raise CallerError("USAGE", "--format testimony takes one record, and no --safe", "give one ID")
+    if len(ids) != 1 or values["safe"] or values["proofs"]:
+        raise CallerError("USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID")
     place = Index(project.root).resolve(ids[0])
     archive.require_whole(invocations.verify_place(project, place), place)
     record = fold(FileRecordStore(project.root).read(place))
@@ -291,15 +296,16 @@ def import_(values: Values) -> int:
     return 0
 
 
-def _verify_export(path: str, anchors: list[str], signers: Signers | None) -> Iterator[RecordReport]:
-    """Yield every record of an export, with its objects and against its manifest, looked at outside the project."""
+def _verify_export(path: str, anchors: list[str], trust: Trust) -> tuple[list[RecordReport], Checked]:
+    """Return every record of an export, with its objects and against its manifest, and what its proofs show."""
     with archive.unpacked(path) as contents:
         if anchors and len(contents.records) != 1:
             raise CallerError(
                 "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
             )
-        for report in archive.verify_contents(contents, anchors):
-            yield check_approvals(report, contents.project.root, signers)
+        found = archive.verify_contents(contents, anchors)
+        reports = [check_approvals(report, contents.project.root, trust.signers) for report in found]
+        return reports, check_proofs(contents, reports, trust.policy)
 
 
 def _read_anchors(given: object) -> list[str]:

@@ -45,7 +45,9 @@ def proof(values: Values) -> int:
     project = _load()
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
-    found = [item for generation in open_log(project).generations() for item in prove(generation, place.invocation_id)]
+    found = [
+        item for generation in open_log(project).generations() for item in prove(generation, {place.invocation_id})
+    ]
     kinds = (START,) if values["start"] else (CLOSE, START)
     chosen: Logged | None = next((item for kind in kinds for item in found if item.kind == kind), None)
     if chosen is None:
