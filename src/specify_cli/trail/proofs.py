@@ -112,10 +112,9 @@ def _list_seals(contents: Contents, report: RecordReport, kind: str) -> list[str
 
 
 def _fits(proof: Proof, kind: str, invocation_id: str, seals: Iterable[str]) -> bool:
+    """Return whether a proof is of the leaf of one of these seals."""
     state = proof.checkpoint
-    return any(
-        verify_inclusion(
-            hash_leaf(Leaf(kind, invocation_id, seal).entry), proof.number, state.size, proof.path, state.root
-        )
-        for seal in seals
+    expected = {Leaf(kind, invocation_id, seal).entry for seal in seals}
+    return proof.extra in expected and verify_inclusion(
+        hash_leaf(proof.extra), proof.number, state.size, proof.path, state.root
     )

@@ -1,12 +1,14 @@
 """Software nobody here wrote accepts our checkpoints and proofs, and refuses them with one bit changed.
 
-Go's `golang.org/x/mod/sumdb` comes from Debian (golang-go, golang-golang-x-mod-dev); without it these tests skip and
-say so. OpenSSL judges in test_notes, ssh-keygen in test_enrollment, pymerkle in test_merkle, coreutils in
-docs/test_trail.
+Go's `golang.org/x/mod/sumdb` comes from Debian (golang-go, golang-golang-x-mod-dev), sigstore's verifier from
+`make judges`; without them these tests skip and say so. OpenSSL judges in test_notes, ssh-keygen in test_enrollment and
+test_approvals, pymerkle in test_merkle, coreutils in docs/test_trail, the validator of Testimony Records in
+test_testimony.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -19,8 +21,8 @@ from specify_cli.record.ids import new_ulid
 from specify_cli.trail import merkle
 from specify_cli.trail.leaves import Generation, Leaf
 from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import NoteError, encode, parse_checkpoint
-from specify_cli.trail.signing import LevelFiles, make_checkpoint, read_keys
+from specify_cli.trail.notes import NoteError, VerifierKey, encode, parse_checkpoint, parse_proof, signed_at
+from specify_cli.trail.signing import LevelFiles, make_checkpoint, prove, read_keys
 from specify_cli.trail.tiles import export_tiles
 from support import FULL
 from trails import load, make_repository
@@ -28,7 +30,8 @@ from trails import load, make_repository
 PACKAGES = Path("/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog")
 SIZE = 66_000 if FULL else 700
 
-pytestmark = pytest.mark.skipif(
+SIGSTORE = Path(__file__).parents[3] / ".venv-judges/bin/python"
+needs_go = pytest.mark.skipif(
     shutil.which("go") is None or not PACKAGES.is_dir(),
     reason="Go's own judge is not here: apt-get install golang-go golang-golang-x-mod-dev",
 )
@@ -68,6 +71,7 @@ def _flip(data: bytes, bit: int) -> bytes:
     return bytes(changed)
 
 
+@needs_go
 def test_go_accepts_a_checkpoint_and_no_other_bits(log: Generation, judge: Path) -> None:
     key, _ = read_keys(log)[0]
     checkpoint = Path(log.path, "checkpoint").read_bytes()
@@ -85,6 +89,7 @@ def test_go_accepts_a_checkpoint_and_no_other_bits(log: Generation, judge: Path)
             parse_checkpoint(_flip(note, bit))
 
 
+@needs_go
 def test_go_accepts_every_kind_of_proof_and_none_that_was_changed(log: Generation, judge: Path) -> None:
     dice, levels = random.Random(12), LevelFiles(log)
     leaves = list(log.read_leaves())
@@ -110,6 +115,7 @@ def test_go_accepts_every_kind_of_proof_and_none_that_was_changed(log: Generatio
     assert len(bad) > 500
 
 
+@needs_go
 def test_exported_tiles_hold_the_hashes_that_go_computes(log: Generation, judge: Path, tmp_path: Path) -> None:
     root = make_repository(tmp_path / "other")
     shutil.copytree(log.home, root / ".git/kittify/log/top", dirs_exist_ok=True)
@@ -129,3 +135,57 @@ def test_exported_tiles_hold_the_hashes_that_go_computes(log: Generation, judge:
 
     assert len(asked) == SIZE
     assert all(_ask(judge, asked))
+
+
+def _verify_ourselves(keys: list[VerifierKey], entry: bytes, data: bytes) -> bool:
+    try:
+        proof = parse_proof(data)
+        state = proof.checkpoint
+        leads = merkle.verify_inclusion(merkle.hash_leaf(entry), proof.number, state.size, proof.path, state.root)
+        return leads and proof.extra == entry and all(signed_at(key, state) is not None for key in keys)
+    except NoteError:
+        return False
+
+
+@pytest.mark.skipif(not SIGSTORE.exists(), reason="sigstore's verifier is not here: make judges")
+def test_sigstore_accepts_a_proof_and_every_bit_of_it_counts(log: Generation) -> None:
+    keys = [key for key, _ in read_keys(log)]
+    leaf = next(leaf for number, leaf in enumerate(log.read_leaves()) if number == SIZE // 3)
+    (item, *_) = prove(log, {leaf.invocation_id})
+    proof = str(item.proof).encode()
+    text = proof.decode()
+    # What sigstore reads: from the index to the signature of the one kind it knows.
+    start, end = text.index("index "), text.index("\n", text.index("—"))
+    name = text[text.index("—") : text.rindex(" ", 0, end)]
+    read = range(len(text[:start].encode()), len(text[:end].encode()))
+    flips = {8 * at + bit: _flip(proof, 8 * at + bit) for at in read for bit in range(8)}
+    said = _ask_sigstore(str(keys[0]), leaf.entry, [proof, *flips.values()])
+    accepted = [bit for bit, good in zip(flips, said[1:], strict=True) if good]
+
+    assert said[0] is True
+    # It takes the key's name, the trailing bits of base64 and blanks around a number for what they were; we do not.
+    assert len(accepted) < 8 * (len(name) + 40)
+    assert not any(_verify_ourselves(keys, leaf.entry, flips[bit]) for bit in accepted)
+
+
+@pytest.mark.stress
+def test_no_proof_with_one_bit_changed_is_accepted_here(log: Generation) -> None:
+    keys = [key for key, _ in read_keys(log)]
+    leaf = next(log.read_leaves())
+    (item, *_) = prove(log, {leaf.invocation_id})
+    proof = str(item.proof).encode()
+
+    assert _verify_ourselves(keys, leaf.entry, proof)
+    for bit in range(0, 8 * len(proof), 1 if FULL else 7):
+        assert not _verify_ourselves(keys, leaf.entry, _flip(proof, bit)), bit
+    for bit in range(8 * len(leaf.entry)):
+        assert not _verify_ourselves(keys, _flip(leaf.entry, bit), proof), bit
+
+
+def _ask_sigstore(key: str, entry: bytes, proofs: list[bytes]) -> list[bool]:
+    script = Path(__file__).parents[2] / "judges/judge_sigstore.py"
+    asked = "".join(
+        json.dumps({"key": key, "entry": entry.decode(), "proof": encode(proof)}) + "\n" for proof in proofs
+    )
+    done = subprocess.run([str(SIGSTORE), str(script)], input=asked, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.split()]
