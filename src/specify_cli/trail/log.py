@@ -159,10 +159,14 @@ class TrailLog:
         try:
             if not durable.try_lock(fd) or os.fstat(fd).st_nlink == 0:
                 return  # its process lives, or came to its end just now
-            root = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape") or self.root
             kind, _, rest = name.partition("-")
             invocation_id, _, annex = rest.partition("-")
-            found = _find_line(root, kind, invocation_id, annex) if is_invocation_id(invocation_id) else None
+            # The worktree it was written in, or this one: the project may have been moved since, and a power cut may
+            # have taken the name, which is not synced.
+            said = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
+            roots = (said, self.root) if os.path.isabs(said) and "\0" not in said else (self.root,)
+            known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
+            found = next(filter(None, known), None)
             if found is not None:
                 self.append(generation, Leaf(kind, invocation_id, found[0]), found[1], {}, again=True)
             os.unlink(name, dir_fd=pending)

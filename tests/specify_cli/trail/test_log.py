@@ -105,6 +105,18 @@ def test_a_command_killed_before_its_leaf_is_logged_by_the_next(root: Path, step
     assert _leaves(root)[:-1] == [f"start {path.name[-32:-6]}", *([f"close {target}"] if closing else [])]
 
 
+@pytest.mark.parametrize("content", ["/gone/with/the/old/place", "", "/\0\0\0"])
+def test_a_leaf_is_added_where_the_project_was_moved_or_its_name_is_lost(root: Path, content: str) -> None:
+    """After a power cut a file that was not synced can be empty, or hold zeros."""
+    made = _do(root)
+    (log,) = open_log(load(root)).generations()
+    Path(log.path, "leaves").write_bytes(b"")
+    Path(log.path, "pending", f"start-{made}-00000000").write_text(content, encoding="utf-8")
+    other = _do(root)
+
+    assert _leaves(root) == [f"start {made}", f"start {other}"]
+
+
 def test_a_leaf_that_cannot_be_written_is_no_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")

@@ -1,0 +1,183 @@
+"""Power is cut while ext4 and XFS hold the trail: nothing that was answered is lost, and the harness can see loss.
+
+Each cut is one of the images that a disk with a volatile cache can leave (tests/disk.py), mounted by the kernel, whose
+journal is played back. Needs root, /dev/fuse, loop devices and mkfs; without them these tests skip and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from disk import Disk, Event, cut_power, mount, read_log, unmount
+from specify_cli.errors import InvocationError
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.trail.log import open_log
+from specify_cli.trail.signing import make_checkpoint, read_checkpoint
+from support import FULL
+from trails import RECORDS, codes, grow, load, make_repository, verify
+
+CUTS = 200 if FULL else 6
+RUNS = 9
+_MISSING = [name for name in ("losetup", "mount", "mkfs.ext4", "mkfs.xfs") if shutil.which(name) is None]
+_MISSING += [] if os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0 else ["root and /dev/fuse"]
+pytestmark = [
+    pytest.mark.stress,
+    pytest.mark.skipif(bool(_MISSING), reason=f"power cannot be cut here without {', '.join(_MISSING)}"),
+]
+# How a file system is made and mounted: its size in MiB, the program, the options of mount.
+SYSTEMS = {
+    "ext4, data=ordered": (64, ("mkfs.ext4", "-q"), ("data=ordered",)),
+    "ext4, data=journal": (64, ("mkfs.ext4", "-q"), ("data=journal",)),
+    "ext4, data=writeback": (64, ("mkfs.ext4", "-q"), ("data=writeback",)),
+    "xfs": (320, ("mkfs.xfs", "-q"), ()),
+}
+# A process of its own, because a system call that waits for the disk must not hold the one that is the disk.
+WORK = """
+    import json, os, sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[3])
+    if sys.argv[4] == "unsynced":
+        os.fsync = os.fdatasync = lambda fd: None
+    from disk import write_mark
+    from specify_cli.invocation.executor import ProfileInvocationExecutor
+    from specify_cli.trail.signing import make_checkpoint
+    from trails import load
+    root, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    executor = ProfileInvocationExecutor(root)
+    def say(kind, what):
+        write_mark(folder, json.dumps([kind, what]).encode())
+    for number in range(int(sys.argv[5])):
+        made = executor.invoke("fix the login test").invocation_id
+        say("start", made)
+        executor.record(made, [("step_completed", {"step": "look", "ordinal": 1})])
+        say("step", made)
+        if number % 3:
+            executor.complete(made)
+            say("close", made)
+        if number % 3 == 2:
+            say("signed", make_checkpoint(load(root)).size)
+"""
+
+
+class Work(NamedTuple):
+    """A file system as it was before the work, what reached its disk, and how it is mounted."""
+
+    base: Path
+    events: list[Event]
+    options: tuple[str, ...]
+
+
+def _work(folder: Path, system: str, mode: str = "synced") -> Work:
+    """Do some work on a file system whose disk remembers."""
+    size, make, options = SYSTEMS[system]
+    base, image = folder / "base", folder / "image"
+    with base.open("wb") as file:
+        file.truncate(size << 20)
+    subprocess.run([*make, str(base)], check=True)
+    with _mounted(base, folder / "mnt", options) as root:
+        grow(make_repository(root), random.Random(2), 2)
+    shutil.copyfile(base, image)
+    with Disk(image, folder / "log", folder / "fuse") as disk:
+        mount(disk.device, folder / "mnt", *options)
+        try:
+            tests = str(Path(__file__).parents[2])
+            argv = [sys.executable, "-c", textwrap.dedent(WORK), str(folder / "mnt/project"), str(folder / "fuse")]
+            subprocess.run([*argv, tests, mode, str(RUNS)], check=True)
+        finally:
+            unmount(folder / "mnt")
+    return Work(base, read_log(folder / "log"), options)
+
+
+@contextmanager
+def _mounted(image: Path, folder: Path, options: tuple[str, ...]) -> Iterator[Path]:
+    mount(str(image), folder, "loop", *options)
+    try:
+        yield folder / "project"
+    finally:
+        unmount(folder)
+
+
+def _answered(events: list[Event]) -> list[tuple[str, object]]:
+    return [tuple(json.loads(event.data)) for event in events if event.kind == "m"]
+
+
+def _find_losses(root: Path, answered: list[tuple[str, object]]) -> list[str]:
+    """Return what was answered and is not there after a power cut; what is there heals with the next command."""
+    try:
+        logs = open_log(load(root)).generations()
+        leaves = {(leaf.kind, leaf.invocation_id) for log in logs for leaf in log.read_leaves()}
+        records = {path.name[-32:-6]: path.read_bytes() for path in (root / RECORDS).glob("*.jsonl")}
+    except (OSError, ValueError, InvocationError) as error:
+        return [f"unreadable: {error}"]
+    lost = []
+    for kind, what in answered:
+        data = records.get(str(what), b"")
+        if kind in ("start", "close") and (kind, what) not in leaves:
+            lost.append(f"leaf {kind} {what}")
+        if kind == "signed" and all((read_checkpoint(log) or (0, 0))[1] < int(str(what)) for log in logs):
+            lost.append(f"checkpoint {what}")
+        wanted = {"start": b'"retrieval_response"', "step": b'"step_completed"', "close": b'"completed"'}.get(kind)
+        if wanted is not None and wanted not in data:
+            lost.append(f"{kind} of {what}")
+    return lost
+
+
+def _heal(root: Path) -> set[str]:
+    """Go on as a user would; return what verify then finds wrong."""
+    executor = ProfileInvocationExecutor(root)
+    executor.invoke("fix the next test")
+    for path in (root / RECORDS).glob("*.jsonl"):
+        executor.complete(path.name[-32:-6]) if b'"event":"completed"' not in path.read_bytes() else None
+    make_checkpoint(load(root))
+    return codes(verify(root))
+
+
+def _cut(work: Work, folder: Path, dice: random.Random, *, flushes: bool = True) -> tuple[list[str], set[str]]:
+    """Cut the power at a random moment of the work; return what was lost, and what is found after going on."""
+    after = dice.randrange(1, len(work.events) + 1)
+    cut_power(work.base, work.events, after, dice, folder / "cut", flushes=flushes)
+    try:
+        with _mounted(folder / "cut", folder / "after", work.options) as root:
+            lost = _find_losses(root, _answered(work.events[:after]))
+            return lost, set() if lost else _heal(root)
+    except (subprocess.CalledProcessError, OSError, InvocationError) as error:
+        return [f"unusable: {error}"], set()
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_a_power_cut_takes_nothing_that_was_answered(memory_path: Path, system: str) -> None:
+    work = _work(memory_path, system)
+    dice = random.Random(system)
+    for number in range(CUTS):
+        lost, found = _cut(work, memory_path, dice)
+        assert (lost, found) == ([], set()), number
+    answered = _answered(work.events)
+    writes = sum(event.kind == "w" for event in work.events)
+    flushes = sum(event.kind == "f" for event in work.events)
+    print(f"{system}: {CUTS} cuts in {writes} writes and {flushes} flushes, {len(answered)} answers, nothing lost")
+
+    assert len(answered) == RUNS * 2 + 6 + 3
+
+
+@pytest.mark.parametrize("system", ["ext4, data=ordered", "xfs"])
+@pytest.mark.parametrize("control", ["unsynced", "a disk that ignores flushes"])
+def test_the_harness_sees_loss_where_there_is_some(memory_path: Path, system: str, control: str) -> None:
+    work = _work(memory_path, system, control)
+    dice = random.Random(control)
+    cuts = max(CUTS // 4, 8)
+    losses = sum(bool(_cut(work, memory_path, dice, flushes=control == "unsynced")[0]) for _ in range(cuts))
+    print(f"{system}, {control}: loss seen in {losses} of {cuts} cuts")
+
+    assert losses > 0
