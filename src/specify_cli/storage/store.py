@@ -265,7 +265,7 @@ class FileRecordStore:
         data = self.read(place)
         try:
             with durable.folder(self.root, folder, create=True) as fd:
-                self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
+                self.shield_trail()
                 try:
                     durable.create_exclusive(fd, place.name, data, durable.SHARED)
                 except FileExistsError:
@@ -274,6 +274,10 @@ class FileRecordStore:
         except OSError as error:
             raise durable.write_failed(f"{folder}/{place.name}", error) from error
         return f"{folder}/{place.name}"
+
+    def shield_trail(self) -> None:
+        """Keep git from converting what is published."""
+        self.shield_folder(layout.TRAIL, {".gitattributes": GITATTRIBUTES})
 
     def shield(self) -> None:
         """Keep git away from open records, whichever trail the project has (docs/format.md §2)."""

@@ -41,7 +41,7 @@ class LogView(NamedTuple):
 
     `own` is whether this clone writes it, `ended` whether another one took its place. `gap` is the first leaf that is
     not here, although later ones are. Of so many leaves a trusted key has signed the state, and so many a witness has
-    seen.
+    seen. `memory` is where the verifier remembers states.
     """
 
     name: str
@@ -53,6 +53,7 @@ class LogView(NamedTuple):
     signed: int = 0
     witnessed: int = 0
     ended: bool = False
+    memory: str = ""
 
 
 class Missing(NamedTuple):
@@ -120,7 +121,9 @@ class Completeness:
         self.confirmed: list[Checkpoint] = []
         # Records that are known to be harmed: what else is missing of them is said already.
         self.damaged: set[str] = set()
-        self.records = self.unlinked = self.open = 0
+        self.records = self.open = 0
+        # Records that cite none and that nobody has cited: such a one can go missing unseen.
+        self._unlinked: set[str] = set()
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in."""
@@ -138,7 +141,8 @@ class Completeness:
         if self._only in (None, record):
             self.records += 1
             self.open += report.status == "open"
-            self.unlinked += not facts.linked
+        if not facts.linked:
+            self._unlinked.add(record)
         self._follow_links(report, record)
         for kind, seals in (("start", (facts.started,)), ("close", (facts.completed,)), ("annex", facts.annexes)):
             for seal in seals:
@@ -168,6 +172,11 @@ class Completeness:
     def began_before(self, invocation_id: str) -> bool:
         """Return whether a log this clone writes had begun when an invocation was started."""
         return any(cursor.view.own and "" != cursor.first <= invocation_id for cursor in self._cursors)
+
+    @property
+    def unlinked(self) -> set[str]:
+        """Return the records that nothing links to the others."""
+        return self._count([self._unlinked])
 
     @property
     def unsigned(self) -> set[str]:
@@ -201,7 +210,9 @@ class Completeness:
     def _follow_links(self, report: RecordReport, record: str) -> None:
         ends = (report.trail.started, report.tip)
         for file, item in self._early.pop(record, ()):
-            if item.seal not in ends:
+            if item.seal == report.tip:
+                self._unlinked.discard(record)
+            elif item.seal not in ends:
                 self._late.append(Missing(file, item.seq, record, item.seal))
         self._ends[record] = ends
         for item in report.trail.cites:
@@ -214,6 +225,7 @@ class Completeness:
                 self._late.append(Missing(report.file, item.seq, of, item.seal))
             elif item.seal == self._ends[of][-1]:
                 del self._ends[of]
+                self._unlinked.discard(of)
 
 
 def _is_later(one: str, other: str) -> bool:
@@ -227,13 +239,15 @@ def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
     """Yield what contradicts the leaves: a checkpoint beyond them, or one with another root."""
     view = cursor.view
     for file, checkpoint in view.checkpoints:
+        # Its clone says that it noticed, and whoever remembers need not believe that.
+        ended = view.ended and file != view.memory
         root = cursor.roots.get(checkpoint.size)
         if root is not None and root != checkpoint.root:
             # Leaves that were changed without the key fit no later state; two states that were signed are a fork.
             later = [other for _, other in view.checkpoints if other.size >= checkpoint.size]
             forked = any(cursor.roots.get(other.size) == other.root for other in later)
-            code = "LOG_RESTARTED" if view.ended else "LOG_FORKED" if forked else "LOG_ALTERED"
+            code = "LOG_RESTARTED" if ended else "LOG_FORKED" if forked else "LOG_ALTERED"
             yield finding(code, file, None, 0, f"{checkpoint.origin} at {checkpoint.size} leaves")
         elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
             detail = f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint says {checkpoint.size}"
-            yield finding("LOG_RESTARTED" if view.ended else "LOG_ROLLED_BACK", file, None, 0, detail)
+            yield finding("LOG_RESTARTED" if ended else "LOG_ROLLED_BACK", file, None, 0, detail)

@@ -152,15 +152,18 @@ class TrailWatch:
         level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
         level = level if judged.records else "none"
         linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
-        logged = not trail and not unlogged and not watch.unsigned
+        restarted = any(item.code == "LOG_RESTARTED" for item in judged.findings)
+        logged = not trail and not unlogged and not watch.unsigned and not restarted
         witnessed = logged and not watch.unseen
         if level == "intact" and watch.records:
             level = LEVELS[1 + linked + (linked and logged) + (linked and witnessed)]
         if not linked:
-            why = f" ({count(watch.unlinked, 'record')} without links)" if watch.unlinked else ""
+            why = f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
             missing.append(f"that no record was deleted{why}")
         if not logged:
             missing.append(f"that the newest records are all here and unchanged{self._say_unlogged(unlogged)}")
+        if restarted:
+            missing.append("that nothing was lost where the log began anew")
         if not witnessed:
             missing.append(f"that the log was not put back or forked{self._say_unseen()}")
         if watch.open:
@@ -306,7 +309,9 @@ class TrailWatch:
                 signed = max(signed, checkpoint.size)
                 if seen is not None:
                     witnessed, self._seen_at = max(witnessed, checkpoint.size), max(self._seen_at, seen)
-        return view._replace(checkpoints=tuple(sound), signed=signed, witnessed=min(witnessed, signed))
+        return view._replace(
+            checkpoints=tuple(sound), signed=signed, witnessed=min(witnessed, signed), memory=self._trust.memory
+        )
 
     def _find_witnesses(self, checkpoint: Checkpoint, asked: Mapping[str, VerifierKey]) -> int | None:
         """Return when the quorum of the policy had seen a checkpoint, in seconds since 1970; None if it has not."""

@@ -53,6 +53,8 @@ _READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 # How many ends of the trail are cited at a time, and how many open records are followed.
 _MAX_CITED = 64
 _MAX_OPEN = 16
+# How many closed records are followed that are older than links; docs/format.md §11.
+_MAX_ADOPTED = 1024
 # How many of the newest leaves of another clone are looked at after a merge.
 _MERGED = 8
 # How far back a leaf is looked for that may have been written just before a crash.
@@ -107,6 +109,8 @@ class TrailLog:
         """
         try:
             generation = self._open_generation()
+            if not os.path.exists(f"{generation.home}/tips"):
+                self._adopt(generation)
             self._settle_all(generation, create=True)
             if kind != ANNEX and os.path.isdir(f"{self.root}/{layout.TRAIL_LOG}"):
                 self._notice_merged(generation)
@@ -172,6 +176,19 @@ class TrailLog:
             os.unlink(name, dir_fd=pending)
         finally:
             os.close(fd)
+
+    def _adopt(self, generation: Generation) -> None:
+        """Make ends of the newest closed records that are older than links, so that the next ones cite them."""
+        from specify_cli.storage.index import Index
+
+        index, tips = Index(self.root), dict[str, _Tip]()
+        for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
+            place = index.place(key)
+            path = "" if place is None or place.folder == layout.IMPORTED else f"{self.root}/{place.path}"
+            seal = _read_older_end(path) if path else None
+            if seal is not None:
+                tips[key.invocation_id] = _Tip(path, seal, False, False)
+        _write_tips(generation.home, tips, {})
 
     def _notice_merged(self, generation: Generation) -> None:
         """Make ends of what other clones' logs brought since the last look: their newest records that are here.
@@ -393,6 +410,20 @@ def _read_end(path: str) -> str | None:
         return _read_last_seal(fd)
     except OSError:
         return None
+    finally:
+        os.close(fd)
+
+
+def _read_older_end(path: str) -> str | None:
+    """Return the seal of the closing line of a record that was written before there were links; else None."""
+    try:
+        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+    except OSError:
+        return None
+    try:
+        closing = os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))[:-1].rpartition(b"\n")[2]
+        linked = b'"after":' in os.pread(fd, _LINE_END, 0)
+        return None if linked or b'"event":"completed"' not in closing else _read_last_seal(fd)
     finally:
         os.close(fd)
 

@@ -15,6 +15,7 @@ from hashlib import sha256
 
 from specify_cli import durable
 from specify_cli.record import layout
+from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.leaves import LEAF_BYTES, Generation, list_names
 
 # How many leaves one piece holds at most.
@@ -55,6 +56,7 @@ def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> N
 
 def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:
     with durable.folder(root, f"{layout.TRAIL_LOG}/{generation.name}", create=True) as fd:
+        FileRecordStore(root, "committed").shield_trail()
         try:
             durable.create_exclusive(fd, name, data, durable.SHARED)
         except FileExistsError:

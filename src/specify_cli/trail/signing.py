@@ -145,8 +145,8 @@ class Logged(NamedTuple):
 def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -> Checkpoint:
     """Return the state of the log as it is now, signed; the one that is there where nothing was added.
 
-    A log that has fewer leaves than a checkpoint of it that lies in the work tree was restored from a copy: a new one
-    begins, with keys of its own. Raises InvocationError.
+    A log that does not continue a state of which the work tree has a copy was restored: a new one begins, with keys of
+    its own, whose first leaves are those that the restored one had not signed. Raises InvocationError.
     """
     require_cryptography()
     log = open_log(project)
@@ -155,26 +155,25 @@ def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -
         generation = log.current()
         if generation is None:
             raise CallerError("NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"')
-        levels, size = _hash(generation)
-        if _was_restored(project, generation, levels, size):
-            signed = read_checkpoint(generation)
-            start = 0 if signed is None else signed.size
-            generation = log.begin(generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES))
+        # One signs at a time: a state that is written after a later one would look like a log that was put back.
+        with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
             levels, size = _hash(generation)
-        known = read_checkpoint(generation)
-        if known is not None:
-            _check_continues(generation, levels, known, size)
-        if known is not None and known.size == size:
+            known = read_checkpoint(generation)
+            if known is not None and not _continues(levels, size, known):
+                raise _damaged(generation, f"its {size} leaves do not continue the {known.size} that were signed")
+            if not all(_continues(levels, size, seen) for seen in _read_copies(project, generation)):
+                start = 0 if known is None else known.size
+                generation = log.begin(generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES))
+                levels, size = _hash(generation)
+                known = None
+            if known is None or known.size != size:
+                keys = read_keys(generation) or _make_keys(project, generation)
+                text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
+                seconds = clock() // 1_000_000_000
+                signatures = "".join(str(sign(key, text, private, seconds)) for key, private in keys)
+                known = parse_checkpoint(f"{text}\n{signatures}".encode())
             keep_checkpoint(project, generation, known)
             return known
-        keys = read_keys(generation) or _make_keys(project, generation)
-        text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
-        seconds = clock() // 1_000_000_000
-        checkpoint = parse_checkpoint(
-            f"{text}\n{''.join(str(sign(key, text, private, seconds)) for key, private in keys)}".encode()
-        )
-        keep_checkpoint(project, generation, checkpoint)
-        return checkpoint
     except OSError as error:
         raise durable.write_failed("the log of the trail", error) from error
 
@@ -201,8 +200,8 @@ def read_checkpoint(generation: Generation) -> Checkpoint | None:
 
 
 def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
-    """Return the log of this clone whose newest state a checkpoint is."""
-    return next(item for item in open_log(project).generations() if read_checkpoint(item) == checkpoint)
+    """Return the log of this clone that a checkpoint is a state of."""
+    return next(item for item in open_log(project).generations() if checkpoint.origin.endswith(f"/{item.name}"))
 
 
 def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
@@ -270,18 +269,14 @@ def _hash(generation: Generation) -> tuple[LevelFiles, int]:
     return levels, size
 
 
-def _check_continues(generation: Generation, levels: LevelFiles, known: Checkpoint, size: int) -> None:
-    """Refuse to sign what contradicts the newest checkpoint."""
-    if known.size > size:
-        raise _damaged(generation, f"it has {size} leaves, and its own checkpoint says {known.size}")
-    if merkle.compute_root(levels.read, known.size) != known.root:
-        raise _damaged(generation, f"its first {known.size} leaves do not give the root that was signed for them")
+def _continues(levels: LevelFiles, size: int, state: Checkpoint) -> bool:
+    """Return whether a log of so many leaves continues a state that it was signed in."""
+    return state.size <= size and merkle.compute_root(levels.read, state.size) == state.root
 
 
-def _was_restored(project: Project, generation: Generation, levels: LevelFiles, size: int) -> bool:
-    """Return whether the work tree holds a checkpoint of this log that is ahead of it, or that it does not continue."""
-    folders = (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}")
-    for folder in folders:
+def _read_copies(project: Project, generation: Generation) -> Iterator[Checkpoint]:
+    """Yield the states of a log whose copies lie in the work tree, where a restored git directory leaves them."""
+    for folder in (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}"):
         path = f"{project.root}/{folder}"
         for name in list_names(path):
             if name != generation.name and not name.endswith(".checkpoint"):
@@ -290,11 +285,8 @@ def _was_restored(project: Project, generation: Generation, levels: LevelFiles, 
                 seen = parse_checkpoint(durable.read_below(path, name, MAX_NOTE))
             except (OSError, InvocationError, NoteError):
                 continue
-            if seen.origin.endswith(f"/{generation.name}") and (
-                seen.size > size or merkle.compute_root(levels.read, seen.size) != seen.root
-            ):
-                return True
-    return False
+            if seen.origin.endswith(f"/{generation.name}"):
+                yield seen
 
 
 def _damaged(generation: Generation, why: str) -> StoredDataError:

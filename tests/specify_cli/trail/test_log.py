@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from record_lines import rewrite
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.trail.leaves import LEAF_BYTES
@@ -229,6 +230,21 @@ def test_a_fresh_clone_reaches_logged_with_a_policy_and_finds_what_is_deleted(pu
     assert "LOG_ALTERED" in codes(verify(clone, trusted))
 
 
+def test_git_converts_no_log_that_is_published_before_any_record(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "early", "committed")
+    accept(root)
+    git(root, "config", "core.autocrlf", "true")
+    _do(root)
+    sign(root)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "work")
+    git(tmp_path, "-c", "core.autocrlf=true", "clone", "-q", str(root), "elsewhere")
+
+    assert codes(verify(tmp_path / "elsewhere")) == set()
+    for path in root.glob(".kittify/trail/log/*/*"):
+        assert (tmp_path / "elsewhere" / path.relative_to(root)).read_bytes() == path.read_bytes()
+
+
 def test_branches_merge_without_conflict_and_the_next_record_cites_both_sides(published: Path, tmp_path: Path) -> None:
     _complete(published, _do(published))
     _commit(published)
@@ -391,3 +407,59 @@ def test_without_the_extra_every_command_that_needs_it_says_how_to_get_it(
         said = run_process([*words.split(), "--json"], cwd=root, home=home, env=env)
         assert (said.code, said.error()["error_code"]) == (1, "EXTRA_MISSING"), words
         assert "spec-kitty-runtime[trail]" in said.error()["suggestion"]
+
+
+def _forget_links(root: Path) -> None:
+    """Make the records what they were before there were links and a log."""
+    for path in (root / RECORDS).glob("*.jsonl"):
+        rewrite(path, lambda lines: [line.pop(key, None) for line in lines for key in ("after", "after_of")])
+    shutil.rmtree(root / ".git/kittify/log")
+
+
+def test_a_trail_from_before_links_becomes_linked_as_it_goes_on(root: Path) -> None:
+    old = [_do(root) for _ in range(70)]
+    for invocation_id in old:
+        _complete(root, invocation_id)
+    _forget_links(root)
+    before = verify(root)
+    new = _do(root)
+    half = verify(root)
+    _complete(root, new)
+    sign(root)
+    whole = verify(root)
+    next((root / RECORDS).glob(f"*{old[0]}.jsonl")).unlink()
+
+    assert (before.level, half.level, whole.level) == ("intact", "intact", "linked")
+    assert "(6 records without links)" in half.not_proven[0]
+    assert len(_first(root, new)["after"]) == 64  # type: ignore[arg-type]
+    assert codes(verify(root)) == {"LINK_MISSING"}
+
+
+def test_who_remembers_does_not_take_a_new_log_for_the_old_one(root: Path, tmp_path: Path) -> None:
+    _do(root)
+    sign(root)
+    backup = Path(shutil.copytree(root / ".git/kittify", tmp_path / "backup"))
+    _do(root)
+    seen = sign(root)
+    shutil.rmtree(root / ".git/kittify")
+    shutil.copytree(backup, root / ".git/kittify")
+    _do(root)
+    sign(root)
+    sorted((root / RECORDS).glob("*.jsonl"))[1].unlink()
+    trusting, remembering = verify(root), verify(root, Trust(remembered=(seen,), memory="remembered"))
+
+    assert "LOG_RESTARTED" in {item.code for item in trusting.findings}
+    assert trusting.level == "linked"
+    assert "LOG_ALTERED" in codes(remembering)
+
+
+def test_a_log_that_was_changed_in_place_is_not_signed(root: Path) -> None:
+    _do(root)
+    _do(root)
+    sign(root)
+    (log,) = open_log(load(root)).generations()
+    leaves = Path(log.path, "leaves")
+    leaves.write_bytes(leaves.read_bytes()[:LEAF_BYTES])
+
+    with pytest.raises(InvocationError, match="do not continue the 2 that were signed"):
+        sign(root)
