@@ -160,8 +160,12 @@ def _make_printable(text: str) -> str:
 
 
 def deliver() -> None:
-    """After the answer: start a detached push if one was agreed to; where nobody ever did, no more than look."""
+    """After the answer: sign the log if that is due, and start a detached push if one was agreed to."""
     root, git_dir = find_root(here(), home())
+    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/log"):
+        from specify_cli.trail.automatic import sign_when_due
+
+        sign_when_due(root, git_dir)
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
         from specify_cli.sync.trigger import start_push
 

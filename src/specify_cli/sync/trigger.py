@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
 import time
 
 from doctrine.git import find_worktree, git_directory
 from doctrine.light import sha256
+from specify_cli.trail.automatic import start_detached
 
 CONSENT = "consent.json"
 WANTED = "wanted"
 PAUSE = "pause"
 LONGEST_PAUSE = 24 * 3600.0
 LOCK_FD = 3  # where a push that was started by a command finds the lock it begins with
-
-_NULL = [
-    (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-]
 
 
 def sync_folder(root: str) -> str | None:
@@ -73,27 +67,12 @@ def start_push(root: str) -> None:
         if lock is None:
             return
         try:
-            # The lock goes over to the new process, so however many commands come now, none starts another. Of what
-            # this process inherited nothing does: somebody may be waiting for its end.
-            argv = [sys.executable, "-P", "-m", "specify_cli.sync", root]
-            actions = [*_NULL, *_list_closing(), (os.POSIX_SPAWN_DUP2, lock, LOCK_FD)]
-            os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
+            # The lock goes over to the new process, so however many commands come now, none starts another.
+            start_detached("specify_cli.sync", root, ((lock, LOCK_FD),))
         finally:
             os.close(lock)
     except (OSError, NotImplementedError):
         return  # delivery is never in the way: `sync push` and the next command try again
-
-
-def _list_closing() -> list[tuple[int, int]]:
-    """Actions that close what a new process would inherit beyond its standard streams."""
-    found = []
-    for name in os.listdir("/dev/fd"):
-        try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
-                found.append((os.POSIX_SPAWN_CLOSE, int(name)))
-        except OSError:
-            continue  # the listing's own
-    return found
 
 
 def paused_until(folder: str) -> float | None:
