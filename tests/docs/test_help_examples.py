@@ -28,6 +28,7 @@ def ask(prompt):
 RECEIPT = {"content": {"step_type": "step:a", "decision": "PASS", "output_hash": "0" * 64}}
 FILES = {
     "agent.py": AGENT,
+    "src/login.py": "def login(name):\n" + "    name = name.strip()\n" * 12,
     "notes.md": "what was done\n",
     "brief.md": "# A brief\nDo this.\n",
     "error.json": '{"error_code": "E", "message": "m", "severity": "error"}',
@@ -68,6 +69,7 @@ def template(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Prep
     (root / ".kittify/charter").mkdir(parents=True)
     (root / ".kittify/charter/charter.md").write_text(CHARTER)
     for name, text in FILES.items():
+        (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
     code = (
         "import os, agent\n"

@@ -53,6 +53,7 @@ LINES = {
     "list": "invocations list",
     "list-filtered": "invocations list --status closed --limit 1",
     "search": "invocations search login --tool grep",
+    "why": "why a.py",
     "show": "invocations show ONE",
     "show-missing": "invocations show 01JD4Q3S0000000000000000A1",
     "tail": "invocations tail ONE",

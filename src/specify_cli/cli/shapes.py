@@ -32,7 +32,7 @@ from specify_cli.record.event_models import FilterApplied, Hit, described_row, e
 from specify_cli.record.event_table import EVENTS
 from specify_cli.replay import citation, judge
 from specify_cli.routing import router
-from specify_cli.search import database
+from specify_cli.search import database, why
 from specify_cli.storage import archive, queries
 from specify_cli.sync import contract, outbox, push, status
 from specify_cli.sync.status import TokenState
@@ -1005,6 +1005,7 @@ SHAPES: dict[str, Any] = {
     "invocation-row": InvocationRow,
     "invocation": Invocation,
     "search-hit": shape_of(database.Hit),
+    "explanation": shape_of(why.Explanation),
     "verify-report": VerifyReport,
     "signed-checkpoint": SignedCheckpoint,
     "trail-enrolled": TrailEnrolled,

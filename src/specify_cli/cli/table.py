@@ -524,6 +524,14 @@ _COMMANDS = (
         "0 ok · 2 usage",
     ),
     Command(
+        ("why",),
+        "why:why",
+        "Tell which invocation wrote the lines of a file, on whose request, under which rules, and what was run after.",
+        (Param("place", "argument", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"),),
+        ("spec-kitty why src/login.py", "spec-kitty why src/login.py:12"),
+        "0 told, also where nothing is known · 1 no such file or line · 2 usage",
+    ),
+    Command(
         ("resume",),
         "resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",

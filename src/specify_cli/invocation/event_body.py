@@ -13,6 +13,7 @@ from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
 from specify_cli.redaction.capture import (
+    CapturedSide,
     DigestKey,
     RedactionError,
     RuleSet,
@@ -87,6 +88,7 @@ def compose_event(
     objects: list[bytes] = []
     counts: dict[str, int] = {}
     gaps: list[dict[str, object]] = []
+    texts: dict[str, str | None] = {}
     for name, field in fields.items():
         value = payload.get(name, field.default)
         if field.required and value in (None, ""):
@@ -94,7 +96,10 @@ def compose_event(
         if value is None and not (field.kind in ("captured", "object") and name in payload):
             continue
         try:
-            kept, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
+            if field.kind == "captured":
+                kept, blobs, masked, texts[name] = _read_captured(f"{event}.{name}", name, field, value, settings)
+            else:
+                kept, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
         except RedactionError as error:
             gaps.append(gap("redaction_failed", f"{event}.{name}", message=str(error)))
             continue
@@ -105,12 +110,28 @@ def compose_event(
         objects += blobs
         for rule, count in masked.items():
             counts[rule] = counts.get(rule, 0) + count
+    if event == "patch_apply":
+        _add_lines(body, texts)
     _complete(event, body, new_id, trace_id)
     if counts:
         body["redactions"] = counts
     if any(settings.capture.get(field.side) == "full" and name in body for name, field in fields.items()):
         body["export_safe"] = False
     return Composed(body, tuple(objects), tuple(gaps))
+
+
+def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None:
+    """Add the digests of a patch's lines, of the redacted texts and only where their mode shows any text."""
+    from specify_cli.record.patch_lines import lines_of_patch
+
+    lines = lines_of_patch(
+        diff=texts.get("diff"),
+        before=texts.get("before"),
+        after=texts.get("after"),
+        created=body.get("kind") == "create",
+    )
+    if lines is not None:
+        body["lines"] = lines
 
 
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
@@ -245,8 +266,6 @@ _Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
 
 def _read(where: str, name: str, field: Member, value: object, settings: Settings) -> _Read:
     mode = settings.capture.get(field.side, "off") if field.side else ""
-    if field.kind == "captured":
-        return _read_captured(where, name, field, value, mode, settings)
     if field.kind == "object":
         return _read_object(where, name, value, mode, settings)
     if field.kind in ("name", "path"):
@@ -278,17 +297,17 @@ def _read(where: str, name: str, field: Member, value: object, settings: Setting
     return _read_counts(where, name, value, settings.rules)
 
 
-def _read_captured(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
+def _read_captured(where: str, name: str, field: Member, value: object, settings: Settings) -> CapturedSide:
+    mode = settings.capture.get(field.side, "off")
     if field.media_type != "application/json":
         value = _read_text(where, value)
     try:
-        kept = apply_mode(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
+        return apply_mode(name, value, mode, settings.rules, settings.key, media_type=field.media_type)
     except (ForeignError, RedactionError):
         raise
     except Exception as error:
         # The value is the program's own object and answered with an error of its own: it is no JSON.
         raise ForeignError(f"{where}: {type(error).__name__} while it was read") from error
-    return kept.fields, kept.objects, kept.counts
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:

@@ -285,7 +285,7 @@ def held_text(fields: Fields, name: str, get: Callable[[str], bytes]) -> tuple[s
 
 
 def _shape(key: Key, fields: Fields) -> tuple[object, ...]:
-    return (key[0], key[1], key[3], *(fields.get(name) for name in (*AGREED, "digest_key")))
+    return (key[0], key[1], key[3], *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
 
 
 def place_of(fields: Fields) -> Place:

@@ -328,6 +328,7 @@ EVENTS: Mapping[str, EventType] = {
             "diff": _optional("captured", side="tool_args", media_type="text/x-diff"),
             "ok": _optional("boolean", default=True),
             "call_id": _optional("name"),
+            "lines": Member("text", note="(digests of the lines that came, went and stayed, below)"),
             **_INSIDE,
         },
         ("kind", "path"),

@@ -57,11 +57,15 @@ class DigestKey(NamedTuple):
 
 
 class CapturedSide(NamedTuple):
-    """What one captured side leaves: fields of the line, objects they name, and redactions by rule id."""
+    """What one captured side leaves: fields of the line, objects they name, and redactions by rule id.
+
+    `text` is the redacted text where the mode shows any of it.
+    """
 
     fields: dict[str, object]
     objects: tuple[bytes, ...]
     counts: dict[str, int]
+    text: str | None = None
 
 
 def narrower(a: str, b: str) -> str:
@@ -106,7 +110,7 @@ def apply_mode(
         return CapturedSide(fields, (), counts)
     fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
-        return CapturedSide({**fields, name: text}, (), counts)
+        return CapturedSide({**fields, name: text}, (), counts, text)
     shown = text
     if media_type == _JSON and isinstance(value, str):  # the string that the JSON text stands for
         shown = escaped_surrogates(str(json.loads(text)))
@@ -116,7 +120,7 @@ def apply_mode(
             summary |= {"head": shown[:_HEAD], "tail": shown[-_TAIL:]}
         else:
             summary["head"] = shown
-        return CapturedSide({**fields, name: summary}, (), counts)
+        return CapturedSide({**fields, name: summary}, (), counts, text)
     stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
@@ -126,4 +130,4 @@ def apply_mode(
     }
     if len(stored) < len(data):
         reference |= {"truncated": True, "kept": len(stored)}
-    return CapturedSide({**fields, name: reference}, (stored,), counts)
+    return CapturedSide({**fields, name: reference}, (stored,), counts, text)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from types import TracebackType
 from typing import NamedTuple
@@ -25,15 +25,18 @@ from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
+from specify_cli.record.patch_lines import ADDED, read_lines_member
 from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import Filters, Row, annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place
 
-_VERSION = 1
+_VERSION = 2
 # How many records are indexed between two commits, and from how many on it is worth showing a bar.
 _BATCH = 500
 _BUSY_MILLIS = 10_000
+# In how many patches a line may stand to say something of one.
+_MANY = 200
 _TABLES = """
 CREATE TABLE record (
   id INTEGER PRIMARY KEY, invocation_id TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
@@ -45,6 +48,9 @@ CREATE INDEX line_of_record ON line (record);
 CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, record INTEGER NOT NULL);
 CREATE INDEX mark_by_value ON mark (kind, value);
 CREATE INDEX mark_of_record ON mark (record);
+CREATE TABLE patched (digest TEXT NOT NULL, record INTEGER NOT NULL, start INTEGER NOT NULL);
+CREATE INDEX patched_by_digest ON patched (digest);
+CREATE INDEX patched_of_record ON patched (record);
 CREATE TABLE known (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', detail=full, tokenize='unicode61 remove_diacritics 2');
 """
@@ -82,6 +88,7 @@ class SearchIndex:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.problems: list[str] = []
+        self._records = FileRecordStore(project.root)
         self._path = ":memory:"
         if project.git_dir is not None:
             place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -199,7 +206,7 @@ class SearchIndex:
             (place.invocation_id, place.folder, place.name),
         ).fetchone()
         try:
-            data = FileRecordStore(self.project.root).read(place)
+            data = self._records.read(place)
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
             return
@@ -237,13 +244,20 @@ class SearchIndex:
         marks = {(kind, value, record) for kind, value in marks_of(fields)}
         if marks:
             self._base.executemany("INSERT INTO mark VALUES (?, ?, ?)", marks)
+        if fields.get("event") == "patch_apply":
+            path = fields.get("path")
+            added = {
+                line.digest for hunk in read_lines_member(fields.get("lines")) for line in hunk if line.mark == ADDED
+            }
+            keys = {*added, f"path:{path}"}
+            self._base.executemany("INSERT INTO patched VALUES (?, ?, ?)", {(key, record, start) for key in keys})
 
     def _forget_record(self, invocation_id: str) -> None:
         for (record,) in self._base.execute(
             "SELECT id FROM record WHERE invocation_id = ?", (invocation_id,)
         ).fetchall():
             # The words of a line that is gone lead nowhere.
-            for table in ("line", "mark"):
+            for table in ("line", "mark", "patched"):
                 self._base.execute(f"DELETE FROM {table} WHERE record = ?", (record,))
             self._base.execute("DELETE FROM record WHERE id = ?", (record,))
 
@@ -284,6 +298,50 @@ class SearchIndex:
             if len(hits) >= limit:
                 break
         return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit]
+
+    def find_patches(self, digests: Iterable[str], path: str) -> Iterator[tuple[Place, dict[str, object]]]:
+        """Yield every patch of a file and every one that added a line of these digests, as the record has it now.
+
+        A line that many patches added says nothing of any of them. The patches of the files that are found so are
+        yielded too: in one of them a line may have been taken away again.
+        """
+        found: set[tuple[int, int]] = set()
+        waiting, seen = [f"path:{path}", *set(digests)], set[str]()
+        while waiting:
+            key = waiting.pop()
+            seen.add(key)
+            rows = self._base.execute(
+                "SELECT record, start FROM patched WHERE digest = ? LIMIT ?", (key, _MANY + 1)
+            ).fetchall()
+            if len(rows) > _MANY and not key.startswith("path:"):
+                continue
+            new = set(rows) - found
+            found |= new
+            for record, start in new if not key.startswith("path:") else ():
+                other = self._base.execute(
+                    "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB 'path:*'",
+                    (record, start),
+                ).fetchone()
+                if other is not None and other[0] not in seen:
+                    waiting.append(other[0])
+        for record, start in sorted(found):
+            row = self._base.execute(
+                "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
+            ).fetchone()
+            if row is None:
+                continue
+            place = Place(row[0], row[1], row[2], (layout.parse_record_name(row[1]) or (None,))[0])
+            fields = self.read_line(place, start)
+            if fields is not None and fields.get("event") == "patch_apply":
+                yield place, fields
+
+    def read_line(self, place: Place, start: int) -> dict[str, object] | None:
+        """Return the line that stands at a byte of a record now; None where none does."""
+        try:
+            data = self._records.read(place)
+        except (OSError, InvocationError):
+            return None
+        return _read_fields(data[start : data.find(b"\n", start)])
 
     def find_rows(self, query: Query, limit: int) -> list[Row]:
         """Return the rows of the records that fit, newest first: a list under the filters of a search."""
@@ -344,9 +402,8 @@ class SearchIndex:
         if not lines:
             yield Hit(*head, f"inv://{row.invocation_id}/event/0", None, None, "")
             return
-        data = FileRecordStore(self.project.root).read(place)
         for seq, start in sorted(lines):
-            fields = _read_fields(data[start : data.find(b"\n", start)])
+            fields = self.read_line(place, start)
             if fields is None:
                 continue
             uri = f"inv://{row.invocation_id}/event/{seq}"

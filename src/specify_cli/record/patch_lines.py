@@ -1,0 +1,103 @@
+"""The lines of a patch by their digests: which a file got, lost and had around them (docs/format.md §4).  [pure]
+
+    lines_of_patch(diff="@@ -1 +1 @@\\n-x\\n+y\\n")    # "-2d711642b7+a1fce4363d"
+
+A text that is kept only in part, or not at all, still tells with them which lines of a file an invocation wrote.
+"""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    _Hunk = list[tuple[str, str]]
+
+KEPT, ADDED, REMOVED = "=", "+", "-"
+_DIGITS = 10
+# Longer patches are cut after a whole number of lines; what was cut is attributed to nobody.
+MAX_LINES = 1000
+_MAX_COMPARED = 25_000_000
+_MARKS = {" ": KEPT, "+": ADDED, "-": REMOVED}
+
+
+class LineMark(NamedTuple):
+    """One line of a patch: `=` was and is there, `+` came, `-` went; and its digest."""
+
+    mark: str
+    digest: str
+
+
+def digest_line(line: str) -> str:
+    """Return the first 10 hex digits of the SHA-256 of a line without what blanks and line end stand behind it."""
+    return sha256(line.rstrip().encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def lines_of_patch(
+    *, diff: str | None = None, before: str | None = None, after: str | None = None, created: bool = False
+) -> str | None:
+    """Return the member `lines` of a `patch_apply`; None where nothing tells which lines came."""
+    if diff is not None:
+        hunks = _read_diff(diff)
+    elif after is not None and (before is not None or created):
+        hunks = _compare(before, after)
+    else:
+        return None
+    room, told = MAX_LINES, []
+    for hunk in hunks:
+        told.append("".join(f"{mark}{digest_line(text)}" for mark, text in hunk[:room]))
+        room -= len(hunk)
+        if room <= 0:
+            break
+    return ",".join(filter(None, told)) or None
+
+
+def read_lines_member(value: object) -> list[list[LineMark]]:
+    """Return the hunks of a member `lines`; what is none of that form is left out."""
+    hunks = []
+    for part in value.split(",") if isinstance(value, str) else []:
+        size = _DIGITS + 1
+        hunk = [LineMark(part[at], part[at + 1 : at + size]) for at in range(0, len(part) - size + 1, size)]
+        if all(line.mark in (KEPT, ADDED, REMOVED) for line in hunk):
+            hunks.append(hunk)
+    return hunks
+
+
+def _read_diff(diff: str) -> Iterator[_Hunk]:
+    """Yield the hunks of a unified diff, or of one whose hunks state no numbers."""
+    hunk: _Hunk = []
+    numbered = "\n@@" in f"\n{diff}"
+    inside = not numbered
+    for line in diff.split("\n"):
+        if numbered and line.startswith("@@"):
+            yield hunk
+            hunk, inside = [], True
+        elif inside and line[:1] in _MARKS and not (not numbered and not hunk and line.startswith(("--- ", "+++ "))):
+            hunk.append((_MARKS[line[:1]], line[1:]))
+    yield hunk
+
+
+def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
+    """Yield the changes between two texts, each with three lines around it; without a text before, all of it."""
+    new = _split(after)
+    if before is None:
+        yield [(ADDED, line) for line in new]
+        return
+    from difflib import SequenceMatcher  # for the texts of a program only: a harness tells its edits as diffs
+
+    old = _split(before)
+    if len(old) * len(new) > _MAX_COMPARED:
+        return
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(3):
+        hunk: _Hunk = []
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                hunk += [(KEPT, line) for line in new[j1:j2]]
+            else:
+                hunk += [(REMOVED, line) for line in old[i1:i2]] + [(ADDED, line) for line in new[j1:j2]]
+        yield hunk
+
+
+def _split(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []

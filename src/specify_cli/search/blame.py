@@ -1,0 +1,248 @@
+"""Who wrote the lines of a file, told by content: the digests that records keep of what each patch added.  [pure]
+
+    for line, edit in zip(lines, attribute(lines, {path}, edits)):
+        print(edit.invocation_id if edit else "unknown", line)
+
+No commit is looked at, so an attribution survives amend, rebase, squash and cherry-pick. A line is given to an edit
+only where the lines around it agree too; where two invocations could have written it, it is given to neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import groupby
+from typing import NamedTuple
+
+from specify_cli.record.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+
+# How many lines with words must agree in a row, and how much text one line alone must have.
+_ENOUGH = 3
+_DISTINCT = 12
+# How far from a line the rest of its hunk may stand, beyond the hunk's own length.
+_NEAR = 20
+# How many lines of a hunk may be gone between two that stand beside each other now.
+_SOON = 6
+# A line that stands so often in a file tells nothing about a place.
+_COMMON = 64
+# How many stretches of lines are looked at, and how much of what stands around a patch belongs to each.
+_MAX_VIEWS = 400
+_AROUND = 8
+_WORD = re.compile(r"\w")
+# Lines without a word, whose text is not known any more.
+_BARE = frozenset(
+    digest_line(blank * depth + sign)
+    for sign in ("", "}", ")", "]", "{", "};", "});")
+    for blank in (" ", "\t")
+    for depth in range(25)
+)
+
+
+class Edit(NamedTuple):
+    """One patch of a record. `order` is when it was made: the invocation's time and the line's number in it."""
+
+    invocation_id: str
+    seq: int
+    order: tuple[str, int]
+    path: str
+    hunks: Sequence[Sequence[LineMark]]
+
+
+class _Claim(NamedTuple):
+    """An edit's claim to a line: how many lines with words agree around it, and whether all of the hunk does."""
+
+    score: int
+    edit: Edit
+
+
+class _View:
+    """A stretch of lines that patches are laid at: the file, or what stood there before a later patch.
+
+    `at` names the file's line behind each one, -1 for a line that is gone. Only edits before `until` can have left it.
+    """
+
+    def __init__(self, digests: Sequence[str], words: Sequence[int], at: Sequence[int], until: tuple[str, int]) -> None:
+        self.digests = digests
+        self.words = words
+        self.at = at
+        self.until = until
+        self.places: dict[str, list[int]] = defaultdict(list)
+        for place, digest in enumerate(digests):
+            self.places[digest].append(place)
+        self.is_file = until == _NOW
+
+
+_NOW = ("~", 0)  # after every time of RFC 3339
+
+
+def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> list[Edit | None]:
+    """Return for each line of a file the edit that wrote it; None where that is not known.
+
+    `names` are the file's paths: its own, and those it may have had before. In a file of another name only lines that
+    agree with many around them are from an edit.
+    """
+    digests = [digest_line(line) for line in lines]
+    words = [len(_WORD.findall(line)) for line in lines]
+    claims: list[list[_Claim]] = [[] for _ in lines]
+    ordered = sorted(edits, key=lambda edit: edit.order)
+    views = [_View(digests, words, range(len(lines)), _NOW)]
+    for number in range(_MAX_VIEWS):
+        if number == len(views):
+            break
+        view = views[number]
+        for edit in reversed(ordered):
+            if edit.order < view.until:
+                moved = _find_moved(edit)
+                for hunk in edit.hunks:
+                    views += _claim_lines(edit, hunk, edit.path in names, moved, view, claims)
+    removed = _find_removals(ordered)
+    found = [_choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)]
+    _drop_equal(found, digests)
+    return found
+
+
+def _drop_equal(found: list[Edit | None], digests: Sequence[str]) -> None:
+    """Take the edit from equal lines in a row, unless it wrote those around too: nothing tells which of them came."""
+    before = [edit and edit.invocation_id for edit in found]
+    for _, group in groupby(range(len(digests)), key=digests.__getitem__):
+        equal = list(group)
+        around = before[max(0, equal[0] - 1) : equal[-1] + 2]
+        if len(equal) > 1 and len(set(around)) > 1:
+            for at in equal:
+                found[at] = None
+
+
+def _find_moved(edit: Edit) -> set[str]:
+    """Return the lines an edit both took and gave: it moved them, and who wrote them came before."""
+    marks: dict[str, set[str]] = defaultdict(set)
+    for hunk in edit.hunks:
+        for mark, digest in hunk:
+            marks[mark].add(digest)
+    return marks[REMOVED] & marks[ADDED]
+
+
+def _claim_lines(
+    edit: Edit, hunk: Sequence[LineMark], named: bool, moved: set[str], view: _View, claims: list[list[_Claim]]
+) -> Iterator[_View]:
+    """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there before it."""
+    after = [line for line in hunk if line.mark != REMOVED]
+    taken: set[tuple[int, int]] = set()
+    for start, line in enumerate(after):
+        found = view.places.get(line.digest, [])
+        if line.mark != ADDED and view.is_file and any(other.mark == ADDED for other in after):
+            continue  # a line that came leads to the same place
+        for at in found if len(found) <= _COMMON else []:
+            if (start, at) in taken:
+                continue
+            first, last = _extend(after, view.digests, start, at)
+            run, shift = range(first, last + 1), at - start
+            taken.update((place, place + shift) for place in run)
+            score = sum(view.words[place + shift] >= _ENOUGH for place in run)
+            whole = len(run) == len(after)
+            anchored = any(after[place].mark == KEPT and view.words[place + shift] for place in run)
+            for place in run:
+                if after[place].mark != ADDED or view.at[place + shift] < 0:
+                    continue
+                digest = after[place].digest
+                if digest in moved and (view.words[place + shift] >= _DISTINCT or not (anchored or whole)):
+                    continue
+                alone = view.is_file and len(view.places[digest]) == 1 and view.words[place + shift] >= _DISTINCT
+                edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
+                    place == last and not _goes_on(after, view, place, shift, 1)
+                )
+                if edge and not alone:
+                    continue  # beyond it the file goes on otherwise: it may be the first line of something else
+                near = whole or _is_near(after, view.places, place + shift)
+                if score >= _ENOUGH or (named and ((alone and near) or (score > 1 and len(run) == len(view.digests)))):
+                    claims[view.at[place + shift]].append(_Claim(score, edit))
+            if score >= _ENOUGH and any(mark == REMOVED for mark, _ in hunk):
+                yield _undo(edit, hunk, first, last, shift, view)
+
+
+def _is_near(after: Sequence[LineMark], places: Mapping[str, list[int]], at: int) -> bool:
+    """Return whether half of a hunk stands near a line of the file: what has gone as a whole gives it nothing."""
+    reach = len(after) + _NEAR
+    near = sum(any(abs(place - at) <= reach for place in places.get(line.digest, ())) for line in after)
+    return 2 * near >= len(after)
+
+
+def _goes_on(after: Sequence[LineMark], view: _View, place: int, shift: int, step: int) -> bool:
+    """Return whether the file ends beside a line, or goes on as the hunk does a little later: lines between went."""
+    at = place + shift + step
+    beyond = after[place + 1 : place + 1 + _SOON] if step > 0 else after[max(0, place - _SOON) : place][::-1]
+    coming = [line.digest for line in beyond]
+    if coming[:1] == [after[place].digest]:
+        return False  # of two equal lines in a row the other one may be here
+    if not 0 <= at < len(view.digests):
+        return True
+    gone = coming[: coming.index(view.digests[at])] if view.digests[at] in coming else None
+    return view.words[at] >= _ENOUGH and gone is not None and after[place].digest not in gone
+
+
+def _extend(after: Sequence[LineMark], digests: Sequence[str], start: int, at: int) -> tuple[int, int]:
+    """Return the first and last line of the hunk that agree with the file around one that does."""
+    first, last = start, start
+    while first > 0 and at - (start - first) > 0 and after[first - 1].digest == digests[at - (start - first) - 1]:
+        first -= 1
+    while (
+        last + 1 < len(after)
+        and at + (last - start) + 1 < len(digests)
+        and after[last + 1].digest == digests[at + (last - start) + 1]
+    ):
+        last += 1
+    return first, last
+
+
+def _undo(edit: Edit, hunk: Sequence[LineMark], first: int, last: int, shift: int, view: _View) -> _View:
+    """Return the lines around a laid hunk as they were before it."""
+    begin, end = max(0, first + shift - _AROUND), min(len(view.digests), last + shift + 1 + _AROUND)
+    lines = [(view.digests[place], view.words[place], view.at[place]) for place in range(begin, first + shift)]
+    # A line that went and came again in one patch was moved: what stood there before is the same line of the file.
+    after = [item for item in hunk if item.mark != REMOVED]
+    came = {
+        after[place].digest: view.at[place + shift]
+        for place in range(first, last + 1)
+        if after[place].mark == ADDED and view.words[place + shift] >= _DISTINCT
+    }
+    number = -1
+    for mark, digest in hunk:
+        number += mark != REMOVED
+        if mark == REMOVED:
+            if first <= number < last or (number == last and last + 1 == len(after)):
+                lines.append((digest, 0 if digest in _BARE else _ENOUGH, came.pop(digest, -1)))
+        elif mark == KEPT and first <= number <= last:
+            lines.append((digest, view.words[number + shift], view.at[number + shift]))
+    lines += [(view.digests[place], view.words[place], view.at[place]) for place in range(last + shift + 1, end)]
+    return _View([line[0] for line in lines], [line[1] for line in lines], [line[2] for line in lines], edit.order)
+
+
+def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, int], str]]]:
+    """Return when each line was taken away, and from which file."""
+    removed: dict[str, list[tuple[tuple[str, int], str]]] = defaultdict(list)
+    for edit in edits:
+        for hunk in edit.hunks:
+            for mark, digest in hunk:
+                if mark == REMOVED:
+                    removed[digest].append((edit.order, edit.path))
+    return removed
+
+
+def _choose(
+    claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
+) -> Edit | None:
+    """Return the edit that the lines around speak for most; None where they speak for two invocations alike."""
+    if not claims:
+        return None
+    best = max(claim.score for claim in claims)
+    edits = [claim.edit for claim in claims if claim.score == best]
+    if len({edit.invocation_id for edit in edits}) == 1:
+        return edits[-1]
+    # The line was taken away after all but the last of them had written it.
+    last = edits[-1]
+    gone = [
+        any(edit.order < order < last.order and path == edit.path for order, path in removed.get(digest, ()))
+        for edit in edits
+        if edit.invocation_id != last.invocation_id
+    ]
+    return last if all(gone) else None

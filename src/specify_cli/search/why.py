@@ -1,0 +1,181 @@
+"""Which invocation a line of a file is from, on whose request, under which rules, and what was run after it.
+
+    told = explain_file(project, index, "src/login.py")
+    print(told.ranges[0].origin.request)
+
+Told by content alone (`blame`). What no record tells is unknown, never a guess.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from specify_cli.errors import CallerError
+from specify_cli.project.config import Project
+from specify_cli.record.patch_lines import digest_line, read_lines_member
+from specify_cli.record.timeline import Entry, make_timeline
+from specify_cli.search.blame import Edit, attribute
+from specify_cli.search.database import SearchIndex
+from specify_cli.storage.queries import show_invocation
+
+_MAX_FILE = 8 * 1024 * 1024
+# Commands that people and agents check their work with.
+_CHECKS = re.compile(
+    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check|lint)\b"
+    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check|lint)\b"
+)
+
+
+class Check(NamedTuple):
+    """A command that checked the work after a patch, and how it ended."""
+
+    seq: int
+    command: str
+    status: str | None
+
+
+class Origin(NamedTuple):
+    """The invocation that wrote lines: who asked, which rules it was given, what was run after its last patch."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    outcome: str | None
+    started_at: str | None
+    actor_id: str | None
+    request: str | None
+    rules: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+class Range(NamedTuple):
+    """Lines `first` to `last`, counted from 1, of one origin: its invocation and the line of the record that tells it.
+
+    Both are None where it is unknown.
+    """
+
+    first: int
+    last: int
+    invocation_id: str | None
+    uri: str | None
+
+
+class Explanation(NamedTuple):
+    """What is known of a file's lines: the ranges in order, and each invocation they name."""
+
+    path: str
+    lines: int
+    unknown: int
+    ranges: tuple[Range, ...]
+    origins: tuple[Origin, ...]
+
+
+def explain_file(project: Project, index: SearchIndex, path: str, line: int | None = None) -> Explanation:
+    """Return where the lines of a file come from, or one of them. Raises CallerError for a file that cannot be read."""
+    name = _place_below(project, path)
+    lines = _read_lines(project, name)
+    if line is not None and not 1 <= line <= len(lines):
+        raise CallerError(
+            "INVALID_VALUE", f"{name} has {len(lines)} lines, and no line {line}", f"spec-kitty why {name}"
+        )
+    edits = list(_find_edits(index, lines, name))
+    wanted = range(len(lines)) if line is None else range(line - 1, line)
+    # A file that is gone may be this one before it was moved.
+    gone = {edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))}
+    found = attribute(lines, {name, *gone}, edits)
+    ranges: list[Range] = []
+    for at in wanted:
+        edit = found[at]
+        invocation_id = None if edit is None else edit.invocation_id
+        if ranges and ranges[-1].invocation_id == invocation_id:
+            ranges[-1] = ranges[-1]._replace(last=at + 1)
+        else:
+            uri = None if edit is None else f"inv://{edit.invocation_id}/event/{edit.seq}"
+            ranges.append(Range(at + 1, at + 1, invocation_id, uri))
+    last_seq: dict[str, int] = {}
+    for edit in (found[at] for at in wanted):
+        if edit is not None:
+            last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
+    origins = tuple(_describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items())
+    return Explanation(name, len(lines), sum(found[at] is None for at in wanted), tuple(ranges), origins)
+
+
+def _place_below(project: Project, path: str) -> str:
+    """Return a path as records name it, below the project's root."""
+    whole = os.path.normpath(os.path.join(os.getcwd(), path))
+    root = os.path.realpath(project.root)
+    if not whole.startswith(root + os.sep):
+        whole = os.path.realpath(whole)
+    if not whole.startswith(root + os.sep):
+        raise CallerError(
+            "INVALID_VALUE", f"{path} lies outside the project {project.root}", "name a file of the project"
+        )
+    return os.path.relpath(whole, root)
+
+
+def _read_lines(project: Project, name: str) -> list[str]:
+    whole = os.path.join(project.root, name)
+    try:
+        if not os.path.isfile(whole):
+            raise FileNotFoundError
+        with open(whole, "rb") as file:
+            data = file.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected a file of the work tree, found {error.strerror or 'none'}",
+            f"spec-kitty invocations search --path {name}",
+        ) from error
+    if len(data) > _MAX_FILE or b"\0" in data[:8192]:
+        found = "a binary file" if b"\0" in data[:8192] else "more"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected a text of at most {_MAX_FILE} bytes, found {found}",
+            f"spec-kitty invocations search --path {name}",
+        )
+    text = data.decode("utf-8", "surrogateescape")
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _find_edits(index: SearchIndex, lines: Sequence[str], path: str) -> Iterator[Edit]:
+    for place, fields in index.find_patches({digest_line(line) for line in lines}, path):
+        seq = fields.get("seq")
+        hunks = read_lines_member(fields.get("lines"))
+        if fields.get("ok") is not False and type(seq) is int and hunks:
+            # The id tells when the invocation began; the line when the patch was made.
+            made = str(fields.get("at") or "")
+            yield Edit(place.invocation_id, seq, (made, seq), str(fields.get("path")), hunks)
+
+
+def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
+    value = show_invocation(project, invocation_id)
+    context = value.get("context")
+    hits = context.get("hits", []) if isinstance(context, dict) else []
+    events = value.get("events")
+    entries = make_timeline(events if isinstance(events, list) else [])
+
+    def text(key: str) -> str | None:
+        found = value.get(key)
+        return found if isinstance(found, str) else None
+
+    return Origin(
+        invocation_id,
+        text("profile_id"),
+        text("action"),
+        text("outcome") or text("status"),
+        text("started_at"),
+        text("actor_id"),
+        text("request"),
+        tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
+        tuple(find_checks(entries, seq)),
+    )
+
+
+def find_checks(entries: Sequence[Entry], seq: int) -> Iterator[Check]:
+    """Yield the commands after a line of the record that look like a check of the work."""
+    for entry in entries:
+        if entry.kind == "tool_call" and entry.seq > seq and _CHECKS.search(f"{entry.name} {entry.about}"):
+            yield Check(entry.seq, entry.about or entry.name, entry.status)
