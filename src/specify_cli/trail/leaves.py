@@ -22,6 +22,8 @@ LEAF_BYTES = 98
 GENERATION_NAME = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8}")
 
 _KINDS = (START, CLOSE, ANNEX)
+# How many leaves are read at a time.
+_PIECE = 4096
 
 
 class Leaf(NamedTuple):
@@ -85,25 +87,11 @@ class Generation(NamedTuple):
 
     def read_lines(self, start: int = 0, count: int | None = None) -> Iterator[bytes]:
         """Yield the lines of leaves from a number on, without LF, a piece of the file at a time; unchecked."""
-        try:
-            with durable.folder(self.path) as fd:
-                file = durable.open_regular(fd, "leaves", os.O_RDONLY, f"{self.path}/leaves")
-        except FileNotFoundError:
-            return
         left = self.count_leaves() - start if count is None else count
-        at = start * LEAF_BYTES
-        try:
-            while left > 0:
-                piece = os.pread(file, min(left, 4096) * LEAF_BYTES, at)
-                whole = len(piece) // LEAF_BYTES
-                if not whole:
-                    return
-                for number in range(whole):
-                    yield piece[number * LEAF_BYTES : (number + 1) * LEAF_BYTES - 1]
-                left -= whole
-                at += whole * LEAF_BYTES
-        finally:
-            os.close(file)
+        while left > 0 and (piece := self.read_bytes(start, min(left, _PIECE) * LEAF_BYTES)):
+            for at in range(0, len(piece) - LEAF_BYTES + 1, LEAF_BYTES):
+                yield piece[at : at + LEAF_BYTES - 1]
+            start, left = start + _PIECE, left - _PIECE
 
     def read_bytes(self, offset: int, size: int) -> bytes:
         """Return bytes of the file of leaves from the leaf of a number on."""
