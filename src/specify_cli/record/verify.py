@@ -34,6 +34,8 @@ _EMPTY = hashlib.sha256(b"").hexdigest()
 # Beginnings of what one `recovered` line may describe that are followed at a time.
 _MAX_GAPS = 8
 _KNOWN = frozenset(EVENTS)
+# Events of which something is kept while a record is read.
+_FOLLOWED = frozenset(("started", "completed", "tool_call", "approval"))
 _OLDER_EVENTS = _KNOWN | {"glossary_checked"}
 # code → (severity, what it means, what to do); docs/verify.md holds the same table and a test compares them.
 FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
@@ -679,42 +681,50 @@ class _Walk:
 
     def _check_contents(self, fields: dict[str, object], seq: int, offset: int, *, judged: bool) -> None:
         event = str(fields.get("event", ""))
-        if event == "completed" and self.closed_at is None:
-            self.closed_at = seq
-            self.trail = self.trail._replace(
-                completed=self.tip.seal, cites=(*self.trail.cites, *_read_links(fields, seq))
-            )
-        elif event == "started" and seq == 0:
-            logged = self.tip.seal if fields.get("tombstone") is True else None
-            self.trail = TrailFacts(logged, linked="after" in fields, cites=_read_links(fields, seq))
         if seq == LAST_OPENING_SEQ and self.trail.started is None:
             self.trail = self.trail._replace(started=self.tip.seal)
-        if event == "tool_call":
-            self.calls[say(fields.get("call_id"))] = None
-        elif event == "approval" and fields.get("identity") != "claim":
-            self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
+        if event in _FOLLOWED:
+            self._follow_event(event, fields, seq)
         if not judged:
             return
-        self._check_identity(fields, seq, offset)
+        if fields.get("invocation_id") != self.invocation_id or self.invocation_id is None:
+            self._check_identity(fields, seq, offset)
         if event not in _KNOWN:
             self._add_finding("UNKNOWN_EVENT", seq, offset, event)
-        if event == "tool_result":
-            call_id = say(fields.get("call_id"))
-            first = self.calls.get(call_id)
-            result = (seq, fields.get("status"), fields.get("output_hash"))
-            # Where lines are harmed the call may be among them, and that is one finding already.
-            if any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings):
-                pass
-            elif first is not None and first[1:] != result[1:]:
-                what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
-                self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
-            elif first is not None or call_id not in self.calls:
-                self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
-            self.calls[call_id] = first or result
-        if event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
+        elif event == "tool_result":
+            self._check_result(fields, seq, offset)
+        elif event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, say(fields.get("what")))
         if event in OBJECT_MEMBERS or dict in map(type, fields.values()):
             self.objects += named_objects(fields, seq, offset)
+
+    def _follow_event(self, event: str, fields: dict[str, object], seq: int) -> None:
+        """Keep what a line says of the trail, and which calls are open."""
+        if event == "completed" and self.closed_at is None:
+            self.closed_at = seq
+            cites = (*self.trail.cites, *_read_links(fields, seq))
+            self.trail = self.trail._replace(completed=self.tip.seal, cites=cites)
+        elif event == "started" and seq == 0:
+            logged = self.tip.seal if fields.get("tombstone") is True else None
+            self.trail = TrailFacts(logged, linked="after" in fields, cites=_read_links(fields, seq))
+        elif event == "tool_call":
+            self.calls[say(fields.get("call_id"))] = None
+        elif event == "approval" and fields.get("identity") != "claim":
+            self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
+
+    def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
+        call_id = say(fields.get("call_id"))
+        first = self.calls.get(call_id)
+        result = (seq, fields.get("status"), fields.get("output_hash"))
+        # Where lines are harmed the call may be among them, and that is one finding already.
+        if any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings):
+            pass
+        elif first is not None and first[1:] != result[1:]:
+            what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
+            self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
+        elif first is not None or call_id not in self.calls:
+            self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
+        self.calls[call_id] = first or result
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))
