@@ -651,6 +651,9 @@ class _Walk:
         time = fields.get(time_key, _A_TIME)
         if type(time) is not str or _TIME.fullmatch(time) is None:
             self._add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
+        found = fields.get("v")
+        if type(found) is int and found == self.version:
+            return
         version = integer_at(fields, "v", 1)
         if version is None:
             if "v" in fields:
