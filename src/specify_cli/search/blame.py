@@ -140,12 +140,11 @@ def _claim_lines(
             taken.update((place, place + shift) for place in run)
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
             whole = len(run) == len(after)
-            anchored = any(after[place].mark == KEPT and view.words[place + shift] for place in run)
             for place in run:
                 if after[place].mark != ADDED or view.at[place + shift] < 0:
                     continue
                 digest = after[place].digest
-                if digest in moved and (view.words[place + shift] >= _DISTINCT or not (anchored or whole)):
+                if digest in moved:
                     continue
                 alone = view.is_file and len(view.places[digest]) == 1 and view.words[place + shift] >= _DISTINCT
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
