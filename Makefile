@@ -15,8 +15,8 @@ test: $(READY) judges
 # Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
 judges:
 	@test -e .venv-judges/.ready || { $(PYTHON) -m venv .venv-judges && \
-	  .venv-judges/bin/pip install -q -r tests/judges/requirements.txt && \
-	  .venv-judges/bin/pip install -q --no-deps testimony-openai-agents==0.2.1 && touch .venv-judges/.ready; } || \
+	  .venv-judges/bin/pip install -q --require-hashes -r tests/judges/requirements.txt && \
+	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/testimony.txt && touch .venv-judges/.ready; } || \
 	  echo "the outside judges could not be installed: their tests skip" >&2
 
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13

@@ -49,6 +49,8 @@ def approve(
         )
     place = Index(project.root).resolve(invocation_id)
     record = fold(FileRecordStore(project.root).read(place))
+    if record is not None and record.completed is not None:
+        raise CallerError("ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends")
     entries = () if record is None else record.entries
     subject = find_subject(entries, wish.refers_to, wish.name)
     if subject is None:

@@ -71,6 +71,9 @@ def test_what_has_ended_or_is_not_there_is_not_approved(project: Project) -> Non
         project.approve()
     with pytest.raises(InvocationError, match="holds no call c9"):
         project.approve(name="c9")
+    project.executor.complete(project.id)
+    with pytest.raises(InvocationError, match="is closed"):
+        project.approve(name="c2")
 
 
 def test_the_request_and_a_gate_are_approved_too(project: Project) -> None:
