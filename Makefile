@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges core browser stress bench lint coverage mutants golden docs constraints clean
+.PHONY: demo test judges core browser stress bench harness lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -29,6 +29,9 @@ browser: $(READY)
 
 stress: $(READY)
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
+
+harness: $(READY)
+	cd tests && $(abspath $(BIN))/python -m harness.play
 
 bench: $(READY)
 	$(BIN)/python -m compileall -q src

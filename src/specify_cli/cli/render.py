@@ -115,6 +115,11 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> li
         f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         *([f"file:     {value.get('path')}"] if explain else []),
         *_render_evidence(value.get("evidence")),
+        *(
+            [f"not seen: {', '.join(map(str, unseen))}"]
+            if isinstance(unseen := value.get("not_seen"), list) and unseen
+            else []
+        ),
         "",
         "timeline",
         *_render_timeline(entries, explain=explain),

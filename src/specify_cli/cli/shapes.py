@@ -184,6 +184,7 @@ class Invocation(InvocationRow):
     evidence: Evidence
     events: list[dict[str, Any]]
     annexes: list[dict[str, Any]]
+    not_seen: list[str]
     findings: list[Finding]
 
 

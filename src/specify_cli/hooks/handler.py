@@ -70,14 +70,20 @@ def run_hook(
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-        if root is None or not call.events:
+        if root is None or not (call.events or call.moment):
             return
         _keep_from_git(root)
         if call.ending is not None:
             from specify_cli.hooks.transcript import with_ending
 
             call = with_ending(call)
-        call = _key_stand_ins(call, git_dir)
+        call = _key_stand_ins(call, git_dir) if call.events else call
+        if call.moment is not None:
+            from specify_cli.hooks.turn import record_moment
+
+            record_moment(root, harness, call, call.moment, home)
+            if not call.events:
+                return
         if call.stand_in and harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
             from specify_cli.hooks.twins import number_twin
 
@@ -147,6 +153,10 @@ def _record(root: str, git_dir: str | None, harness: str, call: HookInput, home:
     recorder = find_recorder(root, harness, call, home)
     # 4. Append: each physical event once.
     try:
+        if call.started_invocation == recorder.invocation_id and call.subagent is None:
+            from specify_cli.hooks.turn import give_prompt
+
+            give_prompt(recorder, harness, str(call.session_id))
         append_call(recorder, harness, call)
         if call.started_invocation == recorder.invocation_id and since is not None:
             from specify_cli.hooks.take_in import take_in

@@ -42,7 +42,7 @@ def with_ending(call: HookInput) -> HookInput:
     return call._replace(events=(*before, result._replace(payload={**result.payload, "status": status})))
 
 
-def read_end(path: str) -> bytes:
+def read_end(path: str, limit: int = MAX_TRANSCRIPT) -> bytes:
     """Return the end of a transcript, nothing of what is no plain file; the harness alone says where it is."""
     folder, _, name = path.rpartition("/")
     if not os.path.isabs(path):
@@ -51,7 +51,7 @@ def read_end(path: str) -> bytes:
         with durable.folder(folder or "/") as folder_fd:
             fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
         try:
-            return os.pread(fd, MAX_TRANSCRIPT, max(0, os.fstat(fd).st_size - MAX_TRANSCRIPT))
+            return os.pread(fd, limit, max(0, os.fstat(fd).st_size - limit))
         finally:
             os.close(fd)
     except (OSError, InvocationError, ValueError):

@@ -26,6 +26,22 @@ class HookEvent(NamedTuple):
     call_id: str
 
 
+class SessionMoment(NamedTuple):
+    """What a hook tells of its session rather than of a call.
+
+    `kind` is prompt, end (of a turn), closing (of a record), or a change: started, compacted, interrupted, ended.
+    `key` tells it from others of its kind.
+    """
+
+    kind: str
+    text: str | None
+    transcript: str | None
+    reason: str | None
+    key: str | None
+    model: str | None
+    tokens: dict[str, int]
+
+
 class HookInput(NamedTuple):
     """One hook call: who sent it, from where, and what of it is recorded, in order.
 
@@ -52,12 +68,27 @@ class HookInput(NamedTuple):
     deadline: float | None = None
     above: str | None = None
     stand_in: bool = False
+    moment: SessionMoment | None = None
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
 _BEFORE = frozenset(("pretooluse", "beforetool", "tool.execute.before"))
 _AFTER = frozenset(("posttooluse", "aftertool", "tool.execute.after"))
 _FAILED = frozenset(("posttoolusefailure", "tool.execute.failed"))
+_MOMENTS = {
+    "userpromptsubmit": "prompt",
+    "beforeagent": "prompt",
+    "chat.message": "prompt",
+    "stop": "end",
+    "afteragent": "end",
+    "session.idle": "end",
+    "subagentstop": "end",
+    "sessionstart": "started",
+    "precompact": "compacted",
+    "session.compacted": "compacted",
+    "interrupt": "interrupted",
+    "sessionend": "ended",
+}
 _ERRORS = frozenset(("stopfailure", "erroroccurred", "session.error"))
 _READERS = """read grep glob ls list notebookread todoread todowrite
     read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
@@ -134,8 +165,45 @@ def translate(harness: str, payload: object) -> HookInput:
     )
     cwd = _find_cwd(payload)
     above = _match_first(payload, "parent_agent_id")
+    # Whoever closes a record waits for no call any more.
+    told = "closing" if closes and kind in _BEFORE else _MOMENTS.get(kind)
+    moment = None if told is None else _read_moment(payload, told)
+    if told == "prompt" and moment is not None and not moment.text:
+        moment = None  # Qwen Code tells one without words before each answer of the model
+    if (kind == "stop" and subagent is not None) or (kind == "subagentstop" and (subagent is None or not events)):
+        moment = None  # Copilot tells the end of a subagent again, with its words
     return HookInput(
-        session, subagent, hook_event, cwd, events, started, begins, transcript, closes, printed, ending, None, above
+        session_id=session,
+        subagent=subagent,
+        hook_event=hook_event,
+        cwd=cwd,
+        events=events,
+        started_invocation=started,
+        begins=begins,
+        transcript=transcript,
+        closes=closes,
+        printed=printed,
+        ending=ending,
+        above=above,
+        moment=moment,
+    )
+
+
+def _read_moment(payload: dict[str, object], kind: str) -> SessionMoment:
+    """Return what a payload tells of its session."""
+    text = _match_whole(payload, "prompt") if kind == "prompt" else None
+    if kind == "end":
+        text = _match_whole(payload, "last_assistant_message", "prompt_response")
+    reported = payload.get("tokens")
+    counts = reported.items() if isinstance(reported, dict) else ()
+    return SessionMoment(
+        kind,
+        text,
+        _match_first(payload, "transcript_path", "transcriptPath"),
+        _match_first(payload, "source", "trigger", "reason", "stop_reason"),
+        _match_first(payload, "prompt_id", "turn_id", "timestamp"),
+        _match_first(payload, "model"),
+        {name: count for name, count in counts if type(count) is int and 0 <= count <= _MAX_INTEGER},
     )
 
 

@@ -266,6 +266,8 @@ _Read = tuple[dict[str, object], tuple[bytes, ...], dict[str, int]]
 
 def _read(where: str, name: str, field: Member, value: object, settings: Settings) -> _Read:
     mode = settings.capture.get(field.side, "off") if field.side else ""
+    if field.kind == "digested":
+        return _read_digested(where, name, field, value, mode, settings)
     if field.kind == "object":
         return _read_object(where, name, value, mode, settings)
     if field.kind in ("name", "path"):
@@ -308,6 +310,15 @@ def _read_captured(where: str, name: str, field: Member, value: object, settings
     except Exception as error:
         # The value is the program's own object and answered with an error of its own: it is no JSON.
         raise ForeignError(f"{where}: {type(error).__name__} while it was read") from error
+
+
+def _read_digested(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
+    """Return the digest and the size of a text whose words are never kept."""
+    if mode in ("off", "hash"):
+        kept = _read_captured(where, name, field, value, settings)
+        return kept.fields, kept.objects, kept.counts
+    data = redact(_read_text(where, value), settings.rules).text.encode("utf-8")
+    return {f"{name}_hash": sha256(data).hexdigest(), f"{name}_size": len(data)}, (), {}
 
 
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:

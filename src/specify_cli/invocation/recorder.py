@@ -31,7 +31,7 @@ from specify_cli.invocation.event_body import (
 from specify_cli.invocation.settings import settings_of
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
-from specify_cli.record.event_table import EVENTS, LINKS, RECORDABLE
+from specify_cli.record.event_table import EVENTS, LATE, RECORDABLE
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import Tip, chain, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
@@ -168,7 +168,7 @@ class Recorder:
     def compose(self, event: str, payload: Mapping[str, object]) -> Composed:
         """Return one event checked, redacted and captured; nothing is written. Raises CallerError PAYLOAD_INVALID."""
         try:
-            if event in LINKS:
+            if event in ("artifact_link", "commit_link"):
                 return self._compose_link(event, payload)
             if event not in RECORDABLE:
                 raise _not_recordable(event)
@@ -353,7 +353,7 @@ class Recorder:
 
         def compose(locked: LockedRecord) -> list[Body]:
             nonlocal duplicates, late
-            if locked.tip.event == "completed" and all(item.event in LINKS for item in items):
+            if locked.tip.event == "completed" and all(item.event in LATE for item in items):
                 late = locked.tip
                 return []
             here = locked.tip.seq - (locked.tip.event == "recovered")
@@ -482,7 +482,7 @@ class Recorder:
         return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
 
     def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
-        """Links to a closed record: one annex file each, chained to its last line, which is durable before them."""
+        """Write what may still be said of a closed record: one annex file each, chained to its durable last line."""
         from specify_cli.trail.log import write_annex
 
         self._records.read_durably(self.place)

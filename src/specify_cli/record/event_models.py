@@ -172,6 +172,10 @@ def _derive_fields(name: str, member: Member) -> Iterator[tuple[str, Any]]:
     """Yield what of a member can stand in a line, as pydantic's field definitions."""
     if member.kind == "source":
         return
+    if member.kind == "digested":
+        yield f"{name}_hash", (Digest | None, None)
+        yield f"{name}_size", (Count | None, None)
+        return
     if member.kind in ("captured", "message") or (member.kind == "object" and member.side):
         kept: Any = {"captured": Kept, "message": str}.get(member.kind, Digest)
         yield name, (kept | None, None)
@@ -252,7 +256,7 @@ def _is_own(name: str, member: Member) -> bool:
 
 
 def _render_cell(name: str, member: Member) -> str:
-    shown = f"*{name}*" if member.kind in ("captured", "message") else f"`{name}`"
+    shown = f"*{name}*" if member.kind in ("captured", "digested", "message") else f"`{name}`"
     maybe = "" if member.every or member.side else "?"
     kept = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"
     return " ".join(filter(None, (shown + maybe, "·".join(member.choices), kept, member.note)))

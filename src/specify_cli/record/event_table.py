@@ -20,9 +20,10 @@ class Member(NamedTuple):
 
     `kind` says what the line holds and how a payload's value is checked. A payload can give: name · path · digest ·
     message · note · choice · integer · positive · boolean · counts · captured (as its capture `side` says,
-    docs/format.md §4) · object (kept whole) · source (it is not in the line itself). The other kinds are computed;
-    `events` maps each to its type. `given` is required, optional, or empty for what the recorder alone writes. A member
-    that stands in `every` line may be `nullable`. `note` is what the documentation adds.
+    docs/format.md §4) · digested (of captured, digest and size alone) · object (kept whole) · source (it is not in the
+    line itself). The other kinds are computed; `events` maps each to its type. `given` is required, optional, or empty
+    for what the recorder alone writes. A member that stands in `every` line may be `nullable`. `note` is what the
+    documentation adds.
     """
 
     kind: str
@@ -307,6 +308,9 @@ EVENTS: Mapping[str, EventType] = {
                 default="ok",
                 note="(unknown: nothing says how it ended)",
             ),
+            "inferred": _optional(
+                "boolean", note="(true: no result was told until the turn was over; a later one counts)"
+            ),
             "output": _optional("captured", side="tool_output"),
             "source": Member(
                 "text", note="(of a re-execution: the URI of the result that was given back; nothing ran)"
@@ -374,6 +378,36 @@ EVENTS: Mapping[str, EventType] = {
         ("decision", "refers_to", "call_id", "approver", "identity", "reason"),
         "approval, permission, human in the loop",
         durable=True,
+    ),
+    "prompt": EventType(
+        "What a person asked the agent.",
+        {"text": _optional("captured", side="prompt", media_type="text/plain"), **_INSIDE},
+        ("text",),
+        "user message",
+    ),
+    "turn": EventType(
+        "The agent's turn is over: what it answered at its end, and what its model used.",
+        {
+            "text": _optional("captured", side="response", media_type="text/plain"),
+            "thinking": _optional("digested", side="response", media_type="text/plain", note="(never its text)"),
+            "model": _optional("name"),
+            "tokens": _optional("counts", note="{kind: count}"),
+            "requests": _optional("integer", note="(answers of the model in this turn)"),
+            **_INSIDE,
+        },
+        ("text", "model", "tokens"),
+        "assistant message, usage",
+        annex="also",
+    ),
+    "session_change": EventType(
+        "The session the record belongs to began, went on, was compacted or ended.",
+        {
+            "change": _required("choice", ("started", "compacted", "interrupted", "ended")),
+            "reason": _optional("name"),
+            **_INSIDE,
+        },
+        ("change", "reason"),
+        "session lifecycle",
     ),
     "model_call": EventType(
         "The host asked its model.",
@@ -515,7 +549,7 @@ OBJECT_MEMBERS: Mapping[str, tuple[str, ...]] = {
     if (found := tuple(member for member, of in event.members.items() if of.kind == "object"))
 }
 # What may stand in a record and be said of a closed one as well.
-LINKS = tuple(name for name, event in EVENTS.items() if event.annex == "also")
+LATE = tuple(name for name, event in EVENTS.items() if event.annex == "also")
 DURABLE = frozenset(name for name, event in EVENTS.items() if event.durable)
 # What may still be said of a closed record, each as one sealed line in a file of its own.
 ANNEX_EVENTS = frozenset(name for name, event in EVENTS.items() if event.annex)

@@ -719,15 +719,18 @@ class _Walk:
         call_id = say(fields.get("call_id"))
         first = self.calls.get(call_id)
         result = (seq, fields.get("status"), fields.get("output_hash"))
+        inferred = fields.get("inferred") is True
         # Where lines are harmed the call may be among them, and that is one finding already.
-        if any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings):
+        harmed = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
+        if harmed or (inferred and first is not None):
             pass
         elif first is not None and first[1:] != result[1:]:
             what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
         elif first is not None or call_id not in self.calls:
             self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
-        self.calls[call_id] = first or result
+        # What was inferred stands for no result: one that is told later is the first.
+        self.calls[call_id] = first or (None if inferred else result)
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))

@@ -15,6 +15,7 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
+from specify_cli.record.coverage import list_unseen
 from specify_cli.record.ids import millis_of
 from specify_cli.record.record import (
     Entry,
@@ -301,6 +302,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             for number, entry in enumerate(record.entries)
         ],
         "annexes": annexes,
+        "not_seen": list_unseen(started, lines),
         "findings": [item.as_value() for item in report.findings],
     }
 

@@ -91,7 +91,8 @@ def test_a_day_of_three_sessions(cli: Cli, chartered: Path, home: Path) -> None:
     story = told(chartered, one)
     rows = {row["invocation_id"]: row for row in cli("invocations", "list", "--json").json()}
     assert [event for event, _ in story] == [
-        "stage_transition", "tool_call", "stage_transition", "tool_result", "patch_apply", "artifact_link", "completed",
+        "stage_transition", "tool_call", "tool_result", "turn", "stage_transition",
+        "tool_result", "patch_apply", "artifact_link", "completed",
     ]  # fmt: skip
     assert ("patch_apply", "src/login.py") in story
     assert told(tree, two) == [("tool_call", "Read")]

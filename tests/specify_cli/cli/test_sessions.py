@@ -19,9 +19,9 @@ from support import Cli
 FIXTURES = Path(__file__).parents[2] / "fixtures/sessions"
 SESSIONS = sorted(str(path.relative_to(FIXTURES).with_suffix("")) for path in FIXTURES.glob("*/*.jsonl"))
 # A session of each harness: the whole job where its program could be run, else what its documentation says.
-WHOLE = [name for name in SESSIONS if name.rpartition("/")[2] in ("main", "documented")]
+WHOLE = [name for name in SESSIONS if name.rpartition("/")[2] in ("job", "documented")]
 # Which other harness's settings a harness reads too.
-READERS = ("cursor/documented", "copilot/main")
+READERS = ("cursor/documented", "copilot/job")
 Deliver = Callable[[str, bytes], None]
 
 
@@ -115,6 +115,8 @@ class Session:
             lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
             story.append(f"record @ID{number}@ {self._describe_start(lines[0])}")
             story += [self._describe(event) for event in lines[4:]]
+            for annex in sorted((self.root / layout.annex_folder(invocation_id)).glob("*.jsonl")):
+                story.append(f"annex: {self._describe(json.loads(annex.read_text()))}")
         orphans = self.root / layout.ORPHANS
         told = [json.loads(line) for line in orphans.read_text().splitlines()] if orphans.exists() else []
         taken = {key for line in told for key in line.get("taken", ())}
@@ -132,12 +134,12 @@ class Session:
         """An event in a line: what it is, whose, and what it is about."""
         told = [event["event"], "[of a subagent]" if "agent" in event else ""]
         told += [str(event[key]) for key in ("tool", "status", "side_effect", "kind", "path") if key in event]
-        told += [str(event[key]) for key in ("to", "error_code", "outcome", "closed_by") if key in event]
+        told += [str(event[key]) for key in ("to", "error_code", "outcome", "closed_by", "change") if key in event]
         told += ["by another" if "by" in event else "", "inferred" if event.get("inferred") else ""]
         if event["event"] == "patch_apply":
             told.append("+".join(name for name in ("before", "after", "diff") if f"{name}_hash" in event) or "no text")
-        if event["event"] == "tool_call" and "args" in event:
-            kept = event["args"]
+        kept = event.get("args" if event["event"] == "tool_call" else "text")
+        if kept is not None:
             told.append(self._name(str(kept.get("text", kept.get("head"))))[:90])
         return self._name(" ".join(part for part in told if part)).rstrip()
 
@@ -174,7 +176,7 @@ def test_a_session_leaves_the_story_beside_it(name: str, cli: Cli, chartered: Pa
     assert intact(cli, chartered)
 
 
-@pytest.mark.parametrize("name", ["claude-code/main", "copilot/main"])
+@pytest.mark.parametrize("name", ["claude-code/job", "copilot/job"])
 def test_a_session_told_by_real_hook_processes_leaves_the_same(name: str, cli: Cli, chartered: Path) -> None:
     def deliver(harness: str, data: bytes) -> None:
         assert cli("hook", harness, stdin=data) == (0, "", "")

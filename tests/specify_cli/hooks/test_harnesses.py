@@ -70,7 +70,8 @@ def test_claude_code_gets_this() -> None:
     command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
     handler = {"type": "command", "command": command, "timeout": 15}
     tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
-    others = ("SubagentStart", "SubagentStop", "StopFailure")
+    session = ("UserPromptSubmit", "Stop", "PreCompact", "SessionStart", "SessionEnd")
+    others = ("SubagentStart", "SubagentStop", "StopFailure", *session)
 
     assert json.loads(with_hooks("", CLAUDE)) == {
         "hooks": {

@@ -18,7 +18,7 @@ from specify_cli.invocation.event_body import (
     without_objects,
 )
 from specify_cli.record.event_models import parse_event
-from specify_cli.record.event_table import EVENTS, LINKS, RECORDABLE
+from specify_cli.record.event_table import EVENTS, RECORDABLE
 from specify_cli.record.record import chain, genesis_tip, split_lines
 from specify_cli.redaction.capture import MODES, DigestKey, rule_set, shipped_rule_set
 
@@ -27,6 +27,9 @@ AT = "2024-11-20T09:00:00.000Z"
 KEY = DigestKey("k" * 16, b"secret" * 6)
 SIDES = ("prompt", "response", "tool_args", "tool_output")
 SAMPLES: dict[str, dict[str, Any]] = {
+    "prompt": {"text": "PLANTED"},
+    "turn": {"text": "PLANTED", "thinking": "PLANTED", "model": "m", "tokens": {"input": 3}, "requests": 1},
+    "session_change": {"change": "ended", "reason": "exit"},
     "stage_transition": {"to": "change"},
     "step_started": {"step": "look", "ordinal": 1, "input": {"path": "PLANTED"}},
     "step_completed": {"step": "look", "ordinal": 1, "output": "PLANTED", "duration_ms": 3},
@@ -59,7 +62,7 @@ def line(body: dict[str, Any]) -> bytes:
 
 
 def test_every_event_is_recorded_by_hand_or_has_a_command_of_its_own() -> None:
-    assert {*SAMPLES, *LINKS} == set(RECORDABLE)
+    assert {*SAMPLES, "artifact_link", "commit_link"} == set(RECORDABLE)
     assert all(EVENTS[name].command for name in EVENTS.keys() - RECORDABLE.keys())
 
 

@@ -12,6 +12,9 @@ const momentOf = (event) => {
 export const SpecKitty = async ({ directory }) => {
   const parents = new Map()
   const told = new Set()
+  const turns = new Map()
+  const texts = new Map()
+  const asked = new Map()
   const tell = (session, value) =>
     new Promise((resolve) => {
       try {
@@ -56,6 +59,15 @@ export const SpecKitty = async ({ directory }) => {
         tool_response: { title: output.title, output: output.output, metadata: output.metadata },
       })
     },
+    "chat.message": async (input, output) => {
+      if (parents.has(input.sessionID)) return
+      asked.set(input.sessionID, output.message.id)
+      await tell(input.sessionID, {
+        hook_event_name: "chat.message",
+        prompt_id: output.message.id,
+        prompt: output.parts.map((part) => (part.type === "text" && !part.synthetic ? part.text : "")).join("\n").trim(),
+      })
+    },
     event: async ({ event }) => {
       const part = event.properties?.part
       // A tool that failed, or was refused, has no "after".
@@ -69,6 +81,34 @@ export const SpecKitty = async ({ directory }) => {
           tool_input: part.state.input,
           error: part.state.error,
         })
+      }
+      if (event.type === "message.updated" && event.properties.info.role === "assistant") {
+        // The newest count of each answer: they are summed when the turn is over.
+        const info = event.properties.info
+        const turn = turns.get(info.sessionID) ?? new Map()
+        turns.set(info.sessionID, turn.set(info.id, { model: info.modelID, tokens: info.tokens }))
+      }
+      if (event.type === "message.part.updated" && part?.type === "text" && part.text) texts.set(part.sessionID, part)
+      if (event.type === "session.idle" && !parents.has(event.properties.sessionID)) {
+        const session = event.properties.sessionID
+        const answers = [...(turns.get(session)?.values() ?? [])]
+        const sum = (read) => answers.reduce((count, one) => count + (read(one.tokens ?? {}) ?? 0), 0)
+        turns.delete(session)
+        await tell(session, {
+          hook_event_name: "session.idle",
+          timestamp: momentOf(event),
+          model: answers.at(-1)?.model,
+          tokens: {
+            input: sum((of) => of.input),
+            output: sum((of) => of.output),
+            thinking: sum((of) => of.reasoning),
+            cached: sum((of) => of.cache?.read),
+          },
+          last_assistant_message: asked.get(session) === texts.get(session)?.messageID ? undefined : texts.get(session)?.text,
+        })
+      }
+      if (event.type === "session.compacted") {
+        await tell(event.properties.sessionID, { hook_event_name: "session.compacted", timestamp: momentOf(event) })
       }
       if (event.type === "session.created" && event.properties.info.parentID) {
         const parent = event.properties.info.parentID

@@ -1,0 +1,40 @@
+"""What of an agent's work a record does not hold, so that silence is not taken for nothing.  [pure]"""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Harnesses whose payloads do not say which agent of a session made a call.
+_ONE_VOICE = frozenset(("gemini", "antigravity"))
+
+
+def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return what nobody told of an agent's work: kinds of events that neither the record nor its annexes hold.
+
+    A person's record, and one of the Python API, has no conversation: nothing of it is missing.
+    """
+    actor = started.get("actor")
+    harness = str(actor.get("tool") or "") if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
+    if not harness or started.get("tombstone") is True:
+        return []
+    events: set[str] = set()
+    told: set[str] = set()
+    for line in lines:
+        event = str(line.get("event"))
+        events.add(event)
+        if event == "turn":
+            told.update(name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash") if name in line)
+    sought = {
+        "tool calls": "tool_call" in events,
+        "prompts": "prompt" in events,
+        "answers": bool({"text_hash", "text_size"} & told),
+        "model": "model" in told or "model_call" in events,
+        "tokens": "tokens" in told or "model_call" in events,
+        "thinking": "thinking_hash" in told,
+        "permissions": "approval" in events,
+        "which agent made a call": harness not in _ONE_VOICE,
+    }
+    return [name for name, seen in sought.items() if not seen]

@@ -1,0 +1,406 @@
+"""Play sessions on the real programs against a scripted model, check what they leave, and write docs/harnesses.json.
+
+    make harness                                  # every program, every play: about half an hour
+    python -m harness.play codex --play job --keep DIR     (in tests/; keeps projects, homes and payloads)
+
+Needs node and npm's registry once; then only loopback. Homes are private and keys are made up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.models import Model
+from harness.plays import CHAPTERS, PLAYED, Call
+from harness.programs import MISSING, NEWER_NODE, PROGRAMS, Program, Run
+
+ROOT = Path(__file__).parents[2]
+OUTPUT = ROOT / "docs/harnesses.json"
+PAGE = ROOT / "docs/hooks.md"
+SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
+CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
+SECONDS = 120
+BEGIN, END = "<!-- played: begin -->", "<!-- played: end -->"
+# Every secret here is made up, and none stands whole in this file.
+SECRETS = (
+    "AKIA" + "Z7QX3LMNP5RT2VWB",
+    "q8Zt2LmV4pRx7NcB1sKd" + "9WfHy3JgTu6EaXoQ5iMv",
+    "ghp" + "_9aKq2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiV",
+    "Tr0ub4dor" + "-and-3",
+)
+LEAK = f"""echo "aws_access_key_id = {SECRETS[0]}"
+echo "aws_secret_access_key = {SECRETS[1]}"
+echo "token {SECRETS[2]}"
+echo "DATABASE_URL=postgres://ada:{SECRETS[3]}@db.internal/shop" >&2
+"""
+TEST = """import unittest
+
+from src.login import login
+
+
+class T(unittest.TestCase):
+    def test_fold(self):
+        self.assertEqual(login(" Ada "), "ada")
+"""
+WRAPPER = """#!/bin/bash
+[ "$1" = hook ] && [ "$2" != --help ] || exec {program} "$@"
+file={told}/$EPOCHREALTIME-$$
+cat > $file.json
+begin=$EPOCHREALTIME
+{program} "$@" < $file.json > $file.out 2>&1
+code=$?
+echo "$begin $EPOCHREALTIME $code $(stat -c %s $file.out)" > $file.took
+exit $code
+"""
+
+
+class Outcome(NamedTuple):
+    """What one play showed: the claims that do not hold, each in a sentence; and figures."""
+
+    problems: list[str]
+    calls: int
+    seconds: float
+    slowest_ms: int
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play what is asked for; exit 1 where a claim does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", nargs="*", choices=[*PROGRAMS, []], metavar="PROGRAM")
+    parser.add_argument("--play", action="append", choices=PLAYED)
+    parser.add_argument("--keep", type=Path, help="leave projects, homes and payloads here")
+    parser.add_argument("--fixtures", type=Path, help="write the sessions kept in this folder as the tests' fixtures")
+    asked = parser.parse_args(argv)
+    if asked.fixtures is not None:
+        write_fixtures(asked.fixtures)
+        return 0
+    rows = {}
+    for name in asked.programs or PROGRAMS:
+        program = PROGRAMS[name]
+        binary = _install(program)
+        rows[name] = {play: _play(program, binary, play, asked.keep) for play in asked.play or PLAYED}
+    if not asked.programs and not asked.play:
+        _write_output(rows)
+    failed = [(name, play) for name, row in rows.items() for play, done in row.items() if done and done.problems]
+    print(f"{len(failed)} of {sum(map(len, rows.values()))} plays left something to wish for")
+    return 1 if failed else 0
+
+
+def _install(program: Program) -> Path:
+    """Return the program's binary, from npm where the cache does not hold it."""
+    folder = CACHE / f"{program.name}-{program.version}"
+    binary = folder / "node_modules/.bin" / program.binary
+    packages = [f"{program.package}@{program.version}", *([NEWER_NODE] if program.newer_node else [])]
+    if not binary.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        words = ["npm", "install", "--no-fund", "--no-audit", "--loglevel=error", "--prefix", str(folder), *packages]
+        subprocess.run(words, check=True)
+    return binary
+
+
+def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outcome | None:
+    """Play one; None where this program cannot."""
+    if play in program.skipped:
+        return None
+    top = Path(tempfile.mkdtemp(prefix="harness-")) if keep is None else keep / f"{program.name}-{play}"
+    if keep is not None:
+        shutil.rmtree(top, ignore_errors=True)
+    for folder in ("home", "bin", "told", "project"):
+        (top / folder).mkdir(parents=True)
+    env = _make_environment(program, binary, top)
+    _make_project(top, program, env)
+    model = Model(program.name, str(top / "project"))
+    model.start()
+    began = time.monotonic()
+    codes = []
+    for number, chapter in enumerate(CHAPTERS.get(play, (play,))):
+        run = Run(top / "home", top / "project", model.port, chapter, resumed=number > 0)
+        start = program.prepare(run)
+        codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=play == "interrupted"))
+    seconds = time.monotonic() - began
+    model.shutdown()
+    problems = list(_check(program, play, top, env, model, codes))
+    took = sorted(_read_times(top))
+    outcome = Outcome(problems, len(model.sent), seconds, round(1000 * took[-1]) if took else 0)
+    print(f"{program.name} {play}: {'ok' if not problems else '; '.join(problems)} ({seconds:.0f} s)", flush=True)
+    if keep is None:
+        shutil.rmtree(top, ignore_errors=True)
+    return outcome
+
+
+def write_fixtures(kept: Path) -> None:
+    """Write the sessions a run kept as the tests play them: paths, ids and answers of this machine are named."""
+    for name in PROGRAMS:
+        for play in ("job", "failing", "denied"):
+            top = kept / f"{name}-{play}"
+            if not (top / "told").is_dir():
+                continue
+            ids: list[str] = []
+            lines = [_name_values(json.loads(path.read_text()), top, ids) for path in _list_told(top)]
+            target = ROOT / f"tests/fixtures/sessions/{name}/{play}.jsonl"
+            target.parent.mkdir(exist_ok=True)
+            target.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+def _list_told(top: Path) -> list[Path]:
+    return sorted((top / "told").glob("*.json"), key=lambda path: float(path.stem.partition("-")[0]))
+
+
+def _name_values(value: Any, top: Path, ids: list[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _name_values(item, top, ids) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_name_values(item, top, ids) for item in value]
+    if not isinstance(value, str):
+        return value
+    for found in re.finditer(r'\{\n  "invocation_id": "([0-9A-Z]{26})".*?\n\}', value, re.DOTALL):
+        ids += [] if found[1] in ids else [found[1]]
+        value = value.replace(found[0], f"@ANSWER{ids.index(found[1]) + 1 if ids.index(found[1]) else ''}@")
+    for number, invocation_id in enumerate(ids):
+        value = value.replace(invocation_id, f"@ID{number + 1 if number else ''}@")
+    return value.replace(str(top / "project"), "/home/dev/shop").replace(str(top / "home"), "/home/dev/home")
+
+
+def _make_environment(program: Program, binary: Path, top: Path) -> dict[str, str]:
+    wrapper = top / "bin/spec-kitty"
+    wrapper.write_text(WRAPPER.format(program=SPEC_KITTY, told=top / "told"))
+    wrapper.chmod(0o755)
+    node = Path(os.path.realpath(shutil.which("node") or "node")).parent
+    if program.newer_node:
+        node = binary.parents[1] / "node/bin"
+    path = f"{top / 'bin'}:{node}:/usr/local/bin:/usr/bin:/bin"
+    # Codex runs commands in a login shell, which sets PATH anew.
+    (top / "home/.profile").write_text(f'export PATH="{path}"\n')
+    return {
+        "PATH": path,
+        "HOME": str(top / "home"),
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "USER": "ada",
+        "SHELL": "/bin/bash",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def _make_project(top: Path, program: Program, env: dict[str, str]) -> None:
+    """A small git project with a test that fails and planted secrets, and spec-kitty and its hooks in it."""
+    project = top / "project"
+    files = {
+        "src/__init__.py": "",
+        "src/login.py": "def login(name):\n    return name.strip()\n",
+        "tests/__init__.py": "",
+        "tests/test_login.py": TEST,
+        "leak.sh": LEAK,
+        ".gitignore": "__pycache__/\n.opencode/\nstarted\n",
+    }
+    for name, text in files.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(text)
+    for words in (
+        ("git", "init", "-q", "-b", "main", "."),
+        ("git", "config", "user.email", "ada@example.org"),
+        ("git", "config", "user.name", "ada"),
+        (str(SPEC_KITTY), "init"),
+        (str(SPEC_KITTY), "charter", "synthesize", "--defaults"),
+        (str(SPEC_KITTY), "hooks", "install", "--harness", program.name),
+        ("git", "add", "-A"),
+        ("git", "commit", "-qm", "start"),
+    ):
+        subprocess.run(words, cwd=project, env=env, check=True, capture_output=True)
+
+
+def _start(argv: list[str], env: dict[str, str], top: Path, *, interrupted: bool) -> int | str:
+    """Run a program to its end; where it is to be interrupted, once its command has begun."""
+    with open(top / "out.txt", "ab") as out:
+        process = subprocess.Popen(
+            argv,
+            cwd=top / "project",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+    limit = time.monotonic() + SECONDS
+    while process.poll() is None and time.monotonic() < limit:
+        if interrupted and (top / "project/started").exists():
+            os.killpg(process.pid, signal.SIGINT)
+            interrupted = False
+        time.sleep(0.1)
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return "timeout"
+    return process.returncode
+
+
+# --- what is claimed
+
+
+def _check(
+    program: Program, play: str, top: Path, env: dict[str, str], model: Model, codes: list[int | str]
+) -> Iterator[str]:
+    """Yield each claim that does not hold."""
+    project = top / "project"
+    records = _read_records(project)
+    # 1. The agent is never disturbed: the play was played to its end, and no hook failed or said anything.
+    if "timeout" in codes or (play not in ("interrupted", "broken") and not model.finished):
+        yield f"the program did not come to the end of the play ({codes})"
+    if any((code, size) != ("0", "0") for _, _, code, size in _read_took(top)):
+        yield "a hook failed or said something"
+    # 2. Every call is on a record once, in its order.
+    yield from _check_calls(model.sent, records)
+    # 3. Each has one result, which says how it ended.
+    yield from _check_results(model.sent, records)
+    # 4. Records are begun by the agent, in its session, and closed by it.
+    for lines in records:
+        started, last = lines[0], lines[-1]
+        if started["actor"]["actor_type"] != "llm" or started["actor"].get("tool") != program.name:
+            yield "a record does not say which agent asked"
+        if play not in ("interrupted", "broken", "again") and last.get("closed_by") != "agent":
+            yield "a record was not closed by the agent"
+    if play == "nested" and [line[0].get("parent_invocation_id") for line in records[1:]] != [
+        records[0][0]["invocation_id"]
+    ]:
+        yield "the subagent's record does not name the one it works for"
+    # 5. Nothing found no record, and everything is intact.
+    doctor = _ask(project, env, "doctor", "--json")
+    for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):
+        yield from (f"doctor: {code}: {item['message']}" for item in doctor["ailments"] if item["code"] == code)
+    report = _ask(project, env, "invocations", "verify", "--all", "--json")
+    yield from (f"verify: {item['code']}" for item in report["findings"] if item["severity"] != "info")
+    # 6. No planted secret stands anywhere.
+    for path in sorted((project / ".kittify").rglob("*")):
+        text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
+        if any(secret[at : at + 10] in text for secret in SECRETS for at in range(len(secret) - 9)):
+            yield f"a secret stands in {path.name}"
+
+
+def _check_calls(sent: list[Call], records: list[list[dict[str, Any]]]) -> Iterator[str]:
+    told = [
+        (str(line["at"]), line["seq"], json.dumps(line.get("args"), ensure_ascii=False))
+        for lines in records
+        for line in lines
+        if line["event"] == "tool_call"
+    ]
+    texts = [text.replace("\\\\", "\\") for _, _, text in sorted(told)]
+    edits = {_mark(call) for call in sent if call.kind == "edit"}
+    for mark, count in Counter(_mark(call) for call in sent).items():
+        # An edit names its file as a read of it does.
+        found = sum(mark in text and (mark in edits or not any(edit in text for edit in edits)) for text in texts)
+        # The begin of a subagent's `do` stands in the record above it too.
+        if found < count or (found > count and "spec-kitty do" not in mark):
+            yield f"{found} of {count} calls recorded: {mark[:60]}"
+
+
+def _mark(call: Call) -> str:
+    text = json.dumps(json.dumps(call.mark, ensure_ascii=False)[1:-1], ensure_ascii=False)[1:-1]
+    return text.replace("\\\\", "\\").partition("{ID}")[0]
+
+
+def _check_results(sent: list[Call], records: list[list[dict[str, Any]]]) -> Iterator[str]:
+    for lines in records:
+        results = Counter(line["call_id"] for line in lines if line["event"] == "tool_result")
+        for line in lines:
+            if line["event"] != "tool_call":
+                continue
+            text = json.dumps(line.get("args"), ensure_ascii=False).replace("\\\\", "\\")
+            call = next((call for call in sent if _mark(call) in text), None)
+            mark = text[:60] if call is None else _mark(call)
+            if "profile-invocation" in text:
+                continue  # its result comes after the close
+            statuses = [
+                one.get("status")
+                for one in lines
+                if one["event"] == "tool_result" and one["call_id"] == line["call_id"]
+            ]
+            if not statuses and lines[-1]["event"] != "completed":
+                continue  # the program was ended from outside, and the record is open: whoever resumes it is told
+            calls = sum(one["event"] == "tool_call" and one["call_id"] == line["call_id"] for one in lines)
+            if results[line["call_id"]] != calls:
+                yield f"{len(statuses)} results for {calls} calls: {mark[:60]}"
+            elif call is not None and call.fails is not None and call.fails == ("ok" in statuses):
+                yield f"told as {statuses[0]}: {mark[:60]}"
+
+
+def _read_records(project: Path) -> list[list[dict[str, Any]]]:
+    """Return the lines of every record, in the order they were begun."""
+    paths = (project / ".kittify/events/profile-invocations").glob("*.jsonl")
+    return [
+        [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+        for path in sorted(paths, key=lambda path: path.stem[-26:])
+    ]
+
+
+def _read_took(top: Path) -> list[list[str]]:
+    return [path.read_text().split() for path in sorted((top / "told").glob("*.took"))]
+
+
+def _read_times(top: Path) -> list[float]:
+    return [float(end) - float(begin) for begin, end, *_ in _read_took(top)]
+
+
+def _ask(project: Path, env: dict[str, str], *words: str) -> Any:
+    done = subprocess.run([str(SPEC_KITTY), *words], cwd=project, env=env, capture_output=True, text=True, check=False)
+    return json.loads(done.stdout)
+
+
+# --- what is written
+
+
+def _write_output(rows: dict[str, dict[str, Outcome | None]]) -> None:
+    """Write what was played to docs/harnesses.json, and the table of it into docs/hooks.md."""
+    told: dict[str, Any] = {}
+    for name, row in rows.items():
+        program = PROGRAMS[name]
+        plays = {
+            play: {"skipped": program.skipped[play]}
+            if done is None
+            else {"problems": done.problems, "calls": done.calls, "seconds": round(done.seconds)}
+            for play, done in row.items()
+        }
+        told[name] = {"title": program.title, "package": program.package, "version": program.version, "plays": plays}
+    OUTPUT.write_text(json.dumps({"programs": told, "missing": dict(MISSING)}, indent=1) + "\n", encoding="utf-8")
+    write_table(told)
+
+
+def write_table(told: dict[str, Any]) -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    _, _, behind = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n{render_table(told)}\n{END}{behind}", encoding="utf-8")
+
+
+def render_table(told: dict[str, Any]) -> str:
+    """Return the table of programs and plays, and what does not hold, in Markdown."""
+    lines = [f"| program | {' | '.join(PLAYED)} |", f"|---|{'---|' * len(PLAYED)}"]
+    notes: list[str] = []
+    for row in told.values():
+        cells = []
+        for play in PLAYED:
+            done = row["plays"][play]
+            wrong = done.get("problems") or ([done["skipped"]] if "skipped" in done else [])
+            note = "; ".join(re.sub(r"[|\n]", " ", text) for text in wrong)
+            if note and note not in notes:
+                notes.append(note)
+            cells.append("✔" if not wrong else f"{'–' if 'skipped' in done else '✘'} {notes.index(note) + 1}")
+        lines.append(f"| {row['title']} {row['version']} | {' | '.join(cells)} |")
+    lines += [f"| {title} | not run: {why} {'|' * len(PLAYED)}" for title, why in MISSING.items()]
+    return "\n".join([*lines, "", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]).rstrip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
