@@ -166,6 +166,8 @@ class TrailWatch:
             missing.append("that nothing was lost where the log began anew")
         if not witnessed:
             missing.append(f"that the log was not put back or forked{self._say_unseen()}")
+        if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
+            missing.append(f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})")
         if watch.open:
             missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
         vouched = sorted(set[str]().union(*self._vouchers.values()))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +216,19 @@ def test_an_approval_in_a_safe_export_is_checked_though_its_call_is_withheld(pro
 
     assert project.run(*argv, project.allowed).code == 0
     assert project.run(*argv, allow(project.folder, make_key(project.folder, "eve"))).code == 3
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not here")
+def test_jq_and_ssh_keygen_check_an_approval_as_the_format_says(project: Project) -> None:
+    project.approve(reason='tested "all", grün')
+    page = (Path(__file__).parents[3] / "docs/format.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```sh\n(\(echo \"spec-kitty approval.*?)```", page, re.S)
+    (project.folder / "line").write_bytes(project.file.read_bytes().splitlines()[-1])
+    (project.folder / "signature").write_text(project.lines()[-1]["signature"], encoding="utf-8")
+
+    def check() -> int:
+        return subprocess.run(["bash", "-c", script], cwd=project.folder, capture_output=True, check=False).returncode
+
+    assert check() == 0
+    (project.folder / "line").write_bytes((project.folder / "line").read_bytes().replace(b"tested", b"Tested"))
+    assert check() != 0
