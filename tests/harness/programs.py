@@ -201,7 +201,7 @@ PROGRAMS: Mapping[str, Program] = {
             "0.24.4",
             "qwen",
             _prepare_qwen,
-            {"denied": _NO_RULE},
+            {"denied": _NO_RULE, "nested": "its subagents go on after the session closed the record"},
             newer_node=True,
         ),
     )

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from charter.context import CharterContextResult
     from specify_cli.invocation.closing import Completion
     from specify_cli.invocation.recorder import Batch
+    from specify_cli.project.config import Project
+    from specify_cli.record.record import Record
     from specify_cli.record.snapshot import Snapshot
     from specify_cli.redaction.capture import RuleSet
 
@@ -275,9 +277,11 @@ class ProfileInvocationExecutor:
         # 3. The evidence object is durable before a line names it.
         if named.evidence is not None:
             objects.put((), (named.evidence,))
-        # 4. Links and the closing line, in one write under the record's lock.
+        # 4. What changed and no event explains, links and the closing line, in one write under the record's lock.
+        unseen = [] if before is None else _find_unseen(project, before)
         now = rfc3339(self._read_millis())
-        bodies = closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
+        bodies = [{**body, "at": now} for body in unseen]
+        bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         opened = {} if before is None else before.started
         by = None if caller is None else _find_other_writer(opened, caller, project.config.redaction)
         won = False
@@ -317,6 +321,15 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
         bind(root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)
     except (OSError, InvocationError):
         return  # derived: the record says the same
+
+
+def _find_unseen(project: Project, record: Record) -> list[Body]:
+    """Return the gaps for changes no event explains; none where no hook told of a tool: all are unseen then."""
+    if not any(entry.event == "tool_call" and "dedupe" in entry.fields for entry in record.entries):
+        return []
+    from specify_cli.invocation.unseen import find_unseen
+
+    return find_unseen(project.root, record, record.invocation_id, project.config.redaction)
 
 
 def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
