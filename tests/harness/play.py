@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from harness.models import Model
 from harness.plays import CHAPTERS, PLAYED, Call
-from harness.programs import MISSING, NEWER_NODE, PROGRAMS, Program, Run
+from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"
@@ -94,7 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows[name] = {play: _play(program, binary, play, asked.keep) for play in asked.play or PLAYED}
     if not asked.programs and not asked.play:
         _write_output(rows)
-    failed = [(name, play) for name, row in rows.items() for play, done in row.items() if done and done.problems]
+    failed = [
+        (name, play)
+        for name, row in rows.items()
+        for play, done in row.items()
+        if done and set(done.problems) - set(PROGRAMS[name].known)
+    ]
     print(f"{len(failed)} of {sum(map(len, rows.values()))} plays left something to wish for")
     return 1 if failed else 0
 
@@ -275,7 +280,7 @@ def _check(
     if play == "nested" and [line[0].get("parent_invocation_id") for line in records[1:]] != [
         records[0][0]["invocation_id"]
     ]:
-        yield "the subagent's record does not name the one it works for"
+        yield NO_PARENT
     # 5. Nothing found no record, and everything is intact.
     doctor = _ask(project, env, "doctor", "--json")
     for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):

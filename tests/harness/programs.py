@@ -38,7 +38,10 @@ class Start(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One program: `package` of npm at `version`, the `binary` it installs, and what `prepare` writes before a run."""
+    """One program: `package` of npm at `version`, the `binary` it installs, and what `prepare` writes before a run.
+
+    `skipped` are plays it cannot be played, and why; `known` is what it does not tell, so no record can say it.
+    """
 
     name: str
     title: str
@@ -48,6 +51,7 @@ class Program(NamedTuple):
     prepare: Callable[[Run], Start]
     skipped: Mapping[str, str] = {}
     newer_node: bool = False
+    known: tuple[str, ...] = ()
 
 
 def _write(path: Path, value: Any) -> None:
@@ -174,6 +178,7 @@ def _prepare_copilot(run: Run) -> Start:
     return Start([*argv, *(["--continue"] if run.resumed else [])], env)
 
 
+NO_PARENT = "the subagent's record does not name the one it works for"
 _NO_RULE = "without a person at its terminal it refuses no single command"
 _REFUSED = "it refuses an edit that cannot be made before it asks its hooks"
 PROGRAMS: Mapping[str, Program] = {
@@ -190,10 +195,19 @@ PROGRAMS: Mapping[str, Program] = {
         ),
         Program("codex", "Codex", "@openai/codex", "0.169.0", "codex", _prepare_codex, {"denied": _NO_RULE}),
         Program(
-            "gemini", "Gemini CLI", "@google/gemini-cli", "0.61.0", "gemini", _prepare_gemini, {"denied": _NO_RULE}
+            "gemini",
+            "Gemini CLI",
+            "@google/gemini-cli",
+            "0.61.0",
+            "gemini",
+            _prepare_gemini,
+            {"denied": _NO_RULE},
+            known=(NO_PARENT,),
         ),
         Program("opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode),
-        Program("copilot", "GitHub Copilot", "@github/copilot", "1.0.102", "copilot", _prepare_copilot),
+        Program(
+            "copilot", "GitHub Copilot", "@github/copilot", "1.0.102", "copilot", _prepare_copilot, known=(NO_PARENT,)
+        ),
         Program(
             "qwen",
             "Qwen Code",

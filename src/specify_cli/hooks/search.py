@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SEARCHED = 50
+# Copilot names to the commands of a subagent now the session, now one that its hooks never name.
+_ANY_SESSION = frozenset(("copilot",))
 
 
 class Orphan(Exception):
@@ -287,7 +289,8 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
         if isinstance(owner, dict):
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
-            if owner.get("harness") != harness or not (named is None or masked or named == session[:200]):
+            told = named is None or masked or named == session[:200] or (harness in _ANY_SESSION and since is not None)
+            if owner.get("harness") != harness or not told:
                 continue
         if since is None or millis_of(printed) >= since:
             found.append(printed)

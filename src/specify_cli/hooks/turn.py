@@ -115,15 +115,18 @@ def settle(
 def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
     """Yield the calls of a record that have no result."""
     calls: dict[str, Mapping[str, object]] = {}
+    left: dict[str, int] = {}
     for raw in data.split(b"\n"):
         if b'"event":"tool_' not in raw:
             continue
         fields = open_line(raw).fields or {}
+        call_id = str(fields.get("call_id"))
         if fields.get("event") == "tool_call":
-            calls[str(fields.get("call_id"))] = fields
-        elif fields.get("event") == "tool_result":
-            calls.pop(str(fields.get("call_id")), None)
-    yield from calls.values()
+            calls[call_id] = fields
+            left[call_id] = left.get(call_id, 0) + 1
+        elif fields.get("event") == "tool_result":  # one told beside a `do` can come before its call
+            left[call_id] = left.get(call_id, 0) - 1
+    yield from (fields for call_id, fields in calls.items() if left[call_id] > 0)
 
 
 def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, home: str | None) -> bool:

@@ -1478,3 +1478,22 @@ def test_what_opencode_tells_of_a_call_that_failed_ends_it(
     hook({**pre(chartered), "hook_event_name": "tool.execute.failed", "error": error}, "opencode")
 
     assert [e.get("status") for e in events(chartered, run)] == [None, status]
+
+
+def test_a_do_under_a_session_that_only_copilots_commands_are_told_is_found_by_what_it_printed(
+    hook: Callable[..., None], chartered: Path, cli: Cli
+) -> None:
+    cli("init")
+    told: dict[str, Any] = {
+        "session_id": "s1",
+        "cwd": str(chartered),
+        "tool_name": "Bash",
+        "timestamp": "2026-11-22T10:00:00.000Z",
+    }
+    told["tool_input"] = {"command": "spec-kitty do 'implement WP03' --json"}
+    hook({**told, "hook_event_name": "PreToolUse"}, "copilot")
+    answer = cli("do", "implement WP03", "--json", env={"COPILOT_AGENT_SESSION_ID": "of-no-hook"})
+    printed = {"result_type": "success", "text_result_for_llm": answer.out}
+    hook({**told, "hook_event_name": "PostToolUse", "tool_result": printed}, "copilot")
+
+    assert [e["event"] for e in events(chartered, answer.json()["invocation_id"])] == ["tool_call", "tool_result"]

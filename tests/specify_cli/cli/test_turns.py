@@ -168,6 +168,15 @@ def test_a_result_that_is_told_late_counts_and_contradicts_nothing(tell: Tell, c
     assert report["findings"] == []
 
 
+def test_a_call_whose_result_was_told_first_has_ended(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PostToolUse", **call("t1"), tool_response={"stdout": "gone"})
+    tell("PreToolUse", **call("t1"))
+    tell("Stop", prompt_id="p1")
+
+    assert not [e for e in events(chartered, run) if e.get("inferred")]
+
+
 def test_another_agents_calls_do_not_end_with_the_turn(tell: Tell, cli: Cli, chartered: Path) -> None:
     run = begin(cli, tell)
     tell("PreToolUse", **call("t1"), agent_id="in-the-background")
