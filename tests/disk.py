@@ -5,7 +5,7 @@
     cut_power(base, read_log(log), 123, dice, path)      # the image that a cut after that many events leaves
 
 The kernel sends a write when the loop device gets one and an fsync when it gets a flush. What was written before the
-last flush is on the disk; of what came after it a power cut keeps any part, sector by sector.
+last flush is on the disk; of what came after it a power cut keeps any sectors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple
 
-SECTOR = 512
 # The requests of the kernel that are answered here (linux/fuse.h).
 _LOOKUP, _FORGET, _GETATTR, _SETATTR, _OPEN, _READ, _WRITE, _STATFS = 1, 2, 3, 4, 14, 15, 16, 17
 _RELEASE, _FSYNC, _FLUSH, _INIT, _OPENDIR, _READDIR, _RELEASEDIR = 18, 20, 25, 26, 27, 28, 29
@@ -53,9 +52,19 @@ def read_log(path: Path) -> list[Event]:
 
 
 def cut_power(
-    base: Path, events: list[Event], after: int, dice: random.Random, path: Path, *, flushes: bool = True
+    base: Path,
+    events: list[Event],
+    after: int,
+    dice: random.Random,
+    path: Path,
+    *,
+    sector: int,
+    flushes: bool = True,
 ) -> None:
-    """Write the image that is left when power is cut after so many events; a disk without `flushes` ignores them."""
+    """Write the image that is left when power is cut after so many events; a disk without `flushes` ignores them.
+
+    What it writes whole or not at all is a `sector`.
+    """
     shutil.copyfile(base, path)
     fd = os.open(path, os.O_WRONLY)
     try:
@@ -69,9 +78,12 @@ def cut_power(
             if number < durable:
                 os.pwrite(fd, event.data, event.offset)
                 continue
-            for at in range(0, len(event.data), SECTOR):
+            at = 0
+            while at < len(event.data):
+                end = at + sector - (event.offset + at) % sector
                 if dice.random() >= lost:
-                    os.pwrite(fd, event.data[at : at + SECTOR], event.offset + at)
+                    os.pwrite(fd, event.data[at:end], event.offset + at)
+                at = end
     finally:
         os.close(fd)
 
@@ -136,7 +148,10 @@ def unmount(folder: Path) -> None:
 
 
 def _run(*argv: str) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{' '.join(argv)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _attributes(node: int, size: int) -> bytes:
