@@ -384,6 +384,7 @@ def _write_output(rows: dict[str, dict[str, Outcome | None]]) -> None:
 
 def write_table(told: dict[str, Any]) -> None:
     page = PAGE.read_text(encoding="utf-8")
+    assert BEGIN in page and END in page, f"{PAGE} says where its table stands"
     before, _, rest = page.partition(BEGIN)
     _, _, behind = rest.partition(END)
     PAGE.write_text(f"{before}{BEGIN}\n{render_table(told)}\n{END}{behind}", encoding="utf-8")
