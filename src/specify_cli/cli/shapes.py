@@ -25,6 +25,7 @@ from specify_cli import doctor
 from specify_cli.hooks.settings import detection, skills
 from specify_cli.invocation import closing, opening
 from specify_cli.invocation.caller import HOOKED
+from specify_cli.page import page
 from specify_cli.record import compare
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
@@ -1005,6 +1006,7 @@ SHAPES: dict[str, Any] = {
     "route-decision": RouteDecision,
     "invocation-row": InvocationRow,
     "invocation": Invocation,
+    "page": shape_of(page.Page),
     "search-hit": shape_of(database.Hit),
     "explanation": shape_of(why.Explanation),
     "verify-report": VerifyReport,

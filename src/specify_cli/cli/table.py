@@ -487,7 +487,8 @@ _COMMANDS = (
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
             _ID._replace(name="ids", multiple=True, metavar="ID…"),
-            Param("output", "option", "The new file.", required=True, metavar="FILE", short="-o"),
+            Param("output", "option", "The new file.", metavar="FILE", short="-o"),
+            Param("html", "option", "One record as a page that checks itself in a browser.", metavar="FILE"),
             Param(
                 "safe",
                 "flag",
@@ -504,7 +505,10 @@ _COMMANDS = (
             _SIGNERS,
             _REVOKED,
         ),
-        ("spec-kitty invocations export ID -o run.tar", "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar"),
+        (
+            "spec-kitty invocations export last --html run.html",
+            "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar",
+        ),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
     Command(

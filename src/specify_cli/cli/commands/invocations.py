@@ -237,6 +237,10 @@ def export(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     given = values["ids"]
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    if (values["html"] is None) == (values["output"] is None):
+        raise CallerError("USAGE", "expected --output FILE, or --html FILE", "spec-kitty invocations export --help")
+    if values["html"] is not None:
+        return _export_page(project, ids, values)
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
     proofs = partial(collect_proofs, project) if values["proofs"] else None
@@ -255,6 +259,23 @@ def export(values: Values) -> int:
             lines.append(f"withheld: {row['invocation_id']} {place} {one_line(item['event'])}: {why}")
     lines += [f"withheld: object {item['digest']}: {one_line(item['why'])}" for item in done.withheld_objects]
     write_lines(lines)
+    return 0
+
+
+def _export_page(project: Project, ids: list[str], values: Values) -> int:
+    """Write the page of one record."""
+    if len(ids) != 1 or values["safe"] or values["format"] != "archive":
+        raise CallerError("USAGE", "--html takes one record, no --safe and no --format", "give one ID")
+    from specify_cli.page.page import write_page
+
+    place = Index(project.root).resolve(ids[0])
+    made = write_page(project, place, str(values["html"]), proofs=bool(values["proofs"]))
+    if values["json"]:
+        write_json(made)
+        return 0
+    lines = [f"{one_line(made.path)}: the page of {made.invocation_id}, {made.size} bytes", f"SHA-256 {made.sha256}"]
+    lines.append(f"its script: SHA-256 {made.script_sha256}, the same in every page of this version")
+    write_lines([*lines, *(f"left out: object {one_line(item)}" for item in made.left_out)])
     return 0
 
 

@@ -1,0 +1,172 @@
+"""Make the page of a record: one HTML file, no request to anywhere, checked by a script of its own.
+
+    page = write_page(project, place, "run.html", proofs=True)
+
+The file carries the record's lines as they are, the objects a reader wants beside them, and proofs. Its script, which
+the policy in its head names by its digest, checks seals, chain, digests and proofs with WebCrypto and only then makes
+the page of them: one changed byte shows at its line. The script is `page.js`, the same in every page of a version, so
+its digest can be compared with that of another page.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record.record import fold, lines_in_force
+from specify_cli.replay.replay import replay
+from specify_cli.replay.report import report_value
+from specify_cli.storage.archive import create_file, require_whole
+from specify_cli.storage.queries import annex_files, verify_place
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log import open_log
+from specify_cli.trail.notes import ED25519
+from specify_cli.trail.signing import make_checkpoint, prove, read_keys
+
+_HERE = Path(__file__).parent
+# Objects beyond this are named and left out, so that a page can be mailed.
+_MAX_OBJECT = 64 * 1024
+_MAX_OBJECTS = 256 * 1024
+_SHELL = (
+    '<html lang="en"><head><meta charset="utf-8">'
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+    "script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'\">"
+    '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    "<title>A record of an agent's work</title><style>{css}</style></head><body>"
+    '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has not run.</p>'
+    '<main id="page"></main><pre id="lines" hidden="">{lines}</pre><pre id="annexes" hidden="">{annexes}</pre>'
+    '<pre id="objects" hidden="">{objects}</pre><pre id="proofs" hidden="">{proofs}</pre>'
+    '<pre id="said" hidden="">{said}</pre><script>{js}</script></body></html>'
+)
+
+
+class Page(NamedTuple):
+    """A page that was written: its path, digest and size in bytes, and the digest of the script it carries."""
+
+    path: str
+    invocation_id: str
+    sha256: str
+    size: int
+    script_sha256: str
+    left_out: tuple[str, ...]
+
+
+def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> Page:
+    """Write the page of one record into a new file. Raises InvocationError; a record that is not intact has none.
+
+    `proofs` signs the log and takes along the proofs that the record is in it. The replay's verdict is what it was at
+    the export; the page says so and does not check it.
+    """
+    require_whole(verify_place(project, place), place)
+    data = FileRecordStore(project.root).read(place)
+    record = fold(data)
+    if record is None or not record.sealed:
+        raise StoredDataError(
+            "RECORD_UNSEALED", f"{place.path} carries no seals, so a page cannot check it", "export it as an archive"
+        )
+    lines = [raw.decode("utf-8") for _, raw in lines_in_force(data)]
+    annexes = [
+        annex.rstrip(b"\n").decode("utf-8")
+        for _, annex in annex_files(project.root, place.invocation_id)
+        if not isinstance(annex, InvocationError)
+    ]
+    objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
+    proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
+    keys = sorted({str(item["key"]) for item in proven})
+    told = {"replay": _replay(project, place.invocation_id), "left_out": left_out, "keys": keys}
+    page = make_page(lines, annexes, objects, proven, told)
+    create_file(output, page)
+    return Page(
+        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), _read_script()[1], tuple(left_out)
+    )
+
+
+def make_page(
+    lines: Iterable[str],
+    annexes: Iterable[str],
+    objects: Iterable[str],
+    proofs: Iterable[Mapping[str, object]],
+    said: Mapping[str, object],
+) -> bytes:
+    """Return the file: lines and annexes as the record has them, everything beside them with its digest."""
+    css = (_HERE / "page.css").read_text(encoding="utf-8")
+    script, _ = _read_script()
+    held = {
+        "lines": "\n".join(lines),
+        "annexes": "\n".join(annexes),
+        "objects": _seal_block(map(json.dumps, objects)),
+        "proofs": _seal_block(map(json.dumps, proofs)),
+        "said": _seal_block([json.dumps(said)]),
+    }
+    written = {name: html.escape(text, quote=False) for name, text in held.items()}
+    page = _SHELL.format(script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written)
+    return f"<!DOCTYPE html>{page}".encode()
+
+
+def _read_script() -> tuple[str, str]:
+    """Return the script with the digest of the shell it belongs into, and its own digest."""
+    css = (_HERE / "page.css").read_text(encoding="utf-8")
+    empty = dict.fromkeys(("lines", "annexes", "objects", "proofs", "said", "js", "script"), "")
+    shell = _SHELL.format(style=_policy_digest(css), css=css, **empty)
+    text = (_HERE / "page.js").read_text(encoding="utf-8")
+    script = text.replace("@SHELL@", hashlib.sha256(shell.encode()).hexdigest())
+    return script, hashlib.sha256(script.encode()).hexdigest()
+
+
+def _policy_digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
+
+
+def _seal_block(lines: Iterable[str]) -> str:
+    body = "\n".join(lines)
+    return f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}"
+
+
+def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
+    """Return the texts a reader wants beside the lines, and what was too large: the context, and patches' texts."""
+    wanted: list[object] = []
+    for fields in events:
+        if fields.get("event") == "started" and fields.get("governance_context_available"):
+            wanted.append(fields.get("governance_context_hash"))
+        if fields.get("event") == "patch_apply":
+            wanted += [value.get("object") for value in fields.values() if isinstance(value, dict)]
+    store, kept, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
+    for digest in dict.fromkeys(filter(None, wanted)):
+        try:
+            data = store.get(str(digest))
+            text = data.decode("utf-8")
+        except (InvocationError, UnicodeDecodeError):
+            left_out.append(f"{digest} (not here, or no text)")
+            continue
+        if len(data) > min(_MAX_OBJECT, room):
+            left_out.append(f"{digest} ({len(data)} bytes)")
+            continue
+        room -= len(data)
+        kept.append(text)
+    return kept, left_out
+
+
+def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, object]]:
+    """Sign the log and yield the proof of each leaf of a record, with the Ed25519 key of its log."""
+    make_checkpoint(project)
+    for generation in open_log(project).generations():
+        found = list(prove(generation, {invocation_id}))
+        keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if found else []
+        for item in found:
+            told = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
+            yield {**told, "key": keys[0] if keys else ""}
+
+
+def _replay(project: Project, invocation_id: str) -> str:
+    """Return in a line what a replay of the record says now."""
+    try:
+        return f"{report_value(replay(project, invocation_id))['verdict']} (at the export; not checked here)"
+    except InvocationError as error:
+        return f"not replayed: {error.code}"

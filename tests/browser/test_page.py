@@ -1,0 +1,234 @@
+"""The page of a record in a headless Chromium, from a file: it checks itself, shows any change, and runs nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import os
+import random
+import re
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from browser.chromium import NAMES, Browser, chromium, find_chromium
+from specify_cli.invocation.run import open_invocation
+from specify_cli.page.page import make_page
+from specify_cli.record.record import chain, genesis_tip
+from support import FULL, Cli
+
+PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
+FLIPS = 2000 if FULL else 150
+HOSTILE = (
+    "<script>document.title='owned'</script>",
+    "</pre><img src=x onerror=\"document.title='owned'\">",
+    "\u202egnp.exe\u2066 \x1b[31mred\x1b]0;owned\x07",
+    "&lt;b&gt; & &amp; ]]> <!-- --> \u2028 \ufeff \u0000",
+    "javascript:document.title='owned'",
+    "x" * 200_000,
+    "{{constructor.constructor('document.title=`owned`')()}}",
+    "' onmouseover=document.title='owned' \"",
+)
+
+
+FOUND = find_chromium()
+pytestmark = pytest.mark.skipif(FOUND is None, reason=f"there is no Chromium here (looked for {', '.join(NAMES)})")
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    assert FOUND is not None
+    with chromium(FOUND, tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(project: Path, chartered: Path, cli: Cli, tmp_path: Path) -> Path:
+    """The page of a record with steps, calls, a failure, a patch, a gate and a model call."""
+    with open_invocation(project, "fix the login test") as run:
+
+        def look() -> str:
+            with run.tool("Bash", {"command": "pytest -q"}) as call:
+                call.result = "1 failed"
+            return "seen"
+
+        run.step("look", look)
+        run.error("E42", "the parser fell over")
+        run.gate("tests", "all-true", {"passed": True})
+        run.model_call("some-model", "ask", "answer", tokens={"input": 1200, "output": 80})
+        run.patch("src/login.py", "modify", before="a\n", after="b\n", diff="@@ -1 +1 @@\n-a\n+b\n")
+        run.retrieve("tests for a login fault")
+    out = tmp_path / "run.html"
+    ran = cli("invocations", "export", run.invocation_id, "--html", str(out), "--json", cwd=chartered)
+    assert ran.code == 0, ran.err
+    return out
+
+
+def check(browser: Browser, path: Path, patience: int = 200) -> tuple[str, str]:
+    """Open a page and give its verdict and the lines it says are wrong; `unchecked` where its script did not run."""
+    browser.open(path.as_uri())
+    for _ in range(patience):
+        verdict = browser.value("document.documentElement.dataset.verdict ?? ''")
+        if verdict:
+            return str(verdict), str(browser.value("document.documentElement.dataset.lines ?? ''"))
+        if not browser.value("document.querySelector('script') !== null"):
+            break
+        time.sleep(0.02)
+    return "unchecked", ""
+
+
+def test_a_page_checks_itself_and_shows_the_work(browser: Browser, page: Path) -> None:
+    verdict, lines = check(browser, page)
+    text = browser.text()
+
+    assert (verdict, lines) == ("good", ""), browser.text("#verdict")
+    for wanted in (
+        "fix the login test",
+        "Bash",
+        "pytest -q",
+        "E42",
+        "some-model",
+        "input 1200",
+        "src/login.py",
+        "✗ failed",
+    ):
+        assert wanted in text, wanted
+    assert "doctrine://" in text and "MATCH" in text
+    assert not [
+        params
+        for params in browser.happened("Network.requestWillBeSent")
+        if not params["request"]["url"].startswith("file:")
+    ]
+    assert not browser.happened("Runtime.exceptionThrown")
+    if PICTURES:
+        for name, width, height, dark in (
+            ("light", 1200, 900, False),
+            ("dark", 1200, 900, True),
+            ("phone", 390, 844, False),
+        ):
+            browser.picture(Path(PICTURES) / f"page-{name}.png", width=width, height=height, dark=dark)
+
+
+def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: Path, tmp_path: Path) -> None:
+    data = page.read_bytes()
+    begin = data.index(b'<pre id="lines" hidden="">') + 26
+    end = data.index(b"</pre>", begin)
+    rng = random.Random(20261122)
+    changed = tmp_path / "changed.html"
+    unseen = []
+    for _ in range(FLIPS):
+        at, bit = rng.randrange(len(data)), 1 << rng.randrange(8)
+        flipped = bytearray(data)
+        flipped[at] ^= bit
+        changed.write_bytes(flipped)
+        # A changed script does not run at all: the page stays as it begins, which is red.
+        verdict, lines = check(browser, changed, 200 if begin <= at < end else 10)
+        if verdict == "good":
+            unseen.append((at, bit, bytes(data[at - 20 : at + 20])))
+        elif begin <= at < end:
+            number = data[begin:at].count(b"\n") + 1
+            first = int(lines.split(",")[0] or 0)
+            # A line end that goes makes one line of two; either is the right place to look.
+            assert first in ((number, number + 1) if data[at] == 10 else (number,)), (at, bit, lines)
+
+    # The letters of a tag's name mean the same in either case; nothing else may change unseen.
+    assert [item for item in unseen if not (item[1] == 32 and _is_in_tag(data, item[0]))] == []
+
+
+def _is_in_tag(data: bytes, at: int) -> bool:
+    opened = data.rfind(b"<", 0, at + 1)
+    tag = data[opened : data.find(b">", opened) + 1]
+    return opened + len(tag) > at and re.match(rb"</?[a-zA-Z!]", tag) is not None
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) -> None:
+    hostile = HOSTILE[number]
+    key = hostile.encode("ascii", "ignore").decode()[:50]
+    started = {"profile_id": hostile, "action": hostile, "match_reason": hostile, "capture": {key: hostile}}
+    call = {"tool": hostile, "call_id": hostile, "args": {"head": hostile, "tail": hostile}}
+    patch = {"path": hostile, "kind": hostile, "diff": {"head": hostile}, "redactions": {key: 1}}
+    bodies: list[dict[str, object]] = [
+        {"event": "started", "request_text": hostile, "actor": {"actor_id": hostile}, **started},
+        {"event": "tool_call", "at": hostile, **call},
+        {"event": hostile[:100], "at": "2026-11-22T10:00:01.000Z", "x": hostile, "duration_ms": 3},
+        {"event": "patch_apply", **patch},
+        {"event": "retrieval_response", "hits": [{"uri": hostile, "explain": {key: hostile}}, hostile, None]},
+        {"event": "completed", "outcome": hostile, "completed_at": hostile},
+    ]
+    data, _ = chain(genesis_tip(), "01JD4Q3S0000000000000000A1", bodies)
+    path = tmp_path / "hostile.html"
+    path.write_bytes(
+        make_page(
+            data.decode().removesuffix("\n").split("\n"), [], [hostile], [], {"replay": hostile, "left_out": [hostile]}
+        )
+    )
+
+    verdict, _ = check(browser, path)
+    assert verdict == "good", browser.text("#verdict")[:300]
+    assert browser.value("document.title") == "A record of an agent's work"
+    assert (
+        browser.value("document.querySelectorAll('main script, main img, main iframe, main [onerror], main a').length")
+        == 0
+    )
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", browser.text())
+
+
+def test_a_thousand_events_fit_into_a_megabyte(project: Path, cli: Cli, tmp_path: Path, browser: Browser) -> None:
+    with open_invocation(project, "fix it") as run:
+        for number in range(498):
+            with run.tool("Bash", {"command": f"echo {number}"}) as call:
+                call.result = f"{number}"
+    out = tmp_path / "long.html"
+    size = cli("invocations", "export", run.invocation_id, "--html", str(out), "--json").json()["size"]
+
+    assert size <= 1_048_576
+    assert check(browser, out) == ("good", "")
+
+
+def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_path: Path, browser: Browser) -> None:
+    for number in range(5):
+        one = cli("do", f"fix number {number}", "--json").json()["invocation_id"]
+        cli("profile-invocation", "complete", one)
+    out = tmp_path / "proven.html"
+    assert cli("invocations", "export", "@3", "--html", str(out), "--proofs").code == 0
+
+    assert check(browser, out) == ("good", "")
+    assert "signed by the key in this page" in browser.text()
+    text = out.read_text()
+    held = html.unescape(re.search('<pre id="proofs" hidden="">(.*?)</pre>', text, re.S).group(1))  # type: ignore[union-attr]
+    body = held.rpartition("\n")[0]
+    proof = json.loads(body.split("\n")[0])
+    lines = proof["text"].split("\n")
+    spoilt = "A" if lines[2][0] != "A" else "B"
+    proof["text"] = "\n".join([*lines[:2], spoilt + lines[2][1:], *lines[3:]])
+    changed = "\n".join([json.dumps(proof), *body.split("\n")[1:]])
+    sealed = f"{changed}\n{hashlib.sha256(changed.encode()).hexdigest()}"
+    out.write_text(text.replace(html.escape(held, quote=False), html.escape(sealed, quote=False)))
+    assert check(browser, out)[0] == "bad"
+
+
+def test_a_reader_with_a_keyboard_and_a_screen_reader_finds_everything(browser: Browser, page: Path) -> None:
+    """What axe calls serious is looked at by hand: names, headings in order, table headers, contrast of the palette."""
+    check(browser, page)
+    levels = browser.value("[...document.querySelectorAll('h1,h2,h3')].map(e => +e.tagName[1])")
+    assert levels[0] == 1 and all(after - before <= 1 for before, after in pairwise(levels))
+    assert browser.value("document.documentElement.lang") == "en"
+    assert browser.value("document.querySelectorAll('table:not(:has(caption))').length") == 0
+    assert browser.value("document.querySelectorAll('tbody tr:not(:has(th[scope=row]))').length") == 0
+    assert browser.value("[...document.querySelectorAll('summary')].every(e => e.innerText.trim())") is True
+    assert browser.value("document.querySelector('#verdict').getAttribute('role')") == "status"
+    ids = browser.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_without_its_script_a_page_says_that_it_is_not_checked(browser: Browser, page: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "blocked.html"
+    blocked.write_bytes(page.read_bytes().replace(b"script-src 'sha256-", b"script-src 'sha256-A"))
+
+    assert check(browser, blocked)[0] == "unchecked"
+    assert "Not checked" in browser.text("#verdict")
