@@ -177,7 +177,7 @@ def translate(harness: str, payload: object) -> HookInput:
         subagent=subagent,
         hook_event=hook_event,
         cwd=cwd,
-        events=events,
+        events=(*events, *_translate_denials(events)),
         started_invocation=started,
         begins=begins,
         transcript=transcript,
@@ -288,6 +288,18 @@ def _translate_denied(payload: dict[str, object], subagent: str | None) -> HookE
     if payload.get("reason") is not None:
         body["output"] = payload["reason"]
     return HookEvent("tool_result", _name_agent(body, subagent), "post", key)
+
+
+def _translate_denials(events: tuple[HookEvent, ...]) -> tuple[HookEvent, ...]:
+    """Return for each call that was refused that somebody denied it: a claim of the harness, which names nobody."""
+    refused = (item for item in events if item.event == "tool_result" and item.payload.get("status") == "denied")
+    return tuple(HookEvent("approval", deny_call(item.payload), item.phase, item.call_id) for item in refused)
+
+
+def deny_call(result: dict[str, object]) -> dict[str, object]:
+    """Return the payload of the approval that goes with the result of a call that was refused."""
+    told = {name: result[name] for name in ("call_id", "agent") if name in result}
+    return {"decision": "deny", "refers_to": "call"} | told
 
 
 def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:

@@ -1477,7 +1477,11 @@ def test_what_opencode_tells_of_a_call_that_failed_ends_it(
     hook({**pre(chartered), "hook_event_name": "tool.execute.before"}, "opencode")
     hook({**pre(chartered), "hook_event_name": "tool.execute.failed", "error": error}, "opencode")
 
-    assert [e.get("status") for e in events(chartered, run)] == [None, status]
+    told = events(chartered, run)
+    assert [e["status"] for e in told if e["event"] == "tool_result"] == [status]
+    # Who refused is not told: what a harness says of a permission is a claim.
+    claims = [(e["decision"], e["identity"], e["call_id"]) for e in told if e["event"] == "approval"]
+    assert claims == ([("deny", "claim", told[0]["call_id"])] if status == "denied" else [])
 
 
 def test_a_do_under_a_session_that_only_copilots_commands_are_told_is_found_by_what_it_printed(

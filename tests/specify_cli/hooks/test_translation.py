@@ -64,7 +64,7 @@ EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "claude-code/post-edit.json": [("tool_result", "Edit", "ok"), ("patch_apply", "/work/shop/src/login.py", "modify")],
     "claude-code/post-failure.json": [("tool_result", "Bash", "error")],
     "claude-code/post-do.json": [("tool_call", "Bash", "external"), ("tool_result", "Bash", "ok")],
-    "claude-code/permission-denied.json": [("tool_result", "Bash", "denied")],
+    "claude-code/permission-denied.json": [("tool_result", "Bash", "denied"), ("approval", "deny")],
     "claude-code/in-subagent.json": [("tool_call", "Grep", "none")],
     "claude-code/subagent-start.json": [("stage_transition", "subagent:Explore")],
     "claude-code/subagent-stop.json": [("stage_transition", "main")],
@@ -86,7 +86,7 @@ EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "cursor/post-shell.json": [("tool_result", "Shell", "ok")],
     "cursor/post-write.json": [("tool_result", "Write", "ok")],
     "cursor/post-failure.json": [("tool_result", "Shell", "error")],
-    "cursor/post-denied.json": [("tool_result", "Shell", "denied")],
+    "cursor/post-denied.json": [("tool_result", "Shell", "denied"), ("approval", "deny")],
     "cursor/file-edit.json": [("patch_apply", "/work/shop/src/login.py", "modify")],
     "cursor/subagent-start.json": [("stage_transition", "subagent:explore")],
     "cursor/subagent-stop.json": [("stage_transition", "main")],
@@ -122,6 +122,7 @@ EXPECTED: dict[str, list[tuple[str, ...]]] = {
     "opencode/error.json": [("error", "ProviderAuthError")],
 }
 _TELLING = {
+    "approval": ("decision",),
     "tool_call": ("tool", "side_effect"),
     "tool_result": ("tool", "status"),
     "patch_apply": ("path", "kind"),
