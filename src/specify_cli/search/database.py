@@ -33,7 +33,7 @@ from specify_cli.storage.store import FileRecordStore, Place
 
 _VERSION = 2
 # How many records are indexed between two commits, and from how many on it is worth showing a bar.
-_BATCH = 500
+_BATCH = 1000
 _BUSY_MILLIS = 10_000
 # In how many patches a line may stand to say something of one.
 _MANY = 200
@@ -53,6 +53,7 @@ CREATE INDEX patched_by_digest ON patched (digest);
 CREATE INDEX patched_of_record ON patched (record);
 CREATE TABLE known (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', detail=full, tokenize='unicode61 remove_diacritics 2');
+INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """
 
 
@@ -89,6 +90,12 @@ class SearchIndex:
         self.project = project
         self.problems: list[str] = []
         self._records = FileRecordStore(project.root)
+        # Rows that were taken from records and are not written yet, and the number of the last line.
+        self._lines: list[tuple[int, int, int, int]] = []
+        self._words: list[tuple[int, str]] = []
+        self._marks: list[tuple[str, str, int]] = []
+        self._patched: list[tuple[str, int, int]] = []
+        self._last = 0
         self._path = ":memory:"
         if project.git_dir is not None:
             place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -154,6 +161,8 @@ class SearchIndex:
         """Delete the index and begin it anew."""
         if hasattr(self, "_base"):
             self._base.close()
+        for rows in (self._lines, self._words, self._marks, self._patched):
+            rows.clear()
         for ending in ("", "-journal", "-wal", "-shm"):
             try:
                 os.unlink(self._path + ending)
@@ -187,10 +196,12 @@ class SearchIndex:
         keys = list(dict.fromkeys([*followed, *rows]))
         for start in range(0, len(keys), _BATCH):
             self._base.execute("BEGIN IMMEDIATE")
+            self._last = self._base.execute("SELECT coalesce(max(id), 0) FROM line").fetchone()[0]
             for key in keys[start : start + _BATCH]:
                 place = index.place(key)
                 if place is not None:
                     self._take_record(place)
+            self._write_taken()
             if start + _BATCH >= len(keys):
                 self._base.execute("REPLACE INTO known VALUES ('rows', ?)", (mark,))
             self._base.execute("COMMIT")
@@ -236,21 +247,25 @@ class SearchIndex:
         seq = fields.get("seq")
         text = text_of(fields)
         if text:
-            cursor = self._base.execute(
-                "INSERT INTO line (record, seq, start) VALUES (?, ?, ?)",
-                (record, seq if type(seq) is int else -1, start),
-            )
-            self._base.execute("INSERT INTO words (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text))
-        marks = {(kind, value, record) for kind, value in marks_of(fields)}
-        if marks:
-            self._base.executemany("INSERT INTO mark VALUES (?, ?, ?)", marks)
+            self._last += 1
+            self._lines.append((self._last, record, seq if type(seq) is int else -1, start))
+            self._words.append((self._last, text))
+        self._marks += {(kind, value, record) for kind, value in marks_of(fields)}
         if fields.get("event") == "patch_apply":
-            path = fields.get("path")
-            added = {
-                line.digest for hunk in read_lines_member(fields.get("lines")) for line in hunk if line.mark == ADDED
-            }
-            keys = {*added, f"path:{path}"}
-            self._base.executemany("INSERT INTO patched VALUES (?, ?, ?)", {(key, record, start) for key in keys})
+            hunks = read_lines_member(fields.get("lines"))
+            added = {line.digest for hunk in hunks for line in hunk if line.mark == ADDED}
+            self._patched += [(key, record, start) for key in (*added, f"path:{fields.get('path')}")]
+
+    def _write_taken(self) -> None:
+        """Write what was taken from lines, one statement a table: a statement a row costs as much again."""
+        for statement, rows in (
+            ("INSERT INTO line VALUES (?, ?, ?, ?)", self._lines),
+            ("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words),
+            ("INSERT INTO mark VALUES (?, ?, ?)", self._marks),
+            ("INSERT INTO patched VALUES (?, ?, ?)", self._patched),
+        ):
+            self._base.executemany(statement, rows)
+            rows.clear()
 
     def _forget_record(self, invocation_id: str) -> None:
         for (record,) in self._base.execute(
