@@ -25,7 +25,7 @@ PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
 FLIPS = 2000 if FULL else 150
 HOSTILE = (
     "<script>document.title='owned'</script>",
-    "</pre><img src=x onerror=\"document.title='owned'\">",
+    "</textarea></pre><img src=x onerror=\"document.title='owned'\">",
     "\u202egnp.exe\u2066 \x1b[31mred\x1b]0;owned\x07",
     "&lt;b&gt; & &amp; ]]> <!-- --> \u2028 \ufeff \u0000",
     "javascript:document.title='owned'",
@@ -115,8 +115,8 @@ def test_a_page_checks_itself_and_shows_the_work(browser: Browser, page: Path) -
 
 def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: Path, tmp_path: Path) -> None:
     data = page.read_bytes()
-    begin = data.index(b'<pre id="lines" hidden="">') + 26
-    end = data.index(b"</pre>", begin)
+    begin = data.index(b'<textarea id="lines" hidden="">') + 31
+    end = data.index(b"</textarea>", begin)
     rng = random.Random(20261122)
     changed = tmp_path / "changed.html"
     unseen = []
@@ -200,7 +200,7 @@ def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_
     assert check(browser, out) == ("good", "")
     assert "signed by the key in this page" in browser.text()
     text = out.read_text()
-    held = html.unescape(re.search('<pre id="proofs" hidden="">(.*?)</pre>', text, re.S).group(1))  # type: ignore[union-attr]
+    held = html.unescape(re.search('<textarea id="proofs" hidden="">(.*?)</textarea>', text, re.S).group(1))  # type: ignore[union-attr]
     body = held.rpartition("\n")[0]
     proof = json.loads(body.split("\n")[0])
     lines = proof["text"].split("\n")

@@ -34,6 +34,7 @@ _HERE = Path(__file__).parent
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024
 _MAX_OBJECTS = 256 * 1024
+# What is carried stands in text areas, in which no changed byte can become a tag that takes along what follows.
 _SHELL = (
     '<html lang="en"><head><meta charset="utf-8">'
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
@@ -41,9 +42,10 @@ _SHELL = (
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     "<title>A record of an agent's work</title><style>{css}</style></head><body>"
     '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has not run.</p>'
-    '<main id="page"></main><pre id="lines" hidden="">{lines}</pre><pre id="annexes" hidden="">{annexes}</pre>'
-    '<pre id="objects" hidden="">{objects}</pre><pre id="proofs" hidden="">{proofs}</pre>'
-    '<pre id="said" hidden="">{said}</pre><script>{js}</script></body></html>'
+    '<main id="page"></main><textarea id="lines" hidden="">{lines}</textarea>'
+    '<textarea id="annexes" hidden="">{annexes}</textarea>'
+    '<textarea id="objects" hidden="">{objects}</textarea><textarea id="proofs" hidden="">{proofs}</textarea>'
+    '<textarea id="said" hidden="">{said}</textarea><script>{js}</script></body></html>'
 )
 
 

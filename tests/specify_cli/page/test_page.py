@@ -25,7 +25,7 @@ def test_the_page_carries_the_lines_and_loads_nothing(cli: Cli, closed: str, cha
     made = cli("invocations", "export", closed, "--html", str(out), "--json")
     (record,) = (chartered / ".kittify/events/profile-invocations").glob("*.jsonl")
     page = out.read_text(encoding="utf-8")
-    lines = re.search('<pre id="lines" hidden="">(.*?)</pre>', page, re.S)
+    lines = re.search('<textarea id="lines" hidden="">(.*?)</textarea>', page, re.S)
 
     valid(made.json(), "page")
     assert lines is not None and html.unescape(lines[1]) + "\n" == record.read_text(encoding="utf-8")
