@@ -109,7 +109,8 @@ def make_page(
     }
     written = {name: html.escape(text, quote=False) for name, text in held.items()}
     page = _SHELL.format(script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written)
-    return f"<!DOCTYPE html>{page}".encode()
+    # HTML needs no last end tags, and a byte changed in them would change nothing.
+    return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
 
 
 def _read_script() -> tuple[str, str]:
