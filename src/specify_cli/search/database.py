@@ -325,14 +325,15 @@ class SearchIndex:
         while waiting:
             key = waiting.pop()
             seen.add(key)
+            of_file = key.startswith("path:")
             rows = self._base.execute(
-                "SELECT record, start FROM patched WHERE digest = ? LIMIT ?", (key, _MANY + 1)
+                "SELECT record, start FROM patched WHERE digest = ? LIMIT ?", (key, -1 if of_file else _MANY + 1)
             ).fetchall()
-            if len(rows) > _MANY and not key.startswith("path:"):
+            if len(rows) > _MANY and not of_file:
                 continue
             new = set(rows) - found
             found |= new
-            for record, start in new if not key.startswith("path:") else ():
+            for record, start in () if of_file else new:
                 other = self._base.execute(
                     "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB 'path:*'",
                     (record, start),

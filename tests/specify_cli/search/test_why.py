@@ -253,3 +253,14 @@ def test_a_line_whose_secret_is_masked_is_unknown_and_leaves_no_digest_of_it(cli
         False,
     ]
     assert digest_line(line) not in record.read_text()
+
+
+def test_a_file_of_many_patches_is_known_to_its_first_line(cli: Cli, project: Path) -> None:
+    lines = [f"value_{number} = compute_the_value_of({number})" for number in range(230)]
+    with open_invocation(project, "fix it") as run:
+        for number in range(1, len(lines) + 1):
+            context = "".join(f" {line}\n" for line in lines[max(0, number - 4) : number - 1])
+            run.patch("a.py", "modify", diff=f"@@ -1 +1 @@\n{context}+{lines[number - 1]}\n")
+    (project / "a.py").write_text("\n".join(lines) + "\n")
+
+    assert cli("why", "a.py", "--json").json()["unknown"] == 0
