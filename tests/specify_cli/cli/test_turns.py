@@ -142,9 +142,10 @@ def test_a_refusal_in_the_transcript_ends_the_call_as_denied(
     line = {"type": "user", "toolDenialKind": "rule", "message": {"role": "user", "content": [part]}}
     (tmp_path / "t.jsonl").write_text(json.dumps(line) + "\n")
     tell("Stop", transcript_path=str(tmp_path / "t.jsonl"), last_assistant_message="ok", prompt_id="p1")
-    result = events(chartered, run)[-2]
+    *_, result, denial, _ = events(chartered, run)
 
     assert (result["status"], result["output"]["head"]) == ("denied", "no, ⟦github-token⟧ stays")
+    assert (denial["event"], denial["decision"], denial["call_id"]) == ("approval", "deny", "t1")
 
 
 def test_whoever_closes_a_record_waits_for_no_call(tell: Tell, cli: Cli, chartered: Path) -> None:
