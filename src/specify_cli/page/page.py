@@ -15,6 +15,7 @@ import hashlib
 import html
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,6 +114,7 @@ def make_page(
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
 
 
+@cache
 def _read_script() -> tuple[str, str]:
     """Return the script with the digest of the shell it belongs into, and its own digest."""
     css = (_HERE / "page.css").read_text(encoding="utf-8")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 # How an entry ended that did not end well.
 BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
-# Opens the record, and is told by its head: no part of the work.
-OPENING = ("started", "policy_snapshot_ref")
 # Members that another column of an entry tells.
 _TOLD = ("status", "decision", "outcome", "side_effect", "ordinal")
 _ENDS = {"tool_result": "tool_call", "step_completed": "step_started", "step_failed": "step_started"}

@@ -26,12 +26,13 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
 from specify_cli.record.patch_lines import ADDED, read_lines_member
+from specify_cli.record.record import split_lines
 from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import Filters, Row, annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place
 
-_VERSION = 2
+_VERSION = 3
 # How many records are indexed between two commits, and from how many on it is worth showing a bar.
 _BATCH = 1000
 _BUSY_MILLIS = 10_000
@@ -96,6 +97,7 @@ class SearchIndex:
         self._marks: list[tuple[str, str, int]] = []
         self._patched: list[tuple[str, int, int]] = []
         self._last = 0
+        self._open_record: tuple[Place | None, bytes] = (None, b"")
         self._path = ":memory:"
         if project.git_dir is not None:
             place = sha256(os.path.realpath(project.root).encode("utf-8", "surrogateescape")).hexdigest()[:16]
@@ -235,12 +237,13 @@ class SearchIndex:
             record = held[0]
         end = data.rfind(b"\n") + 1
         closed = False
-        for at, raw in _split(data, min(start, end), end):
+        start = min(start, end)
+        for at, raw in split_lines(data[start:end]):
             fields = _read_fields(raw)
             if fields is None:
                 continue
             closed = closed or fields.get("event") == "completed"
-            self._take_line(record, at, fields)
+            self._take_line(record, start + at, fields)
         base.execute("UPDATE record SET size = ?, open = ? WHERE id = ?", (end, not closed, record))
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
@@ -353,10 +356,13 @@ class SearchIndex:
 
     def read_line(self, place: Place, start: int) -> dict[str, object] | None:
         """Return the line that stands at a byte of a record now; None where none does."""
-        try:
-            data = self._records.read(place)
-        except (OSError, InvocationError):
-            return None
+        if self._open_record[0] != place:
+            # The lines of one record are asked for one after another, so it is read once for all of them.
+            try:
+                self._open_record = (place, self._records.read(place))
+            except (OSError, InvocationError):
+                return None
+        data = self._open_record[1]
         return _read_fields(data[start : data.find(b"\n", start)])
 
     def find_rows(self, query: Query, limit: int) -> list[Row]:
@@ -432,13 +438,6 @@ _COMPARED = {
     "commit": "value LIKE ? || '%'",
     "rule": "(value = ? OR substr(value, -length(?) - 1) = '/' || ?)",
 }
-
-
-def _split(data: bytes, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    while start < end:
-        stop = data.find(b"\n", start, end)
-        yield start, data[start:stop]
-        start = stop + 1
 
 
 def _read_fields(raw: bytes) -> dict[str, object] | None:

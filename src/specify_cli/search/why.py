@@ -1,7 +1,7 @@
 """Which invocation a line of a file is from, on whose request, under which rules, and what was run after it.
 
     told = explain_file(project, index, "src/login.py")
-    print(told.ranges[0].origin.request)
+    print(told.origins[0].request)
 
 Told by content alone (`blame`). What no record tells is unknown, never a guess.
 """

@@ -15,7 +15,7 @@ from doctrine.text import say
 # Members nobody looks for: order, links between lines, and what another column of the index holds.
 _UNSEARCHED = frozenset(
     ("v", "seq", "event", "prev", "~", "invocation_id", "at", "started_at", "completed_at", "after", "after_of")
-) | {"trace_id", "dedupe", "idempotency_key", "call_id", "request_id", "snapshot", "hits", "filters_applied"}
+) | {"trace_id", "dedupe", "idempotency_key", "call_id", "request_id", "snapshot", "hits", "filters_applied", "lines"}
 # Of the opening only what was asked and by whom: the rest is the same in every record.
 _OF_A_START = ("request_text", "profile_id", "actor", "session", "parent_invocation_id")
 _NOISE = re.compile(r"\b[0-9a-f]{16,64}\b|\b0[0-9A-HJKMNP-TV-Z]{25}\b")
@@ -76,17 +76,23 @@ def match_query(text: str) -> str | None:
     so nothing a person types is an operator.
     """
     parts = []
+    for words, begins in _read_query(text):
+        parts.append(f'"{" ".join(words)}"' + "*" * begins)
+    return " ".join(parts) or None
+
+
+def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
+    """Yield the words of each part of a query, and whether its last one is only the beginning of one."""
     for phrase, word in _QUERY.findall(text):
         words = _WORDS.findall(phrase or word)
         if words:
-            parts.append(f'"{" ".join(words)}"' + ("*" if word.endswith("*") else ""))
-    return " ".join(parts) or None
+            yield words, word.endswith("*")
 
 
 def cut_snippet(fields: Mapping[str, object], text: str, width: int = 100) -> str:
     """Return the part of a line in which the words of a query stand."""
     shown = " ".join(text_of(fields).split())
-    words = [word for phrase, word in _QUERY.findall(text) for word in _WORDS.findall(phrase or word)]
+    words = [word for part, _ in _read_query(text) for word in part]
     low = shown.lower()
     places = [place for word in words if (place := low.find(word.lower())) >= 0]
     start = max(0, min(places, default=0) - width // 4)
