@@ -70,7 +70,7 @@ def run_hook(
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
-        if root is None or not (call.events or call.moment):
+        if root is None or not (call.events or call.moment or call.asks):
             return
         _keep_from_git(root)
         if call.ending is not None:
@@ -78,12 +78,16 @@ def run_hook(
 
             call = with_ending(call)
         call = _key_stand_ins(call, git_dir) if call.events else call
+        if call.asks or os.path.lexists(f"{root}/{layout.ASKED}"):
+            from specify_cli.hooks.permission import follow_request
+
+            call = follow_request(root, harness, call)
         if call.moment is not None:
             from specify_cli.hooks.turn import record_moment
 
             record_moment(root, harness, call, call.moment, home)
-            if not call.events:
-                return
+        if not call.events:
+            return
         if call.stand_in and harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
             from specify_cli.hooks.twins import number_twin
 

@@ -8,7 +8,10 @@ This is on the path of every tool call of an agent and loads nothing.
 
 from __future__ import annotations
 
-from doctrine.light import NamedTuple, sha256
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAX_NAME = 512
 MAX_PATH = 4096
@@ -51,7 +54,8 @@ class HookInput(NamedTuple):
     `closes` says that it runs `complete`. `ending` is the transcript that alone says how the command ended.
     `above` is the session or subagent that a subagent was begun by, where the payload names that alone and not the
     session they all belong to. `stand_in` says that the harness named no call. `deadline` (of `time.monotonic`) is set
-    by the hook for a payload so large that masking it may take too long.
+    by the hook for a payload so large that masking it may take too long. `asks` is what a person is asked to permit,
+    and `asked` what they may have been asked before this result: equal values name the same call.
     """
 
     session_id: str | None
@@ -69,6 +73,8 @@ class HookInput(NamedTuple):
     above: str | None = None
     stand_in: bool = False
     moment: SessionMoment | None = None
+    asks: object = None
+    asked: object = None
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
@@ -172,6 +178,7 @@ def translate(harness: str, payload: object) -> HookInput:
         moment = None  # Qwen Code tells one without words before each answer of the model
     if (kind == "stop" and subagent is not None) or (kind == "subagentstop" and (subagent is None or not events)):
         moment = None  # Copilot tells the end of a subagent again, with its words
+    is_over = kind in _AFTER or kind in _FAILED or kind == "permissiondenied"
     return HookInput(
         session_id=session,
         subagent=subagent,
@@ -186,7 +193,36 @@ def translate(harness: str, payload: object) -> HookInput:
         ending=ending,
         above=above,
         moment=moment,
+        asks=_name_asked(harness, kind, payload),
+        asked=_name_called(harness, payload) if is_over else None,
     )
+
+
+def _name_asked(harness: str, kind: str, payload: dict[str, object]) -> object:
+    """Return what a payload says a person is asked to permit; None where it says nothing of it.
+
+    Copilot tells each call so, before it knows whether it will ask anybody.
+    """
+    if kind == "permission.allowed" or (kind == "permissionrequest" and harness != "copilot"):
+        return _name_called(harness, payload)
+    details = payload.get("details")
+    if kind != "notification" or payload.get("notification_type") != "ToolPermission" or not isinstance(details, dict):
+        return None
+    server, tool = _match_first(details, "serverName"), _match_first(details, "toolName")
+    return _match_whole(details, "command", "filePath") or (f"mcp_{server}_{tool}" if server and tool else None)
+
+
+def _name_called(harness: str, payload: dict[str, object]) -> object:
+    """Return what tells a call in a request for it.
+
+    opencode gives its id; for Gemini CLI it is what the call runs or edits, else the tool's name and input.
+    """
+    if harness == "opencode":
+        return _match_first(payload, "tool_use_id")
+    tool, args = _read_tool(payload)
+    if harness != "gemini":
+        return tool, _find_command(payload) or args
+    return _find_command(payload) or (isinstance(args, dict) and _find_path(args)) or tool
 
 
 def _read_moment(payload: dict[str, object], kind: str) -> SessionMoment:
@@ -293,13 +329,13 @@ def _translate_denied(payload: dict[str, object], subagent: str | None) -> HookE
 def _translate_denials(events: tuple[HookEvent, ...]) -> tuple[HookEvent, ...]:
     """Return for each call that was refused that somebody denied it: a claim of the harness, which names nobody."""
     refused = (item for item in events if item.event == "tool_result" and item.payload.get("status") == "denied")
-    return tuple(HookEvent("approval", deny_call(item.payload), item.phase, item.call_id) for item in refused)
+    return tuple(HookEvent("approval", judge_call(item.payload), item.phase, item.call_id) for item in refused)
 
 
-def deny_call(result: dict[str, object]) -> dict[str, object]:
-    """Return the payload of the approval that goes with the result of a call that was refused."""
+def judge_call(result: Mapping[str, object], decision: str = "deny") -> dict[str, object]:
+    """Return the payload of the approval that goes with the result of a call that was refused, or allowed."""
     told = {name: result[name] for name in ("call_id", "agent") if name in result}
-    return {"decision": "deny", "refers_to": "call"} | told
+    return {"decision": decision, "refers_to": "call"} | told
 
 
 def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:
@@ -308,9 +344,7 @@ def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:
     if path is None:
         return ()
     part = (_match_first(payload, "generation_id"), path, payload.get("edits"))
-    return (
-        HookEvent("patch_apply", {"path": path, "kind": "modify", "ok": True}, "other", _compute_fingerprint(part)),
-    )
+    return (HookEvent("patch_apply", {"path": path, "kind": "modify", "ok": True}, "other", compute_fingerprint(part)),)
 
 
 def _translate_stage(payload: dict[str, object], subagent: str | None, *, begins: bool) -> HookEvent:
@@ -318,7 +352,7 @@ def _translate_stage(payload: dict[str, object], subagent: str | None, *, begins
     stage = f"subagent:{kind}"[:MAX_NAME]
     body: dict[str, object] = {"to": stage} if begins else {"from": stage, "to": "main"}
     reported = ("task", "generation_id", "timestamp", "duration_ms")
-    key = subagent or _compute_fingerprint((kind, *(payload.get(name) for name in reported)))
+    key = subagent or compute_fingerprint((kind, *(payload.get(name) for name in reported)))
     return HookEvent("stage_transition", _name_agent(body, subagent), "pre" if begins else "post", key)
 
 
@@ -340,7 +374,7 @@ def _translate_error(payload: dict[str, object]) -> HookEvent:
         body["message"] = message
     moment = payload.get("timestamp", payload.get("prompt_id"))
     # Without a moment, one error twice could be two: then nothing tells it from others.
-    return HookEvent("error", body, "other", "" if moment is None else _compute_fingerprint((error, moment, message)))
+    return HookEvent("error", body, "other", "" if moment is None else compute_fingerprint((error, moment, message)))
 
 
 # --- files
@@ -702,7 +736,7 @@ def _read_ids(payload: dict[str, object], tool: str, args: object) -> tuple[str,
     given = _match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
     if given is not None:
         return given, given
-    name = f"{tool[:64]}:{_compute_fingerprint((tool, args))}"
+    name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
     return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(stamp) else name
 
@@ -711,7 +745,7 @@ def _is_huge(value: object) -> bool:
     return type(value) is int and not -(10**30) < value < 10**30
 
 
-def _compute_fingerprint(value: object) -> str:
+def compute_fingerprint(value: object) -> str:
     """Sixteen hex digits of a value; equal values that were read from equal JSON have equal ones."""
     try:
         text = repr(value)

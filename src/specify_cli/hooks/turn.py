@@ -16,7 +16,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.hooks.direct import name_writer
 from specify_cli.hooks.search import Orphan, Recorded, find_recorder
 from specify_cli.hooks.transcript import read_end
-from specify_cli.hooks.translation import deny_call
+from specify_cli.hooks.translation import judge_call
 from specify_cli.hooks.turn_facts import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.recorder import Recorder
@@ -112,7 +112,9 @@ def settle(
             payload["agent"] = call["agent"]
         _append(recorder, "tool_result", payload, digest_of_names(harness, session, call_id, "inferred")[:32])
         if told is not None:
-            _append(recorder, "approval", deny_call(payload), digest_of_names(harness, session, call_id, "denied")[:32])
+            _append(
+                recorder, "approval", judge_call(payload), digest_of_names(harness, session, call_id, "denied")[:32]
+            )
 
 
 def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:

@@ -33,6 +33,7 @@ CHECKPOINTS = f"{LOCAL}/checkpoints"
 TRAIL_LOG = f"{TRAIL}/log"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
 BEGUN = f"{LOCAL}/begun"
+ASKED = f"{LOCAL}/asked"
 # Below the git directory: what a hook could not note in the project.
 LOST_IN_GIT = "kittify/hook-failures.jsonl"
 OLDER_RECORDS = "kitty-ops"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from specify_cli.hooks.translation import translate
 from specify_cli.hooks.turn_facts import read_facts
 from specify_cli.record import layout
 from support import Cli, accept
@@ -242,3 +243,86 @@ def test_nothing_of_a_persons_record_is_missing(cli: Cli, chartered: Path) -> No
     run = cli("do", "implement WP03", "--json").json()["invocation_id"]
 
     assert cli("invocations", "show", run, "--json").json()["not_seen"] == []
+
+
+# --- what a person was asked and allowed
+
+
+def approvals(root: Path, run: str) -> list[tuple[str, str]]:
+    return [(item["decision"], item["call_id"]) for item in events(root, run) if item["event"] == "approval"]
+
+
+def test_a_call_a_person_was_asked_for_and_that_ran_was_allowed(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    asked = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", **asked, permission_suggestions=[])
+    tell("PostToolUse", **call("t1"), tool_response={"stdout": ""})
+    tell("PreToolUse", **call("t2"))  # the same again, which nobody was asked for
+    tell("PostToolUse", **call("t2"), tool_response={"stdout": ""})
+
+    assert approvals(chartered, run) == [("allow", "t1")]
+    names = [item["event"] for item in events(chartered, run)]
+    assert names[names.index("approval") + 1] == "tool_result"
+    assert cli("invocations", "verify", run).code == 0
+
+
+def test_equal_calls_that_were_asked_for_are_each_allowed(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    for name in ("t1", "t2"):
+        tell("PreToolUse", **call(name))
+        tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    for name in ("t1", "t2"):
+        tell("PostToolUse", **call(name), tool_response={"stdout": ""})
+
+    assert approvals(chartered, run) == [("allow", "t1"), ("allow", "t2")]
+
+
+@pytest.mark.parametrize("ending", ["PermissionDenied", "UserPromptSubmit", "SessionEnd"])
+def test_what_was_asked_and_not_allowed_allows_no_later_call(
+    tell: Tell, cli: Cli, chartered: Path, ending: str
+) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    tell(ending, **(call("t1") if ending == "PermissionDenied" else {"prompt": "No.", "prompt_id": "p2"}))
+    tell("PreToolUse", **call("t2"))
+    tell("PostToolUse", **call("t2"), tool_response={"stdout": ""})
+
+    assert [item for item in approvals(chartered, run) if item[0] == "allow"] == []
+
+
+def test_gemini_tells_what_it_asks_by_the_command(cli: Cli, chartered: Path) -> None:
+    cli("init")
+    answer = cli("do", "implement WP03", "--json", env={"GEMINI_CLI": "1", "GEMINI_CLI_SESSION_ID": SESSION})
+    run = answer.json()["invocation_id"]
+    session = {"session_id": SESSION, "cwd": str(chartered), "timestamp": "2026-11-22T08:22:37.216Z"}
+    begun = {"tool_name": "run_shell_command", "tool_input": {"command": "spec-kitty do 'implement WP03'"}}
+    details = {"type": "exec", "title": "Confirm", "command": "make all", "rootCommand": "make"}
+    made = {"tool_name": "run_shell_command", "tool_input": {"command": "make all"}}
+    ran = {"tool_response": {"llmContent": "Output: done", "returnDisplay": "done"}}
+    printed = {"tool_response": {"llmContent": f'Output: {{"invocation_id": "{run}"}}', "returnDisplay": ""}}
+    for event, more in (
+        ("AfterTool", begun | printed),
+        ("BeforeTool", made),
+        ("Notification", {"notification_type": "ToolPermission", "message": "?", "details": details}),
+        ("AfterTool", made | ran),
+    ):
+        done = cli("hook", "gemini", stdin=json.dumps({**session, "hook_event_name": event, **more}).encode())
+        assert (done.code, done.err) == (0, "")
+
+    assert [decision for decision, _ in approvals(chartered, run)] == ["allow"]
+
+
+def test_opencode_tells_the_answer_by_the_id_of_the_call() -> None:
+    told = {"session_id": SESSION, "tool_use_id": "call_1"}
+    answer = translate("opencode", {**told, "hook_event_name": "permission.allowed"})
+    result = translate("opencode", {**told, "hook_event_name": "tool.execute.after", "tool_name": "bash"})
+
+    assert (answer.asks, result.asked) == ("call_1", "call_1")
+
+
+def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
+    asked = {"hookName": "permissionRequest", "sessionId": SESSION, "toolName": "bash", "toolInput": {"command": "ls"}}
+
+    assert translate("copilot", asked).asks is None

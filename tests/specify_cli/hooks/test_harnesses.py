@@ -69,7 +69,7 @@ def test_what_an_earlier_release_installed_is_ours_and_is_updated(harness: Harne
 def test_claude_code_gets_this() -> None:
     command = "spec-kitty hook claude-code >/dev/null 2>&1 || true"
     handler = {"type": "command", "command": command, "timeout": 15}
-    tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionDenied")
+    tools = ("PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied")
     session = ("UserPromptSubmit", "Stop", "PreCompact", "SessionStart", "SessionEnd")
     others = ("SubagentStart", "SubagentStop", "StopFailure", *session)
 

@@ -15,6 +15,8 @@ export const SpecKitty = async ({ directory }) => {
   const turns = new Map()
   const texts = new Map()
   const asked = new Map()
+  const requests = new Map()
+  const allowed = new Map()
   const tell = (session, value) =>
     new Promise((resolve) => {
       try {
@@ -51,6 +53,7 @@ export const SpecKitty = async ({ directory }) => {
     },
     "tool.execute.after": async (input, output) => {
       told.add(input.callID)
+      await allowed.get(input.callID)
       await tell(input.sessionID, {
         hook_event_name: "tool.execute.after",
         tool_use_id: input.callID,
@@ -74,6 +77,7 @@ export const SpecKitty = async ({ directory }) => {
       if (event.type === "message.part.updated" && part?.type === "tool" && part.state.status === "error") {
         if (told.has(part.callID)) return
         told.add(part.callID)
+        await allowed.get(part.callID)
         await tell(part.sessionID, {
           hook_event_name: "tool.execute.failed",
           tool_use_id: part.callID,
@@ -81,6 +85,11 @@ export const SpecKitty = async ({ directory }) => {
           tool_input: part.state.input,
           error: part.state.error,
         })
+      }
+      if (event.type === "permission.asked") requests.set(event.properties.id, event.properties.tool?.callID)
+      if (event.type === "permission.replied" && event.properties.reply !== "reject") {
+        const call = requests.get(event.properties.requestID)
+        if (call) allowed.set(call, tell(event.properties.sessionID, { hook_event_name: "permission.allowed", tool_use_id: call }))
       }
       if (event.type === "message.updated" && event.properties.info.role === "assistant") {
         // The newest count of each answer: they are summed when the turn is over.
