@@ -265,6 +265,20 @@ class TestimonyWritten(_Shape):
     sha256: str
 
 
+class TraceWritten(_Shape):
+    """Printed by invocations export --format otlp, perfetto and agent-trace."""
+
+    format: Literal["otlp", "perfetto", "agent-trace"]
+    path: str | None
+    endpoint: str | None
+    invocation_ids: list[str]
+    size: int
+    sha256: str
+    not_carried: list[str]
+    not_seen: dict[str, list[str]]
+    withheld_lines: int
+
+
 class TrailExported(_SignedState):
     """Printed by trail export."""
 
@@ -1015,6 +1029,7 @@ SHAPES: dict[str, Any] = {
     "trail-proof": TrailProof,
     "trail-exported": TrailExported,
     "testimony-written": TestimonyWritten,
+    "trace-written": TraceWritten,
     "profile-row": ProfileRow,
     "profile": Profile,
     "charter-context": CharterContext,

@@ -498,16 +498,19 @@ _COMMANDS = (
             Param(
                 "format",
                 "option",
-                "archive: everything. testimony: one record's decisions and approvals, as a Testimony Record.",
+                "archive: everything. testimony: one record's approvals, as a Testimony Record. otlp: OpenTelemetry. "
+                "perfetto: for ui.perfetto.dev. agent-trace: which lines one record wrote.",
                 "archive",
-                choices=("archive", "testimony"),
+                choices=("archive", "testimony", "otlp", "perfetto", "agent-trace"),
             ),
+            Param("endpoint", "option", "With otlp: send it there instead of writing a file.", metavar="URL"),
             _SIGNERS,
             _REVOKED,
         ),
         (
             "spec-kitty invocations export last --html run.html",
             "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar",
+            "spec-kitty invocations export last --format perfetto -o run.json",
         ),
         "0 written · 1 refused, nothing written · 2 usage",
     ),

@@ -198,7 +198,7 @@ def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet |
     }
     withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data)]
     if rules is not None:
-        data, withheld = _withhold_lines(data, rules)
+        data, withheld = withhold_lines(data, rules)
     path = f"{layout.IMPORTED}/{place.name}"
     report = _report(path, data)
     # What leaves has to verify where it arrives, whatever was taken out of it.
@@ -278,7 +278,7 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
 # --- what must not leave
 
 
-def _withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
+def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
     """Return the lines of a record that verifies with those replaced that must not leave, and what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in

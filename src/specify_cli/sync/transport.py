@@ -157,18 +157,8 @@ class Endpoint:
         self._url = url
         self._token = token
         self._signer = signer
-        host = urlsplit(url).hostname or ""
-        direct = f"all://[{host}]" if ":" in host else f"all://{host}"
-        self._client = httpx.Client(
-            follow_redirects=False,
-            timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
-            mounts={direct: None} if is_loopback(host) else None,
-            headers={
-                "Authorization": f"Bearer {token}",
-                "User-Agent": f"spec-kitty/{VERSION}",
-                "Accept": "application/json, application/problem+json",
-                "Accept-Encoding": "identity",
-            },
+        self._client = open_client(
+            url, {"Authorization": f"Bearer {token}", "Accept": "application/json, application/problem+json"}
         )
 
     def close(self) -> None:
@@ -182,7 +172,7 @@ class Endpoint:
         headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
         try:
             with (
-                _stop_after(ANSWER_SECONDS),
+                stop_after(ANSWER_SECONDS),
                 self._client.stream(method, url, content=content, headers=headers) as response,
             ):
                 for piece in response.iter_raw():
@@ -214,7 +204,7 @@ class Endpoint:
         answer = b""
         try:
             with (
-                _stop_after(seconds),
+                stop_after(seconds),
                 self._client.stream("POST", self._url, content=body, headers=headers) as response,
             ):
                 if response.headers.get("content-encoding", "identity") != "identity":
@@ -237,8 +227,20 @@ class Endpoint:
             return PostVerdict("later", {}, shown(what, self._token))
 
 
+def open_client(url: str, headers: Mapping[str, str]) -> httpx.Client:
+    """Return a client for one endpoint, which follows no redirect and reaches this machine through no proxy."""
+    host = urlsplit(url).hostname or ""
+    direct = f"all://[{host}]" if ":" in host else f"all://{host}"
+    return httpx.Client(
+        follow_redirects=False,
+        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        mounts={direct: None} if is_loopback(host) else None,
+        headers={"User-Agent": f"spec-kitty/{VERSION}", "Accept-Encoding": "identity", **headers},
+    )
+
+
 @contextmanager
-def _stop_after(seconds: float) -> Iterator[None]:
+def stop_after(seconds: float) -> Iterator[None]:
     """End whatever blocks inside by a TimeoutError after some seconds.
 
     It works in the main thread, which has the signals.

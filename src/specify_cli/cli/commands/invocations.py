@@ -237,12 +237,18 @@ def export(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     given = values["ids"]
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
-    if (values["html"] is None) == (values["output"] is None):
-        raise CallerError("USAGE", "expected --output FILE, or --html FILE", "spec-kitty invocations export --help")
+    targets = [values[name] for name in ("output", "html", "endpoint") if values[name] is not None]
+    if len(targets) != 1 or (values["endpoint"] is not None and values["format"] != "otlp"):
+        told = "expected one of --output FILE, --html FILE, and with --format otlp --endpoint URL"
+        raise CallerError("USAGE", told, "spec-kitty invocations export --help")
     if values["html"] is not None:
         return _export_page(project, ids, values)
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
+    if values["format"] != "archive":
+        from specify_cli.cli.commands.traces import export_trace
+
+        return export_trace(project, ids, values)
     proofs = partial(collect_proofs, project) if values["proofs"] else None
     done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs)
     if values["json"]:

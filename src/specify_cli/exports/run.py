@@ -1,0 +1,151 @@
+"""A run as exports need it: its timeline, each entry with a begin and an end in nanoseconds.  [pure]
+
+run = read_run(record.entries, annexes)
+for span in run.spans:
+    print(span.entry.name, span.end - span.begin)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from doctrine.text import say
+from specify_cli.errors import CallerError
+from specify_cli.record.coverage import list_unseen
+from specify_cli.record.timeline import Entry, make_timeline, moment_of
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The last nanosecond that a signed 64-bit integer counts, in the year 2262.
+_LAST = 2**63 - 1
+# What every export leaves behind, because no other form has a place for it.
+LEFT_BEHIND = (
+    "seals and chain: nobody can check this file, only the record it was made from",
+    "objects: contexts, files and outputs that stand outside the lines are named by digest",
+    "approvals' signatures and the proofs of the log",
+)
+
+
+class Span(NamedTuple):
+    """An entry of the timeline, when it began and ended in nanoseconds since 1970, and whether it has a duration."""
+
+    entry: Entry
+    begin: int
+    end: int
+    lasts: bool
+
+
+class Run(NamedTuple):
+    """One record for an export. `tip` is the seal of its last line, `withheld` the lines a safe export left out."""
+
+    invocation_id: str
+    started: Mapping[str, object]
+    completed: Mapping[str, object]
+    tip: str | None
+    spans: tuple[Span, ...]
+    not_seen: tuple[str, ...]
+    withheld: int
+
+    @property
+    def begin(self) -> int:
+        """Return the earliest nanosecond of the run."""
+        return min((span.begin for span in self.spans), default=0)
+
+    @property
+    def end(self) -> int:
+        """Return the latest nanosecond of the run."""
+        return max((span.end for span in self.spans), default=0)
+
+    @property
+    def model(self) -> str | None:
+        """Return the model that worked: what the last turn said, else what the caller said of itself."""
+        actor = self.started.get("actor")
+        told = [span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"]
+        named = [*filter(None, told), *([actor.get("model")] if isinstance(actor, dict) else [])]
+        return None if not named or named[-1] is None else say(told[-1] if told and told[-1] else named[-1])
+
+
+def read_run(
+    lines: Iterable[Mapping[str, object]],
+    annexes: Iterable[Mapping[str, object]] = (),
+    tip: str | None = None,
+    withheld: int = 0,
+) -> Run:
+    """Return the run that a record's lines and its annexes tell.
+
+    Raises CallerError WITHHELD where the first line is not among them, which says whose run it is.
+    """
+    held = [line for line in lines if "withheld" not in line]
+    beside = [line for line in annexes if "withheld" not in line]
+    started = next((line for line in held if line.get("event") == "started"), None)
+    if started is None:
+        raise CallerError("WITHHELD", "the line that begins the record is withheld", "export it without --safe")
+    completed = next((line for line in reversed(held) if line.get("event") == "completed"), {})
+    everything = [*held, *beside]
+    return Run(
+        say(started.get("invocation_id")),
+        started,
+        completed,
+        tip,
+        _place(everything),
+        tuple(list_unseen(started, everything)),
+        withheld,
+    )
+
+
+def _place(lines: list[Mapping[str, object]]) -> tuple[Span, ...]:
+    """Place each entry in time; one without a readable time comes with the one before it."""
+    moments = [found for line in lines if (found := _read_nanos(moment_of(line))) is not None]
+    last = max(moments, default=0)
+    now = min(moments, default=0)
+    spans = []
+    for entry in make_timeline(lines):
+        now = at if (at := _read_nanos(entry.at)) is not None else now
+        took = None if entry.duration_ms is None else max(0, entry.duration_ms) * 1_000_000
+        if entry.status == "open":
+            spans.append(Span(entry, now, max(now, last), True))
+        elif took is None:
+            spans.append(Span(entry, now, now, False))
+        elif entry.end_fields:
+            spans.append(Span(entry, now, min(now + took, _LAST), True))
+        else:  # One line that says how long it took was written at the end.
+            spans.append(Span(entry, max(0, now - took), now, True))
+    return tuple(spans)
+
+
+def _read_nanos(moment: str | None) -> int | None:
+    """Return a recorded moment in nanoseconds since 1970, within what 63 bits hold; None where it is none."""
+    try:
+        there = datetime.fromisoformat(moment or "")
+        there = there if there.tzinfo else there.replace(tzinfo=UTC)
+        return min(max(0, (there - _EPOCH) // timedelta(microseconds=1) * 1000), _LAST)
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_captured(value: object) -> str | None:
+    """Return the text of a captured value as far as the line holds it; None where it holds none."""
+    if not isinstance(value, dict):
+        return None if value is None else say(value)
+    head, tail = value.get("head"), value.get("tail")
+    if not isinstance(head, str):
+        return None
+    return f"{head} […] {tail}" if isinstance(tail, str) and tail else head
+
+
+def encode_document(document: object) -> bytes:
+    """Return a document as JSON on one line; what UTF-8 cannot hold becomes a question mark."""
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+
+
+def sum_tokens(run: Run) -> dict[str, int]:
+    """Return the tokens of all turns by kind."""
+    total: dict[str, int] = {}
+    for span in run.spans:
+        told = span.entry.fields.get("tokens") if span.entry.kind == "turn" else None
+        for kind, number in told.items() if isinstance(told, dict) else ():
+            if type(number) is int:
+                total[kind] = total.get(kind, 0) + number
+    return total
