@@ -120,7 +120,8 @@ def token_file(folder: Path, text: str = TOKEN, name: str = "token") -> Path:
 def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> list[str]:
     return [
         SPEC_KITTY,
-        *("collector", "serve", "--db", str(folder / "events.db"), "--listen", listen, "--json"),
+        *("collector", "serve", "--listen", listen, "--json"),
+        *(() if "--db" in options else ("--db", str(folder / "events.db"))),
         *("--token-file", str(token_file(folder)), *options),
     ]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from postgres import Server, serving_postgres
 from support import CHARTER, Cli, Ran, git, run_main, run_process
 
 # How long one example takes says more of the machine than of the code.
@@ -91,3 +92,10 @@ def records(project: Path) -> Callable[[], list[Path]]:
         return sorted((project / ".kittify/events/profile-invocations").glob("*.jsonl"))
 
     return found
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server; where none is installed the test is skipped and says so."""
+    with serving_postgres() as server:
+        yield server

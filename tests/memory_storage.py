@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 
 from specify_cli.collector.storage import (
     DUPLICATE,
@@ -12,6 +13,7 @@ from specify_cli.collector.storage import (
     Conflict,
     Filter,
     Place,
+    Projects,
     Row,
     StoredEvent,
     Totals,
@@ -33,6 +35,8 @@ class MemoryStorage:
         self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        for event in events:
+            canonical(event).encode()  # a batch is stored whole or not at all
         with self._lock:
             return [self._accept(event, now, client) for event in events]
 
@@ -63,43 +67,45 @@ class MemoryStorage:
                 found.append(row)
         return found[:limit]
 
-    def phases(self, invocation_id: str, project_uuid: str | None = None) -> dict[str, list[StoredEvent]]:
+    def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
         with self._lock:
             return {
                 place.project_uuid: sorted(phases.values(), key=lambda stored: stored.phase == COMPLETED)
                 for place, phases in sorted(self._held.items())
-                if place.invocation_id == invocation_id and project_uuid in (None, place.project_uuid)
+                if place.invocation_id == invocation_id and _has(projects, place.project_uuid)
             }
 
-    def conflicts(self, limit: int, invocation_id: str | None = None) -> list[Conflict]:
+    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
         with self._lock:
-            found = reversed(self._conflicts.values())
-            return [one for one in found if invocation_id in (None, one.invocation_id)][:limit]
+            found = [one for one in self._conflicts.values() if _has(projects, one.project_uuid)]
+        order = attrgetter("last_at", "invocation_id", "project_uuid", "phase", "sent_sha256")
+        found.sort(key=order, reverse=True)
+        return [one for one in found if invocation_id in (None, one.invocation_id)][:limit]
 
-    def totals(self) -> Totals:
+    def totals(self, projects: Projects = None) -> Totals:
         with self._lock:
-            stored = list(self._held.values())
-            return Totals(
-                len(stored),
-                sum(COMPLETED not in phases for phases in stored),
-                sum(map(len, stored)),
-                len(self._conflicts),
-            )
+            stored = [phases for place, phases in self._held.items() if _has(projects, place.project_uuid)]
+            conflicts = sum(_has(projects, one.project_uuid) for one in self._conflicts.values())
+        return Totals(len(stored), sum(COMPLETED not in phases for phases in stored), sum(map(len, stored)), conflicts)
 
     def close(self) -> None:
         pass
 
 
+def _has(projects: Projects, project: str) -> bool:
+    return projects is None or project in projects
+
+
 def _match_row(row: Row, filters: Filter) -> bool:
     exact = (
-        (filters.project, row.project_uuid),
         (filters.profile, row.profile_id),
         (filters.action, row.action),
         (filters.outcome, row.outcome),
         (filters.status, row.status),
     )
     return (
-        all(want is None or want == stored for want, stored in exact)
+        _has(filters.projects, row.project_uuid)
+        and all(want is None or want == stored for want, stored in exact)
         and (filters.actor is None or filters.actor.casefold() in (row.actor_id or "").casefold())
         and (filters.since is None or row.invocation_id >= filters.since)
         and (filters.until is None or row.invocation_id < filters.until)

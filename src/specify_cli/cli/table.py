@@ -724,9 +724,9 @@ _COMMANDS = (
     Command(
         ("collector", "serve"),
         "collector:serve",
-        "Receive events over HTTP, keep each once in one SQLite file, show them as a timeline.",
+        "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
-            Param("db", "option", "The SQLite file; made if it is not there.", required=True, metavar="FILE"),
+            Param("db", "option", "A SQLite file, or postgresql://….", required=True, metavar="DB"),
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
             Param("token_file", "option", "A file (chmod 600) with the token.", required=True, metavar="FILE"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),

@@ -320,7 +320,8 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
             raise Refused(
                 Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
             ) from error
-    found = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], project)
+    projects = None if project is None else frozenset({project})
+    found = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
     if not found:
         raise Refused(Problem("not-found", "no event of this invocation is held"))
     if len(found) > 1:
@@ -414,8 +415,8 @@ async def _show_detail(setting: _Setting, request: Request) -> Response:
 
 async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:
     """Return what was refused for one invocation of a project."""
-    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.path_params["invocation_id"])
-    return [one for one in found if one.project_uuid == project]
+    invocation_id = request.path_params["invocation_id"]
+    return await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id)
 
 
 async def _serve_style(setting: _Setting, request: Request) -> Response:

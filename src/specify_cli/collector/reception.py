@@ -8,7 +8,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from specify_cli.collector.storage import CLOSED, CONFLICT, DUPLICATE, OPEN, OWNED, STORED, Filter, Place
+from specify_cli.collector.storage import (
+    CLOSED,
+    CONFLICT,
+    DUPLICATE,
+    LONGEST,
+    OPEN,
+    OWNED,
+    STORED,
+    Filter,
+    Place,
+)
 from specify_cli.record.ids import new_ulid
 from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
 from specify_cli.sync.validation import Fault, faults
@@ -190,6 +200,8 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
         raise Refused(Problem("bad-parameter", detail[:500], tuple(wrong[:_LISTED])))
     limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
     assert isinstance(limit, int)
+    project = read.pop("project", None)
+    read["projects"] = None if project is None else frozenset({project})
     return Wanted(Filter(**read), limit, after if isinstance(after, Place) else None)  # type: ignore[arg-type]
 
 
@@ -223,8 +235,8 @@ def project_uuid(value: str) -> str:
 
 
 def _parse_text(value: str) -> str:
-    if len(value) > 300 or not value.isprintable():
-        raise ValueError("expected at most 300 printable characters")
+    if len(value) > LONGEST or not value.isprintable():
+        raise ValueError(f"expected at most {LONGEST} printable characters")
     return value
 
 

@@ -1,6 +1,6 @@
 """The collector as a C2SP tlog-witness: it remembers each log's newest state and cosigns what continues it.
 
-    witness = Witness.open("collector.db.witness", "collector.example.org")
+    witness = Witness(SqliteDatabase("collector.db.witness", schema="witness"), "collector.example.org")
     answer = witness.add_checkpoint(body, seconds)
 
 A state is durable before it is cosigned. A log that contradicts what was cosigned gets 409 or 422, and both states are
@@ -11,18 +11,16 @@ Sources: c2sp.org/tlog-witness v0, tlog-cosignature v1.
 
 import os
 import re
-import sqlite3
-import threading
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from specify_cli.collector.database import Database, Transaction
 from specify_cli.trail.merkle import verify_consistency
 from specify_cli.trail.notes import (
     ED25519_COSIGNATURE,
     Checkpoint,
     NoteError,
-    Sign,
     VerifierKey,
     decode,
     parse_checkpoint,
@@ -109,36 +107,20 @@ def judge(state: State | None, request: Request) -> Answer | None:
 
 
 class Witness:
-    """A key and the states it has cosigned, in one SQLite file; safe for several threads."""
+    """A key and the states it has cosigned, in a database; safe for several threads, and for several collectors.
 
-    def __init__(self, database: sqlite3.Connection, key: VerifierKey, private: Sign) -> None:
-        self._database, self._lock = database, threading.Lock()
-        self.key, self._private = key, private
+    Raises NoteError for a name that is none, StorageError where the database refuses.
+    """
 
-    @classmethod
-    def open(cls, path: str, name: str) -> "Witness":
-        """Open a witness; its database and its key, mode 0600, are made where they are absent.
+    def __init__(self, database: Database, name: str) -> None:
+        def read_seed(transaction: Transaction) -> bytes:
+            transaction.run("INSERT INTO own VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, os.urandom(32)))
+            return bytes(transaction.run("SELECT seed FROM own WHERE name = ?", (name,))[0][0])
 
-        Raises sqlite3.Error, OSError, NoteError for a file that is not a witness's.
-        """
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=FULL")
-        database.executescript(
-            """
-            CREATE TABLE IF NOT EXISTS own (name TEXT PRIMARY KEY, seed BLOB NOT NULL);
-            CREATE TABLE IF NOT EXISTS logs
-              (origin TEXT PRIMARY KEY, keys TEXT NOT NULL, owner TEXT NOT NULL, note TEXT);
-            CREATE TABLE IF NOT EXISTS forks
-              (origin TEXT, held TEXT, sent TEXT, at INTEGER, PRIMARY KEY (origin, held, sent));
-            """
-        )
-        database.execute("INSERT OR IGNORE INTO own VALUES (?, ?)", (name, os.urandom(32)))
-        (seed,) = database.execute("SELECT seed FROM own WHERE name = ?", (name,)).fetchone()
-        private = Ed25519PrivateKey.from_private_bytes(seed)
+        self._database = database
+        private = Ed25519PrivateKey.from_private_bytes(database.write(read_seed))
         key = VerifierKey(name, ED25519_COSIGNATURE, private.public_key().public_bytes_raw())
-        return cls(database, VerifierKey.parse(str(key)), private.sign)
+        self.key, self._private = VerifierKey.parse(str(key)), private.sign
 
     def close(self) -> None:
         """Let go of the database."""
@@ -153,9 +135,14 @@ class Witness:
         except NoteError as error:
             return Answer(400, f"{error}\n")
         text = "".join(f"{key}\n" for key in keys)
-        with self._lock:
-            self._database.execute("INSERT OR IGNORE INTO logs VALUES (?, ?, ?, NULL)", (keys[0].name, text, owner))
-            (held,) = self._database.execute("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,)).fetchone()
+
+        def register(transaction: Transaction) -> str:
+            transaction.run(
+                "INSERT INTO logs VALUES (?, ?, ?, NULL) ON CONFLICT (origin) DO NOTHING", (keys[0].name, text, owner)
+            )
+            return str(transaction.run("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,))[0][0])
+
+        held = self._database.write(register)
         return Answer(200, text) if held == text else Answer(409, "this log has other keys here\n")
 
     def add_checkpoint(self, body: bytes, seconds: int) -> Answer:
@@ -165,32 +152,41 @@ class Witness:
         except NoteError as error:
             return Answer(400, f"{error}\n")
         new = request.checkpoint
-        with self._lock:
-            state = self._read(new.origin)
+
+        def remember(transaction: Transaction) -> Answer | None:
+            # Locks the log: of two collectors one waits.
+            transaction.run("UPDATE logs SET owner = owner WHERE origin = ?", (new.origin,))
+            state = _read_state(transaction, new.origin)
             refused = judge(state, request)
             if refused is None:
-                self._database.execute("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
+                transaction.run("UPDATE logs SET note = ? WHERE origin = ?", (str(new), new.origin))
             elif state is not None and state.checkpoint is not None and self._contradicts(refused, state, request):
                 evidence = (new.origin, str(state.checkpoint), str(new), seconds)
-                self._database.execute("INSERT OR IGNORE INTO forks VALUES (?, ?, ?, ?)", evidence)
+                transaction.run("INSERT INTO forks VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", evidence)
+            return refused
+
+        refused = self._database.write(remember)
         return refused or Answer(200, str(sign(self.key, new.text, self._private, seconds)))
 
-    def list_forks(self) -> list[Fork]:
-        """Return the contradictions that were seen, the first one first."""
-        found = self._database.execute("SELECT origin, at, held, sent FROM forks ORDER BY at").fetchall()
+    def list_forks(self, owner: str | None = None) -> list[Fork]:
+        """Return the contradictions that were seen, the first one first; of one owner's logs where one is named."""
+        found = self._run(
+            "SELECT origin, at, held, sent FROM forks"
+            " WHERE origin IN (SELECT origin FROM logs WHERE owner = ? OR ? = '') ORDER BY at",
+            (owner or "", owner or ""),
+        )
         return [Fork(*row) for row in found]
 
-    def list_states(self) -> list[Checkpoint]:
-        """Return the newest state of each log that was cosigned."""
-        notes = self._database.execute("SELECT note FROM logs WHERE note IS NOT NULL ORDER BY origin").fetchall()
+    def list_states(self, owner: str | None = None) -> list[Checkpoint]:
+        """Return the newest state of each log that was cosigned; of one owner's where one is named."""
+        notes = self._run(
+            "SELECT note FROM logs WHERE note IS NOT NULL AND (owner = ? OR ? = '') ORDER BY origin",
+            (owner or "", owner or ""),
+        )
         return [parse_checkpoint(note.encode()) for (note,) in notes]
 
-    def _read(self, origin: str) -> State | None:
-        row = self._database.execute("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,)).fetchone()
-        if row is None:
-            return None
-        keys = tuple(map(VerifierKey.parse, row[0].split()))
-        return State(keys, row[1], None if row[2] is None else parse_checkpoint(row[2].encode()))
+    def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        return self._database.read(lambda transaction: transaction.run(statement, values))
 
     @staticmethod
     def _contradicts(refused: Answer, state: State, request: Request) -> bool:
@@ -198,3 +194,12 @@ class Witness:
         held, new = state.checkpoint, request.checkpoint
         assert held is not None
         return refused.status == 422 or (refused.status == 409 and held.size == new.size and held.root != new.root)
+
+
+def _read_state(transaction: Transaction, origin: str) -> State | None:
+    found = transaction.run("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,))
+    if not found:
+        return None
+    keys, owner, note = found[0]
+    checkpoint = None if note is None else parse_checkpoint(note.encode())
+    return State(tuple(map(VerifierKey.parse, keys.split())), owner, checkpoint)

@@ -39,6 +39,7 @@ from collecting import (
     started,
     token_file,
 )
+from postgres import Server
 from specify_cli.sync.contract import CONTENT_TYPE
 from support import Cli, environment
 
@@ -62,9 +63,8 @@ def collector(shared: Collector, folder: Path) -> Iterator[Collector]:
     """A collector that holds nothing yet."""
     yield shared
     with contextlib.closing(sqlite3.connect(folder / "events.db")) as database, database:
-        for table in ("event", "invocation", "conflict", "actor"):
+        for table in ("event", "invocation", "conflict", "actor", "totals"):
             database.execute(f"DELETE FROM {table}")
-        database.execute("UPDATE totals SET invocations = 0, open = 0, events = 0, conflicts = 0")
 
 
 def statuses(answer: Any) -> list[str]:
@@ -514,6 +514,18 @@ def test_two_collectors_on_one_file_keep_each_event_once(tmp_path: Path) -> None
         assert one.get("/v1/invocations").json() == other.get("/v1/invocations").json()
 
     assert (60, 180) == (said.count("stored"), said.count("duplicate"))
+
+
+def test_collectors_on_one_postgresql_database_are_one_collector(postgres: Server, tmp_path: Path) -> None:
+    """Events, list and the witness's key are in the database: each of two processes has all of them."""
+    options = ("--db", postgres.make_schema(tmp_path.name), "--witness", "w.example")
+    with serving(tmp_path, *options) as one, serving(tmp_path, *options) as other:
+        assert ["stored"] == statuses(one.post([started(1)]))
+        assert ["duplicate"] == statuses(other.post([started(1)]))
+        assert one.get("/v1/invocations").json() == other.get("/v1/invocations").json()
+        assert one.get("/witness/key").body == other.get("/witness/key").body
+        assert id_of(1).encode() in other.get(f"/invocations/{id_of(1)}").body
+    assert not (tmp_path / "events.db").exists()
 
 
 def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path) -> None:

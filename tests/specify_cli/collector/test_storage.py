@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 import sqlite3
 import stat
 import subprocess
@@ -11,14 +13,21 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collecting import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
+from postgres import Server, free_port
+from specify_cli.collector.database import SqliteDatabase, read_steps
+from specify_cli.collector.postgres import PostgresDatabase
+from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import (
     CLOSED,
     CONFLICT,
@@ -28,20 +37,32 @@ from specify_cli.collector.storage import (
     STORED,
     Filter,
     Place,
-    SqliteStorage,
+    Row,
     Storage,
     StorageError,
     StorageUnusable,
     Totals,
 )
+from specify_cli.sync.contract import canonical
 
 NOW, LATER = "2026-11-21T12:00:00.000Z", "2026-11-21T13:00:00.000Z"
 ALL = Filter()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def open_file(path: Path | str) -> SqlStorage:
+    return SqlStorage(SqliteDatabase(str(path)))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
-    engine: Storage = MemoryStorage() if request.param == "memory" else SqliteStorage(str(tmp_path / "events.db"))
+    engine: Storage
+    if request.param == "memory":
+        engine = MemoryStorage()
+    elif request.param == "sqlite":
+        engine = open_file(tmp_path / "events.db")
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        engine = SqlStorage(PostgresDatabase(server.make_schema(tmp_path.name)))
     yield engine
     engine.close()
 
@@ -75,11 +96,11 @@ def test_the_client_that_sent_an_invocation_first_owns_it(storage: Storage) -> N
     assert storage.accept([completed(1, outcome="done")], LATER, "mallory") == [OWNED]
     assert storage.accept([started(1)], LATER, "mallory") == [DUPLICATE]
     assert storage.accept([completed(1, outcome="failed")], LATER, "ada") == [STORED]
-    assert [(one.phase, one.client, one.held_sha256) for one in storage.conflicts(9, id_of(1))] == [
+    assert [(one.phase, one.client, one.held_sha256) for one in storage.conflicts(9, None, id_of(1))] == [
         ("completed", "mallory", "")
     ]
     assert [held.client for held in storage.phases(id_of(1))[PROJECT]] == ["ada", "ada"]
-    assert storage.conflicts(9, id_of(2)) == []
+    assert storage.conflicts(9, None, id_of(2)) == []
 
 
 def test_of_two_clients_that_disagree_the_first_stays_and_the_other_is_named(storage: Storage) -> None:
@@ -129,7 +150,7 @@ def test_the_same_phase_at_another_level_is_a_duplicate(storage: Storage) -> Non
 def test_two_projects_may_hold_the_same_invocation_id(storage: Storage) -> None:
     assert [STORED, STORED] == storage.accept([started(1), started(1, project=OTHER_PROJECT)], NOW)
     assert [PROJECT, OTHER_PROJECT] == sorted(storage.phases(id_of(1)))
-    assert [OTHER_PROJECT] == list(storage.phases(id_of(1), OTHER_PROJECT))
+    assert [OTHER_PROJECT] == list(storage.phases(id_of(1), frozenset({OTHER_PROJECT})))
     assert {} == storage.phases(id_of(2))
 
 
@@ -164,13 +185,15 @@ def test_filters_choose_and_combine(storage: Storage) -> None:
     assert [id_of(2)] == ids(storage, Filter(outcome="failed"))
     assert [id_of(1)] == ids(storage, Filter(status=OPEN))
     assert [id_of(3), id_of(2)] == ids(storage, Filter(status=CLOSED))
-    assert [id_of(3)] == ids(storage, Filter(project=OTHER_PROJECT))
+    assert [id_of(3)] == ids(storage, Filter(projects=frozenset({OTHER_PROJECT})))
     assert [id_of(2)] == ids(storage, Filter(actor="rta ö"))
     assert [] == ids(storage, Filter(actor="%"))
     assert [id_of(3), id_of(1)] == ids(storage, Filter(actor="nn"))
     assert [id_of(2), id_of(1)] == ids(storage, Filter(until=id_of(3)))
     assert [id_of(3), id_of(2)] == ids(storage, Filter(since=id_of(2)))
-    assert [id_of(2)] == ids(storage, Filter(profile="builder", status=CLOSED, project=PROJECT, actor="b"))
+    assert [id_of(2)] == ids(
+        storage, Filter(profile="builder", status=CLOSED, projects=frozenset({PROJECT}), actor="b")
+    )
     assert [] == ids(storage, Filter(profile="nobody"))
 
 
@@ -194,6 +217,85 @@ def test_pages_follow_one_another_while_events_arrive(storage: Storage) -> None:
     assert len(seen) == len(set(seen))
     assert before == [place for place in seen if place in set(before)]
     assert seen == sorted(seen, reverse=True)
+
+
+def test_a_text_may_hold_anything_and_be_of_any_length(storage: Storage) -> None:
+    """U+0000, which PostgreSQL takes in no text, and what stands for it there; texts that no index holds."""
+    odd = "a\x00b\uffffc\uffff\ufffed\\0"
+    events = [
+        started(1, profile_id=odd, action=odd, request_text=odd, actor={"actor_id": odd, "actor_type": "llm"}),
+        started(2, profile_id="\x00" * 9_000, action="x" * 9_000, actor={"actor_id": "ß\U0010ffff" * 9_000}),
+    ]
+    storage.accept(events, NOW)
+
+    long, short = storage.rows(ALL, 9)
+
+    assert (odd, odd, odd, odd) == (short.profile_id, short.action, short.request, short.actor_id)
+    assert (200, 200, 200) == tuple(len(text or "") for text in (long.profile_id, long.action, long.actor_id))
+    assert events == [storage.phases(id_of(n))[PROJECT][0].event for n in (1, 2)]
+    assert [] == ids(storage, Filter(actor="\\1")) == ids(storage, Filter(actor="a0"))
+    assert [id_of(2)] == ids(storage, Filter(action="x" * 200)) == ids(storage, Filter(actor="SS"))
+    assert [DUPLICATE, DUPLICATE] == storage.accept(events, NOW)
+
+
+def test_what_is_asked_of_some_projects_neither_shows_nor_counts_others(storage: Storage) -> None:
+    ours, third = frozenset({PROJECT}), "00000000-0000-4000-8000-000000000000"
+    for project in (PROJECT, OTHER_PROJECT, third):
+        storage.accept([started(n, project=project) for n in range(4)], NOW, project)
+        storage.accept([completed(1, project=project), started(2, project=project, action="review")], LATER, project)
+    both = frozenset({PROJECT, third})
+
+    assert {PROJECT} == {row.project_uuid for row in storage.rows(Filter(projects=ours), 99)}
+    assert [PROJECT, third] * 4 == [row.project_uuid for row in storage.rows(Filter(projects=both), 99)]
+    assert [third] == [row.project_uuid for row in storage.rows(Filter(projects=both), 1, Place(id_of(3), PROJECT))]
+    assert [] == storage.rows(Filter(projects=frozenset()), 99)
+    assert [PROJECT] == list(storage.phases(id_of(2), ours))
+    assert {} == storage.phases(id_of(2), frozenset())
+    assert [PROJECT] == [one.project_uuid for one in storage.conflicts(9, ours)]
+    assert [] == storage.conflicts(9, frozenset(), id_of(2))
+    assert (Totals(4, 3, 5, 1), Totals(0, 0, 0, 0)) == (storage.totals(ours), storage.totals(frozenset()))
+    assert Totals(12, 9, 15, 3) == storage.totals()
+
+
+def test_every_pair_of_filters_finds_what_meets_both(storage: Storage) -> None:
+    dice = random.Random(7)
+    for n in range(120):
+        project, who = dice.choice((PROJECT, OTHER_PROJECT)), {"actor_id": f"agent {dice.randrange(9)}"}
+        events = [started(n, project=project, profile_id=dice.choice("pq"), action=dice.choice("ab"), actor=who)]
+        if dice.random() < 0.6:
+            events.append(completed(n, project=project, outcome=dice.choice(("done", "failed"))))
+        storage.accept(events, NOW)
+    rows = storage.rows(ALL, 200)
+    chosen: dict[str, tuple[object, Callable[[Row], bool]]] = {
+        "projects": (frozenset({PROJECT}), lambda row: row.project_uuid == PROJECT),
+        "profile": ("p", lambda row: row.profile_id == "p"),
+        "action": ("b", lambda row: row.action == "b"),
+        "outcome": ("done", lambda row: row.outcome == "done"),
+        "status": (CLOSED, lambda row: row.status == CLOSED),
+        "actor": ("GENT 3", lambda row: row.actor_id == "agent 3"),
+        "since": (id_of(40), lambda row: row.invocation_id >= id_of(40)),
+        "until": (id_of(90), lambda row: row.invocation_id < id_of(90)),
+    }
+    wrong = []
+    for one, other in itertools.combinations(chosen, 2):
+        wanted = Filter(**{name: chosen[name][0] for name in (one, other)})  # type: ignore[arg-type]
+        expected = [row for row in rows if chosen[one][1](row) and chosen[other][1](row)]
+        paged = storage.rows(wanted, 5)
+        paged += storage.rows(wanted, 200, paged[-1].place)
+        if not expected or paged != expected:
+            wrong.append((one, other))
+
+    assert [] == wrong
+
+
+def test_a_batch_that_fails_in_the_middle_stores_nothing(storage: Storage) -> None:
+    broken = {**started(2), "data": {**started(2)["data"], "project_uuid": "\ud800"}}
+
+    with pytest.raises(UnicodeEncodeError):
+        storage.accept([started(1), broken], NOW)
+
+    assert Totals(0, 0, 0, 0) == storage.totals()
+    assert [STORED] == storage.accept([started(1)], NOW)
 
 
 def test_many_threads_store_each_key_once(storage: Storage) -> None:
@@ -226,9 +328,9 @@ def test_many_threads_store_each_key_once(storage: Storage) -> None:
     )
 )
 @settings(max_examples=40, deadline=None)
-def test_both_engines_give_the_same_verdicts_rows_and_totals(arrivals: list[tuple[int, bool, str, str, str]]) -> None:
+def test_engines_give_the_same_verdicts_rows_and_totals(arrivals: list[tuple[int, bool, str, str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        memory, disk = MemoryStorage(), SqliteStorage(f"{folder}/events.db")
+        memory, disk = MemoryStorage(), open_file(f"{folder}/events.db")
         for number, is_end, outcome, level, project in arrivals:
             event = (
                 completed(number, outcome=outcome, level=level, project=project)
@@ -244,11 +346,11 @@ def test_both_engines_give_the_same_verdicts_rows_and_totals(arrivals: list[tupl
 
 def test_what_was_accepted_is_there_after_reopening(tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
-    first = SqliteStorage(path)
+    first = open_file(path)
     first.accept([started(1)], NOW)
     first.close()
 
-    again = SqliteStorage(path)
+    again = open_file(path)
 
     assert [DUPLICATE] == again.accept([started(1)], NOW)
     again.close()
@@ -257,7 +359,7 @@ def test_what_was_accepted_is_there_after_reopening(tmp_path: Path) -> None:
 def test_the_database_and_its_log_are_their_owners_alone(tmp_path: Path) -> None:
     os.umask(mask := os.umask(0))
     del mask
-    storage = SqliteStorage(str(tmp_path / "events.db"))
+    storage = open_file(tmp_path / "events.db")
     storage.accept([started(1)], NOW)
 
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
@@ -267,30 +369,18 @@ def test_the_database_and_its_log_are_their_owners_alone(tmp_path: Path) -> None
 
 
 def test_writes_are_synced_before_they_are_acknowledged(tmp_path: Path) -> None:
-    storage = SqliteStorage(str(tmp_path / "events.db"))
+    database = SqliteDatabase(str(tmp_path / "events.db"))
 
-    found = [storage._writer.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")]
+    found = [database._writer.run(f"PRAGMA {name}")[0][0] for name in ("synchronous", "journal_mode")]
 
-    storage.close()
+    database.close()
     assert [2, "wal"] == found
 
 
-def test_a_batch_that_fails_in_the_middle_stores_nothing(tmp_path: Path) -> None:
-    storage = SqliteStorage(str(tmp_path / "events.db"))
-    broken = {**started(2), "data": {**started(2)["data"], "project_uuid": "\ud800"}}
-
-    with pytest.raises(UnicodeEncodeError):
-        storage.accept([started(1), broken], NOW)
-
-    assert Totals(0, 0, 0, 0) == storage.totals()
-    assert [STORED] == storage.accept([started(1)], NOW)
-    storage.close()
-
-
 def _newer(path: Path) -> None:
-    SqliteStorage(str(path)).close()
+    open_file(path).close()
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 3")
+        database.execute("PRAGMA user_version = 4")
     database.close()
 
 
@@ -303,7 +393,7 @@ def _anothers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_newer, "schema version 3"),
+        (_newer, "schema version 4"),
         (_anothers, "another program"),
         (lambda path: path.write_text("not a database, but long enough to be read as one\n" * 50), "not a database"),
         (lambda path: path.mkdir(), "directory"),
@@ -317,14 +407,15 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(
     before = path.read_bytes() if path.is_file() else b""
 
     with pytest.raises(StorageUnusable, match=says):
-        SqliteStorage(str(path))
+        open_file(path)
 
     assert before == (path.read_bytes() if path.is_file() else b"")
 
 
 def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
-    storage = SqliteStorage(str(tmp_path / "events.db"))
-    storage._writer.execute("PRAGMA max_page_count = 1")
+    database = SqliteDatabase(str(tmp_path / "events.db"))
+    database._writer.run("PRAGMA max_page_count = 1")
+    storage = SqlStorage(database)
 
     with pytest.raises(StorageError, match="full"):
         storage.accept([started(n) for n in range(100)], NOW)
@@ -334,8 +425,9 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
 
 WRITER = """
 import json, sys
-from specify_cli.collector.storage import SqliteStorage
-storage = SqliteStorage(sys.argv[1])
+from specify_cli.collector.database import open_database
+from specify_cli.collector.sql import SqlStorage
+storage = SqlStorage(open_database(sys.argv[1]))
 said = []
 for line in sys.stdin:
     said += storage.accept(json.loads(line), "2026-11-21T12:00:00.000Z")
@@ -344,8 +436,13 @@ print(said.count("stored"))
 """
 
 
-def test_two_processes_on_one_file_store_each_key_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_two_processes_on_one_database_store_each_key_once(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     path = str(tmp_path / "events.db")
+    if engine == "postgres":
+        path = request.getfixturevalue("postgres").make_schema(tmp_path.name)
     lines = "".join(json.dumps([started(n) for n in range(at, at + 5)]) + "\n" for at in range(0, 100, 5))
     command = [sys.executable, "-c", WRITER, path]
     both = [
@@ -367,38 +464,131 @@ def test_two_processes_on_one_file_store_each_key_once(tmp_path: Path) -> None:
     assert 100 == sum(map(int, outputs))
 
 
-def test_a_database_of_schema_version_1_is_taken_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_database_of_an_older_schema_is_taken_over(tmp_path: Path, version: int) -> None:
     path = tmp_path / "events.db"
-    SqliteStorage(str(path)).close()
+    event, end = canonical(started(1)), canonical(completed(2, outcome="failed"))
     with sqlite3.connect(path) as database:
-        for table, column in (
-            ("invocation", "digest"),
-            ("event", "client"),
-            ("event", "digest"),
-            ("conflict", "client"),
-        ):
-            database.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-        database.execute("PRAGMA user_version = 1")
+        for statement in (statement for step in read_steps("sqlite")[:version] for statement in step):
+            database.execute(statement)
+        row = (PROJECT, id_of(1), OPEN, "builder", "implement", "r", "ann", "human", "full", "t", None, None, NOW)
+        closed = (PROJECT, id_of(2), CLOSED, *[None] * 5, "full", None, "t", "failed", NOW)
+        for one in (row, closed):
+            database.execute(
+                f"INSERT INTO invocation VALUES ({', '.join('?' * 13)}{', ?' * (version - 1)})",
+                (*one, *[""] * (version - 1)),
+            )
+        for key, phase, body in ((id_of(1), "started", event), (id_of(2), "completed", end)):
+            older = "" if version == 1 else ", 'ada', ''"
+            database.execute(f"INSERT INTO event VALUES (?, ?, ?, ?, ?{older})", (key, PROJECT, phase, NOW, body))
+        conflict = (1, PROJECT, id_of(1), "started", "a", "b", NOW, LATER, 3, *[""] * (version - 1))
+        database.execute(f"INSERT INTO conflict VALUES ({', '.join('?' * len(conflict))})", conflict)
+        database.execute("INSERT INTO actor VALUES ('ann', 'ann')")
+        database.execute(f"PRAGMA application_id = {0x534B4331}")
+        database.execute(f"PRAGMA user_version = {version}")
     database.close()
-    storage = SqliteStorage(str(path))
+    storage = open_file(path)
 
-    assert storage.accept([started(1)], NOW, "ada") == [STORED]
-    assert [row.invocation_id for row in storage.rows(Filter(), 9)] == [id_of(1)]
+    assert [DUPLICATE] == storage.accept([started(1)], NOW, "ada")
+    assert Totals(2, 1, 2, 1) == storage.totals(frozenset({PROJECT}))
+    assert [id_of(2)] == ids(storage, Filter(outcome="failed")) == ids(storage, Filter(status=CLOSED))
+    assert [id_of(1)] == ids(storage, Filter(status=OPEN, actor="nn"))
+    assert [3] == [one.times for one in storage.conflicts(9)]
+    assert [STORED] == storage.accept([started(3)], NOW, "ada")
+    assert Totals(3, 2, 3, 1) == storage.totals()
     storage.close()
 
 
 @pytest.mark.parametrize("table", ["event", "invocation"])
 def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -> None:
     path = tmp_path / "events.db"
-    storage = SqliteStorage(str(path))
+    storage = open_file(path)
     storage.accept([started(1)], NOW)
     storage.close()
     column = {"event": "body", "invocation": "profile_id"}[table]
     with sqlite3.connect(path) as database:
         database.execute(f"UPDATE {table} SET {column} = replace({column}, 'e', 'f')")
     database.close()
-    storage = SqliteStorage(str(path))
+    storage = open_file(path)
 
     with pytest.raises(StorageError, match="damaged"):
         storage.phases(id_of(1)) if table == "event" else storage.rows(Filter(), 9)
     storage.close()
+
+
+# --- PostgreSQL
+
+
+def test_a_schema_of_another_program_or_a_newer_collector_is_refused(postgres: Server, tmp_path: Path) -> None:
+    other, newer = (postgres.make_schema(f"{tmp_path.name}_{name}") for name in ("other", "newer"))
+    SqlStorage(PostgresDatabase(newer)).close()
+    with psycopg.connect(other) as one, psycopg.connect(newer) as two:
+        one.execute("CREATE TABLE event (x int)")
+        two.execute("UPDATE collector SET version = 9")
+    for address, says in (
+        (other, "another program"),
+        (newer, "schema version 9"),
+        (f"postgresql://127.0.0.1:{free_port()}/none", "refused"),
+        ("postgresql://%zz", "not an address"),
+    ):
+        with pytest.raises(StorageUnusable, match=says):
+            PostgresDatabase(address)
+    with psycopg.connect(other) as one:
+        assert [("event",)] == one.execute(
+            "SELECT tablename FROM pg_tables WHERE schemaname = 'public' OR schemaname = current_schema()"
+        ).fetchall()
+
+
+def test_many_collectors_that_begin_at_once_make_one_schema(postgres: Server, tmp_path: Path) -> None:
+    address = postgres.make_schema(tmp_path.name)
+
+    def begin(number: int) -> str:
+        del number
+        with closing(SqlStorage(PostgresDatabase(address))) as storage:
+            return storage.get_name()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert 1 == len(set(pool.map(begin, range(8))))
+
+
+def test_a_commit_waits_for_the_disk_whatever_the_server_says(postgres: Server, tmp_path: Path) -> None:
+    address = postgres.make_schema(tmp_path.name) + "%20-csynchronous_commit%3Doff"
+    database = PostgresDatabase(address)
+
+    assert [("on",)] == database.read(lambda transaction: transaction.run("SHOW synchronous_commit"))
+    database.close()
+
+
+def test_a_lost_connection_is_opened_anew_and_the_batch_stored_once(postgres: Server, tmp_path: Path) -> None:
+    storage = SqlStorage(PostgresDatabase(postgres.make_schema(tmp_path.name)))
+    storage.accept([started(1)], NOW)
+    with psycopg.connect(postgres.address()) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'spec-kitty collector'"
+        )
+
+    assert [DUPLICATE, STORED] == storage.accept([started(1), started(2)], NOW)
+    assert Totals(2, 2, 2, 0) == storage.totals()
+    storage.close()
+
+
+def test_batches_with_the_same_keys_in_other_orders_never_wait_for_each_other(postgres: Server, tmp_path: Path) -> None:
+    address = postgres.make_schema(tmp_path.name)
+    storages = [SqlStorage(PostgresDatabase(address)) for _ in range(4)]
+    events = [started(n, project=project) for n in range(10) for project in (PROJECT, OTHER_PROJECT)]
+
+    def deliver(number: int) -> list[str]:
+        mixed = random.Random(number).sample(events, len(events))
+        return [
+            verdict for one in range(0, 20, 5) for verdict in storages[number % 4].accept(mixed[one : one + 5], NOW)
+        ]
+
+    with ThreadPoolExecutor(8) as pool:
+        said = [verdict for verdicts in pool.map(deliver, range(16)) for verdict in verdicts]
+
+    for storage in storages:
+        storage.close()
+    assert 20 == said.count(STORED)
+    assert 300 == said.count(DUPLICATE)
+    with psycopg.connect(postgres.address()) as one:
+        assert [(0,)] == one.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'").fetchall()

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from collecting import TOKEN, Collector, serving, shown, token_file
+from specify_cli.collector.database import SqliteDatabase
+from specify_cli.collector.storage import StorageUnusable
 from specify_cli.collector.witness import State, Witness, judge, parse_request
 from specify_cli.trail.log import open_log
 from specify_cli.trail.merkle import prove_consistency
@@ -57,9 +58,13 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path / "clone")
 
 
+def open_witness(path: Path) -> Witness:
+    return Witness(SqliteDatabase(str(path), schema="witness"), "w.example")
+
+
 @pytest.fixture
 def witness(tmp_path: Path) -> Iterator[Witness]:
-    opened = Witness.open(str(tmp_path / "witness.db"), "w.example")
+    opened = open_witness(tmp_path / "witness.db")
     yield opened
     opened.close()
 
@@ -143,21 +148,21 @@ def test_the_keys_of_a_log_are_those_that_came_first(clone: Clone, witness: Witn
 
 
 def test_a_witness_that_comes_back_has_its_key_and_its_memory(clone: Clone, tmp_path: Path) -> None:
-    path = str(tmp_path / "w.db")
-    first = Witness.open(path, "w.example")
+    path = tmp_path / "w.db"
+    first = open_witness(path)
     checkpoint = clone.grow()
     _known(clone, first)
     first.add_checkpoint(clone.request(0, checkpoint), 1)
     first.close()
-    again = Witness.open(path, "w.example")
+    again = open_witness(path)
 
     assert again.key == first.key
     assert again.add_checkpoint(clone.request(0, checkpoint), 2).body == f"{checkpoint.size}\n"
     assert (tmp_path / "w.db").stat().st_mode & 0o777 == 0o600
     again.close()
     (tmp_path / "other").write_bytes(b"no database at all" * 100)
-    with pytest.raises(sqlite3.Error):
-        Witness.open(str(tmp_path / "other"), "w.example")
+    with pytest.raises(StorageUnusable):
+        open_witness(tmp_path / "other")
 
 
 def test_the_decision_needs_nothing_but_values(clone: Clone) -> None:

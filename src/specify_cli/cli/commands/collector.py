@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
-import sqlite3
 import stat
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from specify_cli.sync.contract import is_signing_secret
 
 if TYPE_CHECKING:
     from specify_cli.collector.app import Client
+    from specify_cli.collector.database import Database
     from specify_cli.collector.witness import Witness
 
 _SHORTEST = 16
@@ -28,7 +28,7 @@ def serve(values: Values) -> int:
     """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it listens."""
     try:
         from specify_cli.collector import serve as collector
-        from specify_cli.collector.storage import SqliteStorage, StorageUnusable
+        from specify_cli.collector.sql import SqlStorage
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
@@ -40,11 +40,9 @@ def serve(values: Values) -> int:
     assert isinstance(max_body, int)
     if max_body < 1024:
         raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
-    try:
-        storage = SqliteStorage(str(values["db"]))
-    except StorageUnusable as error:
-        raise StoredDataError("ACCESS_FAILED", f"--db: {error}", "name a new file, or one a collector made") from error
-    witness = _open_witness(f"{values['db']}.witness", shell.get_text(values, "witness"))
+    database = _open_database(str(values["db"]))
+    storage = SqlStorage(database)
+    witness = _open_witness(database, str(values["db"]), shell.get_text(values, "witness"))
     as_json = bool(values["json"])
 
     def announce(at: collector.Listening) -> None:
@@ -71,15 +69,38 @@ def serve(values: Values) -> int:
     return 0
 
 
-def _open_witness(path: str, name: str | None) -> Witness | None:
-    """Return the witness of a collector that is to be one. Raises CallerError."""
+def _open_database(address: str) -> Database:
+    """Return the database of a collector. Raises StoredDataError, EnvironmentFault."""
+    from specify_cli.collector.database import open_database
+    from specify_cli.collector.storage import StorageUnusable
+
+    try:
+        return open_database(address)
+    except ModuleNotFoundError as error:
+        raise shell.extra_missing("postgres", str(error.name)) from error
+    except StorageUnusable as error:
+        raise StoredDataError(
+            "ACCESS_FAILED",
+            f"--db: {error}",
+            "name a new file, one a collector made, or a PostgreSQL database",
+        ) from error
+
+
+def _open_witness(database: Database, address: str, name: str | None) -> Witness | None:
+    """Return the witness of a collector that is to be one. Raises CallerError.
+
+    On SQLite it has a file of its own beside the events; collectors that share a PostgreSQL database are one witness.
+    """
     if name is None:
         return None
+    from specify_cli.collector.database import SqliteDatabase
+    from specify_cli.collector.storage import StorageError
     from specify_cli.collector.witness import Witness
 
     try:
-        return Witness.open(path, name)
-    except (sqlite3.Error, OSError, ValueError) as error:
+        own = isinstance(database, SqliteDatabase)
+        return Witness(SqliteDatabase(f"{address}.witness", schema="witness") if own else database, name)
+    except (StorageError, ValueError) as error:
         raise CallerError(
             "INVALID_VALUE", f"--witness {name}: {error}", "name it like a host, for example collector.example.org"
         ) from error

@@ -1,0 +1,62 @@
+-- What a collector keeps on PostgreSQL, witness included. A new schema walks every step, an older one those it lacks;
+-- a step never changes. Order is by bytes everywhere: ids are compared as SQLite and Python compare them.
+
+-- version 1
+CREATE TABLE invocation (
+  project_uuid TEXT COLLATE "C" NOT NULL, invocation_id TEXT COLLATE "C" NOT NULL, status TEXT COLLATE "C" NOT NULL,
+  profile_id TEXT COLLATE "C", action TEXT COLLATE "C", request TEXT COLLATE "C", actor_id TEXT COLLATE "C",
+  actor_type TEXT COLLATE "C", level TEXT COLLATE "C" NOT NULL, started_at TEXT COLLATE "C",
+  completed_at TEXT COLLATE "C", outcome TEXT COLLATE "C", received_at TEXT COLLATE "C" NOT NULL,
+  digest TEXT COLLATE "C" NOT NULL, state TEXT COLLATE "C" NOT NULL, PRIMARY KEY (invocation_id, project_uuid)
+);
+CREATE TABLE event (
+  invocation_id TEXT COLLATE "C" NOT NULL, project_uuid TEXT COLLATE "C" NOT NULL, phase TEXT COLLATE "C" NOT NULL,
+  received_at TEXT COLLATE "C" NOT NULL, body TEXT COLLATE "C" NOT NULL, client TEXT COLLATE "C" NOT NULL,
+  digest TEXT COLLATE "C" NOT NULL, arrival BIGINT GENERATED ALWAYS AS IDENTITY,
+  PRIMARY KEY (invocation_id, project_uuid, phase)
+);
+CREATE TABLE conflict (
+  project_uuid TEXT COLLATE "C" NOT NULL, invocation_id TEXT COLLATE "C" NOT NULL, phase TEXT COLLATE "C" NOT NULL,
+  held_sha256 TEXT COLLATE "C" NOT NULL, sent_sha256 TEXT COLLATE "C" NOT NULL, first_at TEXT COLLATE "C" NOT NULL,
+  last_at TEXT COLLATE "C" NOT NULL, times BIGINT NOT NULL, client TEXT COLLATE "C" NOT NULL,
+  PRIMARY KEY (invocation_id, project_uuid, phase, sent_sha256)
+);
+CREATE TABLE actor (actor_id TEXT COLLATE "C" PRIMARY KEY, folded TEXT COLLATE "C" NOT NULL);
+CREATE TABLE totals (
+  project_uuid TEXT COLLATE "C" PRIMARY KEY, invocations BIGINT NOT NULL, open BIGINT NOT NULL, events BIGINT NOT NULL,
+  conflicts BIGINT NOT NULL
+);
+CREATE TABLE placement (project_uuid TEXT COLLATE "C" PRIMARY KEY, shard TEXT COLLATE "C" NOT NULL);
+CREATE TABLE shard (name TEXT COLLATE "C" PRIMARY KEY);
+INSERT INTO shard VALUES (replace(gen_random_uuid()::text, '-', ''));
+CREATE FUNCTION instr(TEXT, TEXT) RETURNS INTEGER LANGUAGE SQL IMMUTABLE AS 'SELECT strpos($1, $2)';
+CREATE TABLE token (
+  id TEXT COLLATE "C" PRIMARY KEY, digest TEXT COLLATE "C" NOT NULL UNIQUE, name TEXT COLLATE "C" NOT NULL,
+  scopes TEXT COLLATE "C" NOT NULL, projects TEXT COLLATE "C" NOT NULL, rate BIGINT,
+  created_at TEXT COLLATE "C" NOT NULL, revoked_at TEXT COLLATE "C"
+);
+CREATE TABLE own (name TEXT COLLATE "C" PRIMARY KEY, seed BYTEA NOT NULL);
+CREATE TABLE logs (
+  origin TEXT COLLATE "C" PRIMARY KEY, keys TEXT COLLATE "C" NOT NULL, owner TEXT COLLATE "C" NOT NULL,
+  note TEXT COLLATE "C"
+);
+CREATE TABLE forks (
+  origin TEXT COLLATE "C", held TEXT COLLATE "C", sent TEXT COLLATE "C", at BIGINT, PRIMARY KEY (origin, held, sent)
+);
+CREATE INDEX conflict_last ON conflict (last_at, invocation_id);
+CREATE INDEX conflict_project ON conflict (project_uuid, last_at);
+CREATE INDEX by_project ON invocation (project_uuid, invocation_id);
+CREATE INDEX by_profile ON invocation (profile_id, invocation_id, project_uuid);
+CREATE INDEX by_action ON invocation (action, invocation_id, project_uuid);
+CREATE INDEX by_state ON invocation (state, invocation_id, project_uuid);
+CREATE INDEX by_actor ON invocation (actor_id, invocation_id, project_uuid);
+CREATE INDEX by_project_profile ON invocation (project_uuid, profile_id, invocation_id);
+CREATE INDEX by_project_action ON invocation (project_uuid, action, invocation_id);
+CREATE INDEX by_project_state ON invocation (project_uuid, state, invocation_id);
+CREATE INDEX by_project_actor ON invocation (project_uuid, actor_id, invocation_id);
+CREATE INDEX by_profile_action ON invocation (profile_id, action, invocation_id, project_uuid);
+CREATE INDEX by_profile_state ON invocation (profile_id, state, invocation_id, project_uuid);
+CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, invocation_id, project_uuid);
+CREATE INDEX by_action_state ON invocation (action, state, invocation_id, project_uuid);
+CREATE INDEX by_action_actor ON invocation (action, actor_id, invocation_id, project_uuid);
+CREATE INDEX by_state_actor ON invocation (state, actor_id, invocation_id, project_uuid);

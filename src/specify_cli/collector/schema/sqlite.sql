@@ -1,0 +1,85 @@
+-- What a collector keeps on SQLite. A new database walks every step, an older one those it lacks; a step never changes.
+
+-- version 1
+CREATE TABLE invocation (
+  project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, status TEXT NOT NULL, profile_id TEXT, action TEXT,
+  request TEXT, actor_id TEXT, actor_type TEXT, level TEXT NOT NULL, started_at TEXT, completed_at TEXT, outcome TEXT,
+  received_at TEXT NOT NULL, PRIMARY KEY (invocation_id, project_uuid)
+) WITHOUT ROWID;
+CREATE TABLE event (
+  invocation_id TEXT NOT NULL, project_uuid TEXT NOT NULL, phase TEXT NOT NULL, received_at TEXT NOT NULL,
+  body TEXT NOT NULL, UNIQUE (invocation_id, project_uuid, phase)
+);
+CREATE TABLE conflict (
+  id INTEGER PRIMARY KEY, project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, phase TEXT NOT NULL,
+  held_sha256 TEXT NOT NULL, sent_sha256 TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL,
+  times INTEGER NOT NULL, UNIQUE (invocation_id, project_uuid, phase, sent_sha256)
+);
+CREATE TABLE actor (actor_id TEXT PRIMARY KEY, folded TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE totals (invocations INTEGER NOT NULL, open INTEGER NOT NULL, events INTEGER NOT NULL,
+                     conflicts INTEGER NOT NULL);
+INSERT INTO totals VALUES (0, 0, 0, 0);
+CREATE INDEX by_project ON invocation (project_uuid, invocation_id);
+CREATE INDEX by_profile ON invocation (profile_id, invocation_id, project_uuid);
+CREATE INDEX by_action ON invocation (action, invocation_id, project_uuid);
+CREATE INDEX by_outcome ON invocation (outcome, invocation_id, project_uuid);
+CREATE INDEX by_actor ON invocation (actor_id, invocation_id, project_uuid);
+CREATE INDEX by_status ON invocation (status, invocation_id, project_uuid);
+
+-- version 2
+-- Who sent what, and digests by which a damaged page is noticed. Older rows have neither.
+ALTER TABLE invocation ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE event ADD COLUMN client TEXT NOT NULL DEFAULT '';
+ALTER TABLE event ADD COLUMN digest TEXT NOT NULL DEFAULT '';
+ALTER TABLE conflict ADD COLUMN client TEXT NOT NULL DEFAULT '';
+
+-- version 3
+-- Totals for each project; status and outcome are one column, and each pair of filters has an index; shards; tokens.
+DROP INDEX by_outcome;
+DROP INDEX by_status;
+DROP INDEX by_project;
+ALTER TABLE invocation ADD COLUMN state TEXT NOT NULL DEFAULT '';
+UPDATE invocation SET state = CASE status WHEN 'open' THEN 'open' ELSE coalesce(outcome, 'closed') END;
+ALTER TABLE conflict RENAME TO older_conflict;
+CREATE TABLE conflict (
+  project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, phase TEXT NOT NULL, held_sha256 TEXT NOT NULL,
+  sent_sha256 TEXT NOT NULL, first_at TEXT NOT NULL, last_at TEXT NOT NULL, times INTEGER NOT NULL,
+  client TEXT NOT NULL, PRIMARY KEY (invocation_id, project_uuid, phase, sent_sha256)
+) WITHOUT ROWID;
+INSERT INTO conflict
+  SELECT project_uuid, invocation_id, phase, held_sha256, sent_sha256, first_at, last_at, times, client
+  FROM older_conflict;
+DROP TABLE older_conflict;
+DROP TABLE totals;
+CREATE TABLE totals (
+  project_uuid TEXT PRIMARY KEY, invocations INTEGER NOT NULL, open INTEGER NOT NULL, events INTEGER NOT NULL,
+  conflicts INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO totals
+  SELECT p.project_uuid,
+    (SELECT count(*) FROM invocation i WHERE i.project_uuid = p.project_uuid),
+    (SELECT count(*) FROM invocation i WHERE i.project_uuid = p.project_uuid AND i.state = 'open'),
+    (SELECT count(*) FROM event e WHERE e.project_uuid = p.project_uuid),
+    (SELECT count(*) FROM conflict c WHERE c.project_uuid = p.project_uuid)
+  FROM (SELECT DISTINCT project_uuid FROM invocation) p;
+CREATE TABLE placement (project_uuid TEXT PRIMARY KEY, shard TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE shard (name TEXT PRIMARY KEY);
+INSERT INTO shard VALUES (lower(hex(randomblob(16))));
+CREATE TABLE token (
+  id TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, name TEXT NOT NULL, scopes TEXT NOT NULL, projects TEXT NOT NULL,
+  rate INTEGER, created_at TEXT NOT NULL, revoked_at TEXT
+);
+CREATE INDEX conflict_last ON conflict (last_at, invocation_id);
+CREATE INDEX conflict_project ON conflict (project_uuid, last_at);
+CREATE INDEX by_project ON invocation (project_uuid, invocation_id);
+CREATE INDEX by_state ON invocation (state, invocation_id, project_uuid);
+CREATE INDEX by_project_profile ON invocation (project_uuid, profile_id, invocation_id);
+CREATE INDEX by_project_action ON invocation (project_uuid, action, invocation_id);
+CREATE INDEX by_project_state ON invocation (project_uuid, state, invocation_id);
+CREATE INDEX by_project_actor ON invocation (project_uuid, actor_id, invocation_id);
+CREATE INDEX by_profile_action ON invocation (profile_id, action, invocation_id, project_uuid);
+CREATE INDEX by_profile_state ON invocation (profile_id, state, invocation_id, project_uuid);
+CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, invocation_id, project_uuid);
+CREATE INDEX by_action_state ON invocation (action, state, invocation_id, project_uuid);
+CREATE INDEX by_action_actor ON invocation (action, actor_id, invocation_id, project_uuid);
+CREATE INDEX by_state_actor ON invocation (state, actor_id, invocation_id, project_uuid);

@@ -1,0 +1,255 @@
+"""The collector's Storage on a database: events, and the rows a list shows, written together.
+
+    storage = SqlStorage(SqliteDatabase("events.db"))
+
+The row of a project's totals is the lock of that project: within one project batches are stored one after another,
+and what a batch sees of its keys stays as it is until the batch is durable.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.storage import (
+    CLOSED,
+    OPEN,
+    Changes,
+    Conflict,
+    Filter,
+    Place,
+    Projects,
+    Row,
+    StorageError,
+    StoredEvent,
+    Totals,
+    compute_digest,
+    decide,
+    project_of,
+)
+from specify_cli.sync.contract import canonical, key_of
+
+# An actor filter names at most so many actors one by one; with more the rows are walked newest first.
+_ACTORS = 64
+# A page is merged from at most so many lists, each read from an index; so many, and values, go into one statement.
+_LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
+_OUTCOMES = ("done", "failed", "abandoned")
+_COLUMNS = ", ".join(Row._fields)
+_ROW = ", ".join(f"{name} = excluded.{name}" for name in (*Row._fields, "digest", "state"))
+
+
+class SqlStorage:
+    """The Protocol of `collector.storage` on a Database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get_name(self) -> str:
+        """Return the name this database has had as a shard since it was made."""
+        return str(self._database.read(lambda transaction: transaction.run("SELECT name FROM shard"))[0][0])
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        if not events:
+            return []
+        projects = sorted({project_of(event) for event in events})
+        keys = sorted({(key_of(event)[0], project_of(event)) for event in events})
+
+        def store(transaction: Transaction) -> list[str]:
+            # In order, so that of two batches with the same projects neither waits for the other for ever.
+            transaction.run_many(
+                "INSERT INTO totals VALUES (?, 0, 0, 0, 0) ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open",
+                [(project,) for project in projects],
+            )
+            wanted = ", ".join(["(?, ?)"] * len(keys))
+            held = _read_phases(
+                transaction,
+                f"(invocation_id, project_uuid) IN (VALUES {wanted})",
+                [part for key in keys for part in key],
+            )
+            by_phase = {place: {one.phase: one for one in phases} for place, phases in held.items()}
+            changes = decide(events, by_phase, now, client)
+            _write_changes(transaction, changes)
+            return changes.verdicts
+
+        return self._database.write(store)
+
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        def read(transaction: Transaction) -> list[Row]:
+            actors: list[str] | None = None
+            if filters.actor is not None:
+                folded = (filters.actor.casefold(), _ACTORS + 1)
+                found = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
+                actors = [name for (name,) in found]
+            where, values, lists = _plan_page(filters, actors, after)
+            rows: list[Row] = []
+            at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
+            for first in range(0, len(lists), at_once):
+                rows += _read_lists(transaction, where, values, lists[first : first + at_once], limit)
+            return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
+
+        return self._database.read(read)
+
+    def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
+        where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
+        held = self._database.read(lambda transaction: _read_phases(transaction, where, values))
+        return {place.project_uuid: phases for place, phases in sorted(held.items())}
+
+    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
+        named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
+        where, values = _restrict(projects, *named)
+        found = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
+                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, sent_sha256 DESC LIMIT ?",
+                (*values, limit),
+            )
+        )
+        return [Conflict(*item) for item in found]
+
+    def totals(self, projects: Projects = None) -> Totals:
+        where, values = _restrict(projects)
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals._fields)
+        [found] = self._database.read(
+            lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
+        )
+        return Totals(*map(int, found))
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _restrict(
+    projects: Projects, conditions: Sequence[str] = (), values: Sequence[str] = ()
+) -> tuple[str, Sequence[str]]:
+    """Return a condition that also names the projects it is about."""
+    if projects is None:
+        return " AND ".join(conditions) or "1 = 1", values
+    marks = ", ".join("?" * len(projects))
+    return " AND ".join([*conditions, f"project_uuid IN ({marks})" if marks else "1 = 0"]), [*values, *sorted(projects)]
+
+
+def _read_phases(transaction: Transaction, where: str, values: Sequence[str]) -> dict[Place, list[StoredEvent]]:
+    found: dict[Place, list[StoredEvent]] = {}
+    for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
+        f"SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM event WHERE {where}"
+        " ORDER BY project_uuid, phase DESC",
+        values,
+    ):
+        _check(digest, body, invocation_id)
+        place = Place(invocation_id, project)
+        found.setdefault(place, []).append(StoredEvent(phase, received_at, json.loads(body), client))
+    return found
+
+
+def _check(digest: str, text: str, invocation_id: str) -> None:
+    """Raise StorageError where a row is not as it was written; rows of the first SQLite schema have no digest."""
+    if digest and digest != compute_digest(text):
+        raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
+
+
+def _write_changes(transaction: Transaction, changes: Changes) -> None:
+    bodies = [(place, one, canonical(one.event)) for place, one in changes.stored]
+    transaction.run_many(
+        "INSERT INTO event (invocation_id, project_uuid, phase, received_at, body, client, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(*place, one.phase, one.received_at, body, one.client, compute_digest(body)) for place, one, body in bodies],
+    )
+    marks = ", ".join("?" * (len(Row._fields) + 2))
+    transaction.run_many(
+        f"INSERT INTO invocation ({_COLUMNS}, digest, state) VALUES ({marks})"
+        f" ON CONFLICT (invocation_id, project_uuid) DO UPDATE SET {_ROW}",
+        [(*row, compute_digest(repr(row)), _get_state(row)) for row, _ in changes.rows],
+    )
+    actors = sorted({row.actor_id for row, _ in changes.rows if row.actor_id is not None})
+    transaction.run_many(
+        "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
+        [(name, name.casefold()) for name in actors],
+    )
+    added: dict[str, list[int]] = {}
+    for row, before in changes.rows:
+        counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
+        counts[0] += before is None
+        counts[1] += (row.status == OPEN) - (before is not None and before.status == OPEN)
+    for place, _ in changes.stored:
+        added[place.project_uuid][2] += 1
+    for one in changes.conflicts:
+        [(times,)] = transaction.run(
+            f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
+            " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1,"
+            " client = excluded.client RETURNING times",
+            one,
+        )
+        added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += times == 1
+    transaction.run_many(
+        "UPDATE totals SET invocations = invocations + ?, open = open + ?, events = events + ?,"
+        " conflicts = conflicts + ? WHERE project_uuid = ?",
+        [(*counts, project) for project, counts in sorted(added.items())],
+    )
+
+
+def _get_state(row: Row) -> str:
+    """Return status and outcome as one value, which one index finds."""
+    return OPEN if row.status == OPEN else row.outcome if row.outcome in _OUTCOMES else CLOSED
+
+
+def _plan_page(
+    filters: Filter, actors: Sequence[str] | None, after: Place | None
+) -> tuple[list[str], list[str], list[tuple[tuple[str, str], ...]]]:
+    """Return the conditions of a page, their values, and the lists it is merged from, each by its columns and values.
+
+    Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
+    every pair of filters. What would be too many lists is a condition, which no index is used for.
+    """
+    columns = (
+        ("profile_id = ?", filters.profile),
+        ("action = ?", filters.action),
+        ("invocation_id >= ?", filters.since),
+        ("invocation_id < ?", filters.until),
+    )
+    where = [condition for condition, value in columns if value is not None]
+    values = [value for _, value in columns if value is not None]
+    if after is not None:
+        where.append("(invocation_id, project_uuid) < (?, ?)")
+        values += after
+    states: Sequence[str] | None = None
+    if filters.outcome is not None:
+        states = () if filters.status == OPEN else (filters.outcome,)
+    elif filters.status is not None:
+        states = (OPEN,) if filters.status == OPEN else (*_OUTCOMES, CLOSED)
+    if actors is not None and len(actors) > _ACTORS:
+        where.append("(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)")
+        values.append(str(filters.actor).casefold())
+        actors = None
+    projects = None if filters.projects is None else sorted(filters.projects)
+    lists: list[tuple[tuple[str, str], ...]] = [()]
+    for column, chosen in (("state", states), ("actor_id", actors), ("project_uuid", projects)):
+        if chosen is not None and len(lists) * len(chosen) <= _LISTS:
+            lists = [(*one, (column, value)) for one, value in product(lists, chosen)]
+        elif chosen is not None:
+            where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
+            values += chosen
+    return where, values, lists
+
+
+def _read_lists(
+    transaction: Transaction,
+    where: Sequence[str],
+    values: Sequence[str],
+    lists: Sequence[Sequence[tuple[str, str]]],
+    limit: int,
+) -> list[Row]:
+    parts: list[str] = []
+    given: list[object] = []
+    for number, one in enumerate(lists):
+        conditions = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
+        parts.append(
+            f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {conditions}"
+            f" ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?) AS list_{number}"
+        )
+        given += [*values, *(value for _, value in one), limit]
+    rows = []
+    for *found, digest in transaction.run(" UNION ALL ".join(parts), given):
+        rows.append(Row(*found))
+        _check(digest, repr(rows[-1]), rows[-1].invocation_id)
+    return rows
