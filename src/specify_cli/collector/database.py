@@ -45,18 +45,6 @@ class Database(Protocol):
         """Let go of what is held."""
 
 
-def open_database(address: str) -> Database:
-    """Open the database of a collector: a `postgresql://` address, else a SQLite file.
-
-    Raises StorageUnusable; ModuleNotFoundError where the extra of PostgreSQL is missing.
-    """
-    if not address.startswith(("postgresql://", "postgres://")):
-        return SqliteDatabase(address)
-    from specify_cli.collector.postgres import PostgresDatabase  # loads libpq
-
-    return PostgresDatabase(address)
-
-
 def read_steps(name: str) -> list[list[str]]:
     """Return the statements of each version of a schema, the first version first."""
     text = (Path(__file__).parent / "schema" / f"{name}.sql").read_text(encoding="utf-8")

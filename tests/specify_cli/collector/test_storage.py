@@ -425,7 +425,7 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
 
 WRITER = """
 import json, sys
-from specify_cli.collector.database import open_database
+from specify_cli.collector.ledger import open_database
 from specify_cli.collector.sql import SqlStorage
 storage = SqlStorage(open_database(sys.argv[1]))
 said = []

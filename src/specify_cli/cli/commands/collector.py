@@ -71,7 +71,7 @@ def serve(values: Values) -> int:
 
 def _open_database(address: str) -> Database:
     """Return the database of a collector. Raises StoredDataError, EnvironmentFault."""
-    from specify_cli.collector.database import open_database
+    from specify_cli.collector.ledger import open_database
     from specify_cli.collector.storage import StorageUnusable
 
     try:
