@@ -7,7 +7,10 @@ import fcntl
 import functools
 import json
 import os
+import pty
 import resource
+import select
+import signal
 import statistics
 import struct
 import subprocess
@@ -74,6 +77,45 @@ def run_process(
         timeout=60,
     )
     return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
+
+
+def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stderr is not None
+    said = b""
+    while not said.endswith((b"> ", b"] ")) and select.select([process.stderr], [], [], 20)[0]:
+        piece = os.read(process.stderr.fileno(), 4096)
+        if not piece:  # it is over
+            break
+        said += piece
+    return said
+
+
+def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt: bool = False) -> Ran:
+    """Run the command with its stdin, stdout and stderr on a terminal, type, and end the input."""
+    main, other = pty.openpty()
+    with subprocess.Popen(
+        [SPEC_KITTY, *argv],
+        cwd=project,
+        env=environment(home),
+        stdin=other,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        # A suite that was itself begun in the background ignores interrupts, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
+        os.close(other)
+        # Typed only once it is asked for: what lies in a terminal before somebody reads may be thrown away.
+        asked = _until_asked(process)
+        if interrupt:
+            for line in typed.splitlines(keepends=True):
+                os.write(main, line)
+                asked += _until_asked(process)
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(main, typed + b"\x04")
+        out, err = process.communicate(timeout=30)
+    os.close(main)
+    return Ran(process.returncode, out.decode(), (asked + err).decode())
 
 
 def run_main(

@@ -43,6 +43,7 @@ REFUSED = {
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",
     "spec-kitty charter synthesize": "INVALID_VALUE",
+    "spec-kitty setup": "INVALID_VALUE",
     "spec-kitty approve ID --call CALL_ID": "INVALID_VALUE",
     "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }

@@ -911,6 +911,25 @@ class HooksChanges(_Shape):
     refused: list[HooksRefusal]
 
 
+class SkillState(_Shape):
+    """A file of ours in a project."""
+
+    path: str
+    state: skills.State
+
+
+class SetUp(_Shape):
+    """Printed by setup."""
+
+    root: str
+    trail: Literal["private", "committed"]
+    config_created: bool
+    charter: list[str]
+    hooks: list[HooksChange]
+    refused: list[HooksRefusal]
+    skills: list[SkillState]
+
+
 class HookedEvent(_Shape):
     """One event a hook call stands for; `phase` and `key` tell it from others of its session."""
 
@@ -1052,6 +1071,7 @@ SHAPES: dict[str, Any] = {
     "hooks-test": HooksTest,
     "skills-installed": shape_of(skills.SkillsInstalled),
     "initialised": Initialised,
+    "set-up": SetUp,
     "accepted": Accepted,
     "reindexed": Reindexed,
     "brief": Brief,

@@ -112,7 +112,26 @@ GROUPS = {
     "sync": "Deliver what happened to a service, if you agree to it.",
 }
 
+_BLOCK = Param(
+    "block", "option", "Add a marked block to this file; repeatable.", multiple=True, choices=("AGENTS.md", "CLAUDE.md")
+)
+
 _COMMANDS = (
+    Command(
+        ("setup",),
+        "setup:setup",
+        "Set a project up: init, a first charter, hooks and skills, one question each.",
+        (
+            Param("yes", "flag", "Ask nothing: a private trail, and all but the block."),
+            Param("trail", "option", "As of init.", choices=("private", "committed")),
+            Param(
+                "skip", "option", "Leave this out; repeatable.", multiple=True, choices=("charter", "hooks", "skills")
+            ),
+            _BLOCK,
+        ),
+        ("spec-kitty setup", "spec-kitty setup --yes --skip hooks --block AGENTS.md"),
+        "0 set up, or already so · 1 something was refused and left alone · 2 usage",
+    ),
     Command(
         ("init",),
         "project:init",
@@ -658,14 +677,31 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "install"),
-        "hooks:skills",
+        "skills:install",
         "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
         (
             Param("force", "flag", "Replace what was edited too."),
+            _BLOCK,
             _SHOW,
         ),
-        ("spec-kitty skills install", "spec-kitty skills install --dry-run"),
+        ("spec-kitty skills install", "spec-kitty skills install --block AGENTS.md --dry-run"),
         "0 written, or there already · 1 refused · 2 usage",
+    ),
+    Command(
+        ("skills", "status"),
+        "skills:status",
+        "Which files of ours the project has: absent, unchanged or edited.",
+        (),
+        ("spec-kitty skills status",),
+        "0 ok · 1 refused · 2 usage",
+    ),
+    Command(
+        ("skills", "uninstall"),
+        "skills:uninstall",
+        "Take them away, and the blocks; what you edited is kept.",
+        (Param("force", "flag", "Take away what was edited too."), _SHOW),
+        ("spec-kitty skills uninstall", "spec-kitty skills uninstall --dry-run"),
+        "0 taken away, or was not there · 1 refused · 2 usage",
     ),
     Command(
         ("sync", "enable"),

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import select
 import shutil
-import signal
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,7 +16,7 @@ from specify_cli.cli.main import main
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route
-from support import SPEC_KITTY, Cli, Ran, environment, git, valid
+from support import Cli, at_a_terminal, git, valid
 
 DOCS = Path(__file__).parents[3] / "docs"
 CHARTER = ".kittify/charter/charter.md"
@@ -45,45 +40,6 @@ def plant(root: Path, files: Mapping[str, str]) -> None:
 def tree(root: Path) -> dict[str, bytes]:
     files = [path for path in (root / ".kittify").rglob("*") if path.is_file()]
     return {str(path.relative_to(root)): path.read_bytes() for path in files}
-
-
-def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stderr is not None
-    said = b""
-    while not said.endswith(b"> ") and select.select([process.stderr], [], [], 20)[0]:
-        piece = os.read(process.stderr.fileno(), 4096)
-        if not piece:  # it is over
-            break
-        said += piece
-    return said
-
-
-def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt: bool = False) -> Ran:
-    """Run the command with its stdin, stdout and stderr on a terminal, type, and end the input."""
-    main, other = pty.openpty()
-    with subprocess.Popen(
-        [SPEC_KITTY, *argv],
-        cwd=project,
-        env=environment(home),
-        stdin=other,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        # A suite that was itself begun in the background ignores interrupts, and its children would too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    ) as process:
-        os.close(other)
-        # Typed only once it is asked for: what lies in a terminal before somebody reads may be thrown away.
-        asked = _until_asked(process)
-        if interrupt:
-            for line in typed.splitlines(keepends=True):
-                os.write(main, line)
-                asked += _until_asked(process)
-            process.send_signal(signal.SIGINT)
-        else:
-            os.write(main, typed + b"\x04")
-        out, err = process.communicate(timeout=30)
-    os.close(main)
-    return Ran(process.returncode, out.decode(), (asked + err).decode())
 
 
 # --- without questions

@@ -365,6 +365,57 @@ def test_a_dry_run_of_skills_writes_nothing_and_a_link_is_refused(cli: Cli, proj
     assert cli("skills", "install", "--json").error()["error_code"] == "UNSAFE_PATH"
 
 
+def test_skills_are_shown_and_taken_away_but_for_what_was_edited(cli: Cli, project: Path) -> None:
+    cli("skills", "install")
+    (project / FILES[0][0]).write_text("mine")
+    shown = {
+        file["path"]: file["state"]
+        for file in valid(cli("skills", "status", "--json").json(), "skills-installed")["files"]
+    }
+    cli("skills", "uninstall", "--dry-run")
+    still = (project / FILES[1][0]).is_file()
+    gone = {file["path"]: file["state"] for file in cli("skills", "uninstall", "--json").json()["files"]}
+
+    assert (shown[FILES[0][0]], shown[FILES[1][0]], shown["AGENTS.md"]) == ("edited", "unchanged", "absent")
+    assert still and (gone[FILES[0][0]], gone[FILES[1][0]]) == ("edited", "removed")
+    assert (project / FILES[0][0]).read_text() == "mine" and not (project / ".agents").exists()
+    assert cli("skills", "uninstall", "--force").code == 0 and not (project / ".claude").exists()
+
+
+@pytest.mark.parametrize("before", [b"# Ours\n\nBe kind.\n", b"# Ours\r\n\r\nBe kind.\r\n", b"caf\xe9\n", b"", None])
+def test_a_block_comes_and_goes_and_every_other_byte_stays(cli: Cli, project: Path, before: bytes | None) -> None:
+    file = project / "AGENTS.md"
+    if before is not None:
+        file.write_bytes(before)
+        file.chmod(0o640)
+    cli("skills", "install", "--block", "AGENTS.md")
+    with_block = file.read_bytes()
+    cli("skills", "install", "--block", "AGENTS.md")
+    again = file.read_bytes()
+    cli("skills", "uninstall")
+
+    assert with_block.startswith(before or b"<!-- spec-kitty: begin") and b"spec-kitty do" in with_block
+    assert again == with_block and with_block.count(b"\r\n") in (0, with_block.count(b"\n"))
+    if before:
+        assert (file.read_bytes(), file.stat().st_mode & 0o777) == (before, 0o640)
+    else:
+        assert not file.exists()
+
+
+def test_an_edited_block_is_kept_and_text_around_it_too(cli: Cli, project: Path) -> None:
+    file = project / "CLAUDE.md"
+    cli("skills", "install", "--block", "CLAUDE.md")
+    file.write_text(f"above\n{file.read_text().replace('Governed work', 'Our work')}below\n")
+    edited = file.read_text()
+    cli("skills", "install")
+    cli("skills", "uninstall")
+    kept = file.read_text()
+    cli("skills", "uninstall", "--force")
+
+    assert kept == edited
+    assert file.read_text() == "above\nbelow\n"
+
+
 @pytest.mark.parametrize("source", sorted({source for _, source, _ in FILES}))
 def test_every_command_a_skill_names_is_one_of_ours(source: str) -> None:
     text = shipped(source)

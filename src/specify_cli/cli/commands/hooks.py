@@ -1,9 +1,12 @@
-"""hooks and skills: what makes agents' harnesses fill the record."""
+"""hooks: what makes agents' harnesses fill the record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Literal
+
 from specify_cli.cli import shell
-from specify_cli.cli.output import escape, one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.handler import MAX_INPUT, parsed
@@ -13,7 +16,6 @@ from specify_cli.hooks.settings.detection import (
     Program,
     describe_hooks,
     find_program,
-    is_detected,
     list_in_use,
     settings_place,
 )
@@ -21,7 +23,6 @@ from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
 from specify_cli.hooks.settings.install import Change
 from specify_cli.hooks.settings.install import install as put_in
 from specify_cli.hooks.settings.install import uninstall as take_out
-from specify_cli.hooks.settings.skills import describe_installed, install_skills
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
@@ -114,28 +115,6 @@ def test(values: Values) -> int:
     return 0
 
 
-def skills(values: Values) -> int:
-    """Write agent skills and the replay command; what was edited is kept."""
-    root, home = _find_folders()
-    used = [name for name, harness in HARNESSES.items() if is_detected(harness, root, home)]
-    dry = bool(values["dry_run"])
-    found = install_skills(root, used, force=bool(values["force"]), dry_run=dry)
-    if values["json"]:
-        write_json(describe_installed(found, dry_run=dry))
-        return 0
-    lines = []
-    for file in found:
-        lines.append(f"{file.state:<9} {file.path}")
-        if dry and file.diff:
-            lines.append(escape(file.diff).rstrip("\n"))
-    if any(file.state == "edited" for file in found):
-        lines.append("what was edited is kept; --force replaces it, --dry-run shows the difference")
-    if dry:
-        lines.append("nothing was written")
-    write_lines(lines)
-    return 0
-
-
 # --- changing
 
 
@@ -147,24 +126,14 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     named = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
     wanted = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
     chosen = [HARNESSES[name] for name in wanted] or list_in_use(root, home, scope, installing=installing)
-    act = put_in if installing else take_out
-    done: list[Change] = []
-    refused: list[tuple[Harness, InvocationError]] = []
-    for harness in chosen:
-        place = settings_place(harness, scope, root, home)
-        try:
-            if place is None:
-                raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
-            done.append(act(place, dry_run=dry))
-        except InvocationError as error:
-            if len(wanted) == 1:
-                raise
-            refused.append((harness, error))
+    done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
+    if len(wanted) == 1 and refused:
+        raise refused[0][1]
     if values["json"]:
         write_json(
             {
                 "dry_run": dry,
-                "changes": [_describe_change(change) for change in done],
+                "changes": [describe_change(change) for change in done],
                 "refused": [{"harness": harness.name, **refusal.as_value()} for harness, refusal in refused],
             }
         )
@@ -177,7 +146,31 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     return 1 if refused else 0
 
 
-def _describe_change(change: Change) -> dict[str, object]:
+def change_hooks(
+    chosen: Iterable[Harness],
+    scope: Literal["project", "user"],
+    root: str,
+    home: str | None,
+    *,
+    installing: bool,
+    dry_run: bool = False,
+) -> tuple[list[Change], list[tuple[Harness, InvocationError]]]:
+    """Put hooks into the settings of harnesses, or take them out; return what was done and what was refused."""
+    act = put_in if installing else take_out
+    done: list[Change] = []
+    refused: list[tuple[Harness, InvocationError]] = []
+    for harness in chosen:
+        place = settings_place(harness, scope, root, home)
+        try:
+            if place is None:
+                raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
+            done.append(act(place, dry_run=dry_run))
+        except InvocationError as error:
+            refused.append((harness, error))
+    return done, refused
+
+
+def describe_change(change: Change) -> dict[str, object]:
     place = change.place
     return {
         "harness": place.harness.name,

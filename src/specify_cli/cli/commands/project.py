@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import uuid
+from collections.abc import Sequence
 
 from doctrine.git import find_worktree
 from specify_cli import durable
@@ -38,10 +39,30 @@ audit:
 def init(values: Values) -> int:
     """Write config.yaml where there is none, follow a new trail setting, prepare the folders."""
     root, _ = find_root(shell.here(), shell.home())
-    wanted = values["trail"]
+    wanted = shell.get_text(values, "trail")
+    had_records = os.path.lexists(f"{root}/{layout.RECORDS}")
+    value, notices = initialise(root, wanted)
+    if values["json"]:
+        write_json(value)
+        return 0
+    created, changed = value["created"], value["changed"]
+    state = "initialised" if created else "config changed" if changed else "already initialised"
+    lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {value['trail']})"]
+    if wanted == "committed" and (created or changed) and had_records:
+        lines.append("records closed before this stay private; those closed from now on are published")
+    if not os.path.lexists(f"{root}/.kittify/charter"):
+        lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
+    lines.append('try: spec-kitty do "fix the failing login test"')
+    write_lines(lines)
+    for notice in notices:
+        write_note(f"warning: {notice}")
+    return 0
+
+
+def initialise(root: str, wanted: str | None) -> tuple[dict[str, object], Sequence[str]]:
+    """Give a project its config and trail setting; return what is said of it, and notices for a person."""
     project, _ = load_project(root, shell.home())
     created = changed = False
-    had_records = os.path.lexists(f"{root}/{layout.RECORDS}")
     if project.config.data is None:
         text = _CONFIG.format(uuid=uuid.uuid4(), trail=wanted or "private")
         try:
@@ -65,7 +86,7 @@ def init(values: Values) -> int:
         write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
         project, _ = load_project(root, shell.home())
     prepare(FileRecordStore(root, project.config.trail))
-    value = {
+    value: dict[str, object] = {
         "root": root,
         "created": created,
         "changed": changed,
@@ -73,20 +94,7 @@ def init(values: Values) -> int:
         "trail": project.config.trail,
         "config": layout.CONFIG,
     }
-    if values["json"]:
-        write_json(value)
-        return 0
-    state = "initialised" if created else "config changed" if changed else "already initialised"
-    lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {project.config.trail})"]
-    if wanted == "committed" and (turned or created) and had_records:
-        lines.append("records closed before this stay private; those closed from now on are published")
-    if not os.path.lexists(f"{root}/.kittify/charter"):
-        lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
-    lines.append('try: spec-kitty do "fix the failing login test"')
-    write_lines(lines)
-    for notice in project.notices:
-        write_note(f"warning: {notice}")
-    return 0
+    return value, project.notices
 
 
 def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None = None) -> None:

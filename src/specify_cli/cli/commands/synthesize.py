@@ -42,8 +42,8 @@ _INTERVIEW = f"{layout.LOCAL}/interview.json"
 
 def synthesize(values: Values) -> int:
     """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
-    person = None if values["defaults"] else _Person()
-    if person is not None and not _is_at_terminal():
+    person = None if values["defaults"] else Person()
+    if person is not None and not is_at_terminal():
         raise CallerError(
             "INVALID_VALUE",
             "stdin is not a terminal, so there is nobody to ask",
@@ -81,7 +81,17 @@ def synthesize(values: Values) -> int:
     return 0
 
 
-class _Person:
+def write_defaults(root: str) -> tuple[set[str], list[str]]:
+    """Write the new files that the repository suggests, without an interview; return their paths, and notes."""
+    facts = detect_facts(root)
+    found = survey(root, root_languages=facts.languages)
+    files = plan(found, proposals(found), shipped=ProfileRegistry(root).all())
+    drafts, notes = plan_drafts(root, files, facts)
+    written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
+    return written, [*notes, *more]
+
+
+class Person:
     """Whoever sits at the terminal; once the input has ended, every answer is the proposal."""
 
     def __init__(self) -> None:
@@ -106,7 +116,8 @@ class _Person:
         return default if not answer else answer in ("y", "yes")
 
 
-def _is_at_terminal() -> bool:
+def is_at_terminal() -> bool:
+    """Return whether a person can be asked."""
     try:
         return sys.stdin is not None and sys.stdin.isatty()
     except ValueError:
@@ -118,7 +129,7 @@ def _write_to_person(text: str) -> None:
     sys.stderr.flush()
 
 
-def _run_interview(person: _Person, answers: Answers, root: str) -> Answers:
+def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
     """Ask each question; an interview that is interrupted goes on from its answers the next time."""
 
     def has_program(name: str) -> bool:
@@ -204,7 +215,7 @@ def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
         write_text(text)
 
 
-def _ask_which(drafts: Sequence[Draft], person: _Person | None, *, force: bool) -> set[str]:
+def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -> set[str]:
     """Return what is to be written: new files with one yes for all, each file that is there with a yes of its own."""
     new = {draft.path for draft in drafts if draft.state == "new"}
     if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
