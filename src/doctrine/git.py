@@ -56,6 +56,12 @@ def own_git_directory(top: str) -> str | None:
 
 def ask_git(top: str, *words: str) -> str | None:
     """Return what a git command prints for the worktree at `top`; None where it fails. Raises OSError without git."""
+    said = read_git(top, *words)
+    return None if said is None else said.decode("utf-8", "surrogateescape")
+
+
+def read_git(top: str, *words: str) -> bytes | None:
+    """Return the bytes a git command prints, as `ask_git` does."""
     import subprocess
 
     directory = own_git_directory(top)
@@ -76,8 +82,6 @@ def ask_git(top: str, *words: str) -> str | None:
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
-            errors="surrogateescape",
             timeout=30,
             check=False,
         )

@@ -55,6 +55,7 @@ CODES: Mapping[str, str] = {
     "SIDE_EFFECTS_NOT_ALLOWED": "A re-execution would cause external side effects; `--allow-external` was not given.",
     "PROGRAM_NOT_FOUND": "The program named as module:function cannot be imported.",
     "RULE_NOT_FOUND": "No gate rule is registered under this name.",
+    "CHARTER_INVALID": "A file of the charter or profiles named for `backtest` cannot be used.",
     "RULES_NOT_FOUND": "The module named by `--rules` cannot be imported.",
     "CHECKPOINT_NOT_FOUND": "The record has no such checkpoint; candidates list those it has. Nothing was written.",
     "RECORD_OPEN": "The record is still open; an annex stands beside a closed one.",

@@ -69,6 +69,7 @@ LINES = {
     "show-uri": "show-uri inv://ONE/event/0",
     "context": "invocations context ONE",
     "replay-current": "replay ONE --against current",
+    "bisect": "bisect ONE",
     "hooks-install": "hooks install --harness claude-code --dry-run",
     "hooks-status": "hooks status",
     "hooks-test": "hooks test --harness claude-code --payload -",
@@ -204,10 +205,17 @@ def test_every_command_stands_in_the_golden_copy() -> None:
     missing = [command.path for command in COMMANDS if command.path not in held]
 
     # A program of one's own is re-executed, a collector serves until it is stopped, a log or an approval is signed by a
-    # new key each time; all have tests of their own. `close` is `complete`.
+    # new key each time (a backtest cites the log); all have tests of their own. `close` is `complete`.
     signed = [("approve",), ("profile-invocation", "close")]
     signed += [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
-    assert missing == [*signed, ("reexecute",), ("hooks", "uninstall"), ("sync", "retry"), ("collector", "serve")]
+    assert missing == [
+        *signed,
+        ("reexecute",),
+        ("backtest",),
+        ("hooks", "uninstall"),
+        ("sync", "retry"),
+        ("collector", "serve"),
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: "-".join(command.path))
@@ -242,6 +250,7 @@ SCREENS = {
     "resume": "resume OPEN",
     "replay": "replay ONE",
     "replay-current": "replay ONE --against current",
+    "bisect": "bisect ONE",
     "sync-status": "sync status",
     "do": "do 'implement WP07'",
     "advise": "advise 'should we split it?'",

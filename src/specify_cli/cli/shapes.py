@@ -31,7 +31,7 @@ from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
-from specify_cli.replay import citation, judge
+from specify_cli.replay import backtest, bisect, citation, judge
 from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.storage import archive, queries
@@ -836,6 +836,8 @@ class ReplayDiff(_Shape):
     reason: str | None
     diff: ContextDiff
     causes: list[Cause]
+    transitions: list[shape_of(backtest.Transition)]  # type: ignore[valid-type]
+    not_evaluated: list[shape_of(backtest.Skipped)]  # type: ignore[valid-type]
 
 
 class Initialised(_Shape):
@@ -1042,6 +1044,8 @@ SHAPES: dict[str, Any] = {
     "page": shape_of(page.Page),
     "search-hit": shape_of(database.Hit),
     "explanation": shape_of(why.Explanation),
+    "backtest": shape_of(backtest.Backtest),
+    "culprit": shape_of(bisect.Culprit),
     "verify-report": VerifyReport,
     "signed-checkpoint": SignedCheckpoint,
     "trail-enrolled": TrailEnrolled,

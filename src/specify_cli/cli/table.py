@@ -633,6 +633,30 @@ _COMMANDS = (
         "0 match, or --against answered · 1 differs or refused · 2 usage",
     ),
     Command(
+        ("backtest",),
+        "backtest:backtest",
+        "What past decisions would have been under a charter that is proposed; no record is written.",
+        (
+            Param(
+                "charter", "option", "A charter folder, or a project with its doctrine.", required=True, metavar="DIR"
+            ),
+            Param("profiles", "option", "Profiles in place of the project's own.", metavar="DIR"),
+            Param("since", "option", "Only records begun since: 90d, yesterday, or a date.", metavar="TIME"),
+            Param("rules", "option", "Import this module for its gate rules.", metavar="MODULE"),
+            Param("workers", "option", "How many processes to share the work between.", 1, integer=True, metavar="N"),
+        ),
+        ("spec-kitty backtest --charter .kittify/charter --since 90d",),
+        "0 answered · 1 what the policy kept back would be shown, or refused · 2 usage",
+    ),
+    Command(
+        ("bisect",),
+        "backtest:bisect",
+        "Find the commit of charter, doctrine or profiles that first changes what a record decided.",
+        (_ID,),
+        ("spec-kitty bisect ID",),
+        "0 nothing changes it · 1 found, or refused · 2 usage",
+    ),
+    Command(
         ("hooks", "install"),
         "hooks:install",
         "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",

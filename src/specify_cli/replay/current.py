@@ -18,6 +18,7 @@ from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, lo
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.closing import make_projections
 from specify_cli.invocation.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
@@ -30,11 +31,13 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
+from specify_cli.replay.backtest import Answer, Candidate, judge_gates, judge_retrievals
 from specify_cli.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
 from specify_cli.replay.replay import (
     Opened,
     assembled,
     lines_of,
+    load_rules,
     network_denied,
     open_past,
     outcome_of,
@@ -96,6 +99,7 @@ def replay_against(
     entropy: Callable[[int], bytes] = os.urandom,
     key: str | None = None,
     from_root: bool = False,
+    rules_module: str | None = None,
 ) -> dict[str, Any]:
     """Return the envelope of design §8, and the child record it speaks of.
 
@@ -117,9 +121,12 @@ def replay_against(
         return _write_child(project, records, objects, known.child, known.envelope)
     # 3. Two runs, and what differs between them and the record.
     with network_denied():
+        if rules_module is not None:
+            load_rules(rules_module)
         retrieval, recorded = _read_recorded(opened)
         then, first = _run_frozen(opened, retrieval)
         today = _run_today(project, cache, opened, retrieval)
+        others = _ask_others(opened, today)
     envelope = {
         "original_invocation_id": opened.past.invocation_id,
         "replay_invocation_id": None,
@@ -127,6 +134,8 @@ def replay_against(
         "reason": None,
         "diff": diff_of(recorded, today.outcome),
         "causes": _find_causes(project, opened, (recorded, first, today), then),
+        "transitions": [item._asdict() for item in others.found],
+        "not_evaluated": [item._asdict() for item in others.skipped],
     }
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
@@ -228,6 +237,17 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
     return Today(routed, found, outcome_of(found, retrieval), live)
+
+
+def _ask_others(opened: Opened, today: Today) -> Answer:
+    """Ask every gate, and every retrieval but that of the context, under what holds today and the recorded policy."""
+    files = {path: today.live.blobs[name] for path, name in today.live.files.items() if path != POLICY_PATH}
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
+    live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
+    retrieved = judge_retrievals(opened, live, [item for item in opened.past.retrievals if not item.is_context])
+    decided = judge_gates(opened, gates.RULES)
+    return Answer((*retrieved.found, *decided.found), (*retrieved.skipped, *decided.skipped))
 
 
 def under_policy(
@@ -549,6 +569,8 @@ def _claimed(project: Project, original: str, key: str) -> _Claim | None:
         value = json.loads(data)
         child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
         envelope = value["envelope"]
+        if isinstance(envelope, dict):  # one written before these were asked lacks them
+            envelope = {**envelope, **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")}}
         if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
             raise ValueError("no envelope")
         ids = layout.parse_record_name(child.name)

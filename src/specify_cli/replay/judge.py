@@ -94,6 +94,11 @@ class Code(NamedTuple):
         pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
         return tuple(f"{name} {_shorten(then)} -> {_shorten(now)}" for name, then, now in pairs if then != now)
 
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Return every part of the code that is not the one that decided."""
+        return tuple(dict.fromkeys(change for part in _VERSIONS for change in self.drift(part)))
+
 
 class Retrieval(NamedTuple):
     """A request and its answer; `response` is None where the run ended between the two."""
@@ -496,14 +501,17 @@ class Asked(NamedTuple):
     reason_code: str | None
 
 
-def ask_gate(fields: Fields, rule: GateRule | None, get: Get) -> Asked:
-    """Return a recorded gate decision put to its rule again, if that is the same rule and its inputs are held."""
+def ask_gate(fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False) -> Asked:
+    """Return a recorded gate decision put to its rule again, if that is the same rule and its inputs are held.
+
+    `any_version` asks the rule of that name, whichever it is now.
+    """
     name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
-    if recorded is None:
+    if recorded is None and not any_version:
         return Asked(fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None)
     if rule is None:
         return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
-    if rule.digest != recorded:
+    if rule.digest != recorded and not any_version:
         why = f"rule {name} is another one now (digest {_shorten(rule.digest)}, recorded {_shorten(recorded)})"
         return Asked(fields, "not_reevaluated", why, None, None)
     if not isinstance(fields.get("inputs"), str):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
-from doctrine.load import parse_bundle
+from doctrine.load import ParseCache, parse_bundle
 from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
@@ -232,7 +232,9 @@ def replay_bytes(
 # --- refusing
 
 
-def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = False) -> Opened:
+def open_past(
+    data: bytes, file: str, objects: ObjectStore, *, against: bool = False, cache: ParseCache | None = None
+) -> Opened:
     """Return a record that verifies and whose snapshot is whole, with what it names.
 
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
@@ -289,7 +291,7 @@ def open_past(data: bytes, file: str, objects: ObjectStore, *, against: bool = F
         raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}")
     try:
         frozen = frozen_decision(kept, manifest)
-        inputs_of_corpus(kept, str(manifest["corpus"]))
+        inputs_of_corpus(kept, str(manifest["corpus"]), cache=cache)
     except StoredDataError as error:
         code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
         raise refusal(code, error.message) from error
@@ -471,10 +473,15 @@ ROUTED = ("profile_id", "action", "router_confidence", "match_reason")
 
 def routed_again(opened: Opened) -> RouterDecision | str:
     """Return the decision the frozen inputs give now, or why there is none."""
+    return routed_among(opened, opened.frozen.profiles)
+
+
+def routed_among(opened: Opened, profiles: tuple[AgentProfile, ...]) -> RouterDecision | str:
+    """Return the decision the frozen table and facts give among these profiles, or why there is none."""
     hint, frozen = opened.past.started.get("requested_profile"), opened.frozen
     asked = None if hint is None else str(hint)
     try:
-        decision = route(opened.request, frozen.profiles, frozen.table, frozen.facts, asked)
+        decision = route(opened.request, profiles, frozen.table, frozen.facts, asked)
     except Exception as error:  # a table of another version may lack what this code asks it for
         return f"failed: {type(error).__name__}: {error}"
     if isinstance(decision, RouterAmbiguityError):

@@ -34,6 +34,7 @@ from replaying import (
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.gates import RuleRegistry, Verdict
 from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import open_invocation
 from specify_cli.project.config import load_project
@@ -43,7 +44,7 @@ from specify_cli.replay.current import CLAIMS, diff_of, replay_against
 from specify_cli.replay.judge import Outcome
 from specify_cli.replay.replay import replay
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
-from support import accept
+from support import Cli, accept, valid
 
 ME = Caller(Actor("tester", "human"))
 CONFIG = ".kittify/config.yaml"
@@ -584,3 +585,54 @@ def test_a_run_with_later_policy_drift_is_replayed_under_its_first_policy(charte
     value = answered(chartered, invocation_id)
 
     assert causes(value) == ["policy"] and value["diff"]["context_hash"]["changed"] is False
+
+
+# --- gates and further retrievals
+
+
+def gated(run: Any) -> None:
+    run.retrieve("the login note", k=50)
+    run.gate("coverage", "at-least", {"found": 1, "minimum": 2})
+    run.gate("tests", "all-true", {"green": True})
+
+
+def test_every_gate_and_retrieval_is_asked_again_under_what_holds_today(chartered: Path) -> None:
+    rules = RuleRegistry()
+    for name in ("at-least", "all-true"):
+        rules.register(name, lambda _: Verdict("pass", "once"))
+    invocation_id = ran(chartered, gated, rules=rules)
+    uri = note(chartered, "cookie")
+    value = answered(chartered, invocation_id)
+
+    found = [(item["kind"], item["name"], item["then"], item["now"]) for item in value["transitions"]]
+    assert ("gate", "coverage", "pass", "fail") in found
+    assert ("rule gained", uri) in [item[:2] for item in found]
+    assert not [item for item in found if item[1] == "tests"]
+    assert value["not_evaluated"] == []
+
+
+def test_a_gate_whose_rule_is_gone_is_said_and_not_passed_over(chartered: Path, cli: Cli) -> None:
+    rules = RuleRegistry()
+    rules.register("ours-alone", lambda _: Verdict("pass", "once"))
+    invocation_id = ran(chartered, lambda run: run.gate("merge", "ours-alone", {}), rules=rules)
+    value = answered(chartered, invocation_id)
+    told = cli("replay", invocation_id, "--against", "current")
+
+    assert [item["gate"] for item in value["not_evaluated"]] == ["merge"]
+    assert "not asked again: 1, the first because no rule ours-alone is registered" in told.out
+    valid(value, "replay-diff")
+
+
+def test_a_module_of_rules_is_asked_also_against_today(chartered: Path, cli: Cli) -> None:
+    rules = RuleRegistry()
+    rules.register("of-the-module", lambda _: Verdict("pass", "once"))
+    invocation_id = ran(chartered, lambda run: run.gate("merge", "of-the-module", {}), rules=rules)
+    write(
+        chartered,
+        "rules_of_today.py",
+        "from specify_cli.invocation.gates import RULES, Verdict\n"
+        '@RULES.rule("of-the-module")\ndef decide(inputs):\n    return Verdict("fail", "never")\n',
+    )
+    value = cli("replay", invocation_id, "--against", "current", "--rules", "rules_of_today", "--json").json()
+
+    assert [(item["name"], item["then"], item["now"]) for item in value["transitions"]] == [("merge", "pass", "fail")]

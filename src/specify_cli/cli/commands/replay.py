@@ -17,7 +17,7 @@ from specify_cli.replay.report import first_screen, report_value
 from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
-_EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "rules", "from_file")
+_EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
 _CHANGES_SHOWN = 12
 _AGAINST_ONLY = ("idempotency_key", "from_root")
 
@@ -86,6 +86,7 @@ def _run_against(values: Values) -> int:
         clock=time.time_ns,
         key=shell.get_text(values, "idempotency_key"),
         from_root=bool(values["from_root"]),
+        rules_module=shell.get_text(values, "rules"),
     )
     cache.save()
     if values["json"]:
@@ -109,6 +110,11 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for key, sign in (("added", "+"), ("removed", "-")):
         for item in filters[key]:
             yield f"  {sign} {one_line(item['action'])} {one_line(item['uri'])} by rule {one_line(item['rule_id'])}"
+    for item in value["transitions"]:
+        pair = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("then", "now"))
+        yield f"  {item['kind']} {one_line(item['name'])}: {pair}"
+    if value["not_evaluated"]:
+        yield f"not asked again: {len(value['not_evaluated'])}, the first because {value['not_evaluated'][0]['reason']}"
     for cause in value["causes"]:
         yield f"cause {cause['cause']}: {cause['message']}"
         for item in cause["changed"][:_CHANGES_SHOWN]:

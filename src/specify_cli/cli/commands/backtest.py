@@ -1,0 +1,107 @@
+"""backtest and bisect: past decisions under a charter that is proposed, and the commit that changed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.output import one_line, paint, write_json, write_lines
+from specify_cli.cli.table import Values
+from specify_cli.record.seal import is_digest
+from specify_cli.replay import bisect as bisecting
+from specify_cli.replay.backtest import Backtest, Transition, read_candidate
+from specify_cli.replay.backtest import backtest as run_backtest
+from specify_cli.storage.queries import parse_moment
+
+_SHOWN = 10
+
+
+def backtest(values: Values) -> int:
+    """Print what would have come out otherwise; 1 where what was kept back would be shown."""
+    project, cache = shell.reading_project()
+    cache.save()
+    since, workers = shell.get_text(values, "since"), values["workers"]
+    report = run_backtest(
+        project,
+        read_candidate(str(values["charter"]), shell.get_text(values, "profiles")),
+        since=None if since is None else parse_moment(since),
+        rules=shell.get_text(values, "rules"),
+        workers=workers if isinstance(workers, int) else 1,
+    )
+    if values["json"]:
+        write_json(report)
+    else:
+        write_lines(_render(report))
+    return 1 if report.loosened else 0
+
+
+def _render(report: Backtest) -> Iterator[str]:
+    changed = report.records - report.unchanged
+    yield f"{count(report.records, 'record')} asked again, {changed} would have come out otherwise"
+    if report.table:
+        yield ""
+        yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
+    for row in report.table:
+        line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
+        yield paint(line, "failed") if row.kind.endswith("->allow") else line
+    if report.not_evaluated:
+        yield ""
+        yield f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
+        for item in report.not_evaluated[:_SHOWN]:
+            gate = "" if item.gate is None else f" gate {one_line(item.gate)}"
+            yield f"  {item.invocation_id}{gate}: {one_line(item.reason)}"
+        if len(report.not_evaluated) > _SHOWN:
+            yield f"  and {len(report.not_evaluated) - _SHOWN} more: --json lists them"
+    yield ""
+    if report.log is None:
+        yield "log: not signed, so nothing shows whether a record is missing"
+    else:
+        yield f"log: {report.log.origin}, {count(report.log.size, 'leaf', 'leaves')}, root {report.log.root}"
+        if report.log.missing:
+            yield f"missing here: {count(len(report.log.missing), 'record')} of the log, {report.log.missing[0]} first"
+    if report.loosened:
+        yield paint("what was kept back would be shown: see the rows that end in ->allow", "failed")
+
+
+def _name(item: Transition) -> str:
+    return f"{item.invocation_id[-6:]} {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+
+
+def _shorten(value: str | None) -> str:
+    """Return a value as it is shown: a digest by its first digits."""
+    if value is None:
+        return "none"
+    return value[:8] if is_digest(value) else one_line(value)
+
+
+def bisect(values: Values) -> int:
+    """Print which commit first changes a record's decision; 1 where one does."""
+    project, cache = shell.reading_project()
+    cache.save()
+    found = bisecting.find_culprit(project, str(values["invocation_id"]))
+    if values["json"]:
+        write_json(found)
+    else:
+        write_lines(_render_culprit(found))
+    return 0 if found.cause == "none" else 1
+
+
+def _render_culprit(found: bisecting.Culprit) -> Iterator[str]:
+    asked = count(found.asked, "commit")
+    if found.cause == "none":
+        yield f"nothing up to now changes what {found.invocation_id} decided ({asked} asked)"
+        return
+    if found.cause == "code":
+        yield f"spec-kitty itself decides otherwise; other than then: {', '.join(found.code) or 'nothing it names'}"
+    elif found.cause == "work tree":
+        yield f"what is not committed yet changes it ({asked} asked before)"
+    elif found.commit is not None:
+        yield f"{found.commit.sha} {found.commit.at} {one_line(str(found.commit.author))}"
+        yield f"  {one_line(str(found.commit.subject))}"
+    for item in found.transitions[:_SHOWN]:
+        yield f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+    if len(found.transitions) > _SHOWN:
+        yield f"  and {len(found.transitions) - _SHOWN} more: --json lists them"
+    if found.base is not None:
+        yield f"decided as then up to: {str(found.base.sha)[:12]} {one_line(str(found.base.subject))}"

@@ -1,0 +1,402 @@
+"""Making past decisions again under a charter that is proposed: what would have gone otherwise, for which records, why.
+
+Each record is asked on its own frozen request, profiles, config and doctrine; only what the candidate brings takes the
+place of what was there. A policy decision that changed is said once, as such, and not as a rule that came or went;
+rules are compared for the profile and action of then, so a route that changed is one transition. No record is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from itertools import repeat
+from typing import NamedTuple
+
+from charter.context import (
+    CHARTER_BYTES,
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    DOCTRINE_FOLDER,
+    POLICY_PATH,
+    CharterContextResult,
+    ContextInputs,
+    files_of,
+    load_inputs,
+)
+from charter.retrieval import deciding
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
+from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.invocation import gates
+from specify_cli.project.config import Project, parse_config
+from specify_cli.record.ids import millis_of
+from specify_cli.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
+from specify_cli.replay.replay import Opened, assembled, load_rules, network_denied, open_past, outcome_of, routed_among
+from specify_cli.storage.frozen import inputs_of_corpus
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.leaves import START
+from specify_cli.trail.log import open_log
+from specify_cli.trail.notes import encode
+from specify_cli.trail.signing import make_checkpoint
+
+_CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
+_PART = 32
+
+
+class Candidate(NamedTuple):
+    """What is proposed: files in place of those under `replaced`, and profiles in place of a project's, or None.
+
+    With `bundle`, the doctrine that ships is that one.
+    """
+
+    files: Mapping[str, bytes]
+    replaced: tuple[str, ...]
+    profiles: tuple[AgentProfile, ...] | None
+    bundle: ShippedBundle | None = None
+
+    def put_into(self, then: ContextInputs, cache: ParseCache) -> ContextInputs:
+        """Return what a decision would have seen."""
+        kept = {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(self.replaced)}
+        lost = {path: why for path, why in then.unreadable.items() if not path.startswith(self.replaced)}
+        return ContextInputs.from_bytes(
+            {**kept, **self.files},
+            settings={"governance": then.settings},
+            bundle=self.bundle or then.bundle,
+            unreadable=lost,
+            cache=cache,
+        )
+
+
+class Transition(NamedTuple):
+    """One thing that would have come out otherwise: for a policy decision `kind` reads as in `deny->allow`."""
+
+    invocation_id: str
+    kind: str
+    name: str
+    then: str | None
+    now: str | None
+    cause: str
+
+
+class Skipped(NamedTuple):
+    """What could not be asked, and why; `gate` and `seq` where it is one gate of a record."""
+
+    invocation_id: str
+    reason: str
+    seq: int | None = None
+    gate: str | None = None
+
+
+class Row(NamedTuple):
+    """Transitions of one kind and cause: how many, over how many records, and the first."""
+
+    kind: str
+    cause: str
+    transitions: int
+    records: int
+    first: Transition
+
+
+class LogState(NamedTuple):
+    """The log these records are leaves of, signed just now; records it holds of that time and this clone does not."""
+
+    origin: str
+    size: int
+    root: str
+    missing: tuple[str, ...]
+
+
+class Backtest(NamedTuple):
+    """The report: the table, everything in it, what was left out, and the log that shows if a record is missing."""
+
+    records: int
+    unchanged: int
+    table: tuple[Row, ...]
+    transitions: tuple[Transition, ...]
+    not_evaluated: tuple[Skipped, ...]
+    log: LogState | None
+    loosened: bool
+
+
+class Answer(NamedTuple):
+    """What was found of one record, what of it could not be asked, and whether it could be asked at all."""
+
+    found: tuple[Transition, ...]
+    skipped: tuple[Skipped, ...]
+    asked: bool = True
+
+
+# --- the candidate
+
+
+def read_candidate(charter: str, profiles: str | None) -> Candidate:
+    """Return what a folder proposes: a project's charter, policy and doctrine, or a folder of a charter alone.
+
+    Raises CallerError CHARTER_INVALID, where a file of it cannot be used: rules that are not read would seem lost.
+    """
+    if os.path.isdir(f"{charter}/.kittify/charter"):
+        inputs = load_inputs(charter, settings={})
+        files = {source.path: source.data for source in files_of(inputs)}
+        replaced: tuple[str, ...] = (*_CHARTER, DOCTRINE_FOLDER + "/")
+    else:
+        try:
+            found = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
+        except SourceError as error:
+            raise _refuse(charter, error.problem.told()) from error
+        files = {path: source.data for path, source in found.items() if source is not None}
+        replaced = tuple(_CHARTER)
+        inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
+    if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:
+        raise _refuse(charter, "expected charter.md or charter.yaml, or .kittify/charter with one of them")
+    if inputs.problems:
+        raise _refuse(charter, inputs.problems[0].told())
+    return Candidate(files, replaced, None if profiles is None else _read_profiles(profiles))
+
+
+def read_project(root: str) -> Candidate:
+    """Return what a whole project holds: charter, policy, doctrine and profiles, whatever of it can be used."""
+    inputs = load_inputs(root, settings={})
+    found = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
+    files = {source.path: source.data for source in files_of(inputs)}
+    own = tuple(profile for profile in found if profile.origin == "project")
+    return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own)
+
+
+def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
+    if not os.path.isdir(folder):
+        raise _refuse(folder, "there is no such folder")
+    found = AgentProfileRepository(project_dir=folder)
+    if found.problems:
+        raise _refuse(folder, found.problems[0].told())
+    return tuple(profile for profile in found.all() if profile.origin == "project")
+
+
+def _refuse(folder: str, why: str) -> CallerError:
+    return CallerError("CHARTER_INVALID", f"{folder}: {why}", "spec-kitty charter lint, in the project it belongs to")
+
+
+# --- one record
+
+
+def judge_record(opened: Opened, candidate: Candidate, rules: gates.RuleRegistry) -> Answer:
+    """Return what would have come out otherwise for one record."""
+    found = list(_judge_route(opened, candidate))
+    retrieved = judge_retrievals(opened, candidate, opened.past.retrievals)
+    decided = judge_gates(opened, rules)
+    return Answer(
+        tuple(dict.fromkeys((*found, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
+    )
+
+
+def judge_retrievals(opened: Opened, candidate: Candidate, retrievals: Iterable[Retrieval]) -> Answer:
+    """Return which rules these retrievals would have put in front of the agent, and did not, or the other way about."""
+    found: list[Transition] = []
+    skipped: list[Skipped] = []
+    for retrieval in retrievals:
+        then = recorded_outcome(retrieval, opened.past.started)
+        if then is None:
+            why = f"retrieval {retrieval.request_id} was never answered"
+            skipped.append(Skipped(opened.past.invocation_id, why, retrieval.seq))
+        else:
+            found += _judge_retrieval(opened, retrieval, then, candidate)
+    return Answer(tuple(found), tuple(skipped))
+
+
+def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
+    """Return which gates decide otherwise by the rules of their names, whatever those are now."""
+    invocation_id = opened.past.invocation_id
+    found: list[Transition] = []
+    skipped: list[Skipped] = []
+    for fields in opened.past.gates:
+        asked = ask_gate(fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True)
+        name, seq = str(fields.get("gate")), fields.get("seq")
+        if asked.status == "not_reevaluated":
+            skipped.append(Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name))
+        elif asked.outcome != fields.get("outcome"):
+            recorded = None if fields.get("outcome") is None else str(fields["outcome"])
+            found.append(Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule"))
+    return Answer(tuple(found), tuple(skipped))
+
+
+def _judge_route(opened: Opened, candidate: Candidate) -> Iterator[Transition]:
+    started = opened.past.started
+    then = f"{started.get('profile_id')} {started.get('action')}"
+    frozen = _route(opened, opened.frozen.profiles)
+    now = frozen
+    if candidate.profiles is not None:
+        now = _route(opened, _choose_profiles(opened, candidate))
+    if now != then:
+        kind = "refused" if ":" in now else "route"
+        yield Transition(opened.past.invocation_id, kind, "router", then, now, "code" if now == frozen else "profiles")
+
+
+def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile, ...]:
+    """Return the profiles there would have been: those shipped then, and the candidate's."""
+    if candidate.profiles is None:
+        return opened.frozen.profiles
+    shipped = {item.profile_id: item for item in opened.frozen.profiles if item.origin == "shipped"}
+    return tuple({**shipped, **{item.profile_id: item for item in candidate.profiles}}.values())
+
+
+def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
+    """Return profile and action, or the refusal with its code before a colon."""
+    decision = routed_among(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
+    return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
+
+
+def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, candidate: Candidate) -> Iterator[Transition]:
+    frozen = _load_frozen(opened, str(retrieval.request.get("corpus")))
+    inputs = candidate.put_into(frozen, _cache())
+    profile = next(
+        (item for item in _choose_profiles(opened, candidate) if item.profile_id == opened.profile.profile_id),
+        opened.profile,
+    )
+    first, now = (
+        outcome_of(_assemble(opened, retrieval, given, who), retrieval)
+        for given, who in ((frozen, opened.profile), (inputs, profile))
+    )
+    if now.failure is not None:
+        yield Transition(opened.past.invocation_id, "retrieval failed", retrieval.request_id, None, now.failure, "code")
+        return
+    before, unchanged, after = (_list_rules(outcome) for outcome in (then, first, now))
+    ruled_then, ruled_now = (_judge_policy(given) for given in (frozen, inputs))
+    for uri in sorted({*before, *after}):
+        said, says = ruled_then.get(uri), ruled_now.get(uri)
+        if said != says and said is not None and says is not None:
+            name = f"{said}->{says}"
+            yield Transition(opened.past.invocation_id, name, uri, said, says, "policy")
+        elif before.get(uri) != after.get(uri):
+            kind = "rule gained" if uri not in before else "rule lost" if uri not in after else "rule changed"
+            ours = unchanged.get(uri) == after.get(uri)
+            cause = "code" if ours else _find_cause(uri, frozen, inputs, opened, profile)
+            yield Transition(opened.past.invocation_id, kind, uri, before.get(uri), after.get(uri), cause)
+
+
+def _assemble(
+    opened: Opened, retrieval: Retrieval, inputs: ContextInputs, profile: AgentProfile
+) -> CharterContextResult | str:
+    started = opened.past.started
+    return assembled(
+        inputs,
+        retrieval,
+        profile=profile,
+        action=str(started.get("action")),
+        request=opened.request,
+        first_load=started.get("first_load") is True,
+    )
+
+
+def _list_rules(outcome: Outcome) -> dict[str, str]:
+    """Return the digest of each rule that was put in front of the agent."""
+    return {str(hit.get("uri")): str(hit.get("digest")) for hit in outcome.hits}
+
+
+def _judge_policy(inputs: ContextInputs) -> dict[str, str]:
+    """Return what the policy says of each rule there is."""
+    decided = ((item.uri, deciding(inputs.policy, item)) for item in (*inputs.charter.sections, *inputs.artifacts))
+    return {uri: "allow" if rule is None else rule.action for uri, rule in decided}
+
+
+def _find_cause(uri: str, then: ContextInputs, now: ContextInputs, opened: Opened, profile: AgentProfile) -> str:
+    """Return what a rule came, went or changed by: its own text, the profile, or others that outweigh it now."""
+    if then.corpus.get(uri) != now.corpus.get(uri):
+        sections = {item.uri for inputs in (then, now) for item in inputs.charter.sections}
+        return "charter" if uri in sections else "doctrine"
+    return "weight" if profile.digest == opened.profile.digest else "profiles"
+
+
+# --- all records
+
+
+def backtest(
+    project: Project, candidate: Candidate, *, since: int | None = None, rules: str | None = None, workers: int = 1
+) -> Backtest:
+    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same for any `workers`."""
+    index = Index(project.root)
+    keys = [key for key in index.reconcile() if since is None or millis_of(key.invocation_id) >= since]
+    places = [place for key in keys if (place := index.place(key)) is not None]
+    log = _read_log(project, {place.invocation_id for place in places}, since)
+    parts = [places[at : at + _PART] for at in range(0, len(places), _PART)]
+    given = (repeat(project.root), repeat(candidate), repeat(rules), parts)
+    if workers > 1 and len(parts) > 1:
+        with ProcessPoolExecutor(workers) as pool:
+            answers = [answer for part in pool.map(_judge_part, *given) for answer in part]
+    else:
+        answers = [answer for part in map(_judge_part, *given) for answer in part]
+    found = [item for answer in answers for item in answer.found]
+    return Backtest(
+        records=sum(answer.asked for answer in answers),
+        unchanged=sum(answer.asked and not answer.found for answer in answers),
+        table=tuple(_tabulate(found)),
+        transitions=tuple(found),
+        not_evaluated=tuple(item for answer in answers for item in answer.skipped),
+        log=log,
+        loosened=any(item.kind in ("deny->allow", "redact->allow") for item in found),
+    )
+
+
+def _judge_part(root: str, candidate: Candidate, rules: str | None, places: Sequence[Place]) -> list[Answer]:
+    """Ask some records, in this process or one of its own."""
+    if rules is not None:
+        load_rules(rules)
+    records, objects = FileRecordStore(root), FileObjectStore(root, parse_config({}, None).trail)
+    found = []
+    for place in places:
+        try:
+            with network_denied():
+                opened = open_past(records.read(place), place.path, objects, cache=_cache())
+                if str(opened.past.started.get("run_kind") or "live") != "live":
+                    continue
+                found.append(judge_record(opened, candidate, gates.RULES))
+        except (InvocationError, OSError) as error:
+            reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
+            found.append(Answer((), (Skipped(place.invocation_id, reason),), False))
+    return found
+
+
+def _tabulate(found: Sequence[Transition]) -> Iterable[Row]:
+    """Return a row for each kind and cause, what was kept back and would be shown before all others."""
+    groups: dict[tuple[str, str], list[Transition]] = {}
+    for item in found:
+        groups.setdefault((item.kind, item.cause), []).append(item)
+    ordered = sorted(groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0]))
+    for (kind, cause), items in ordered:
+        yield Row(kind, cause, len(items), len({item.invocation_id for item in items}), items[0])
+
+
+def _read_log(project: Project, here: set[str], since: int | None) -> LogState | None:
+    """Return the state of the log, signed, and which of its records are not here; None where nothing can be signed."""
+    try:
+        signed = make_checkpoint(project)
+    except InvocationError:
+        return None
+    logged = {
+        leaf.invocation_id
+        for generation in open_log(project).generations()
+        for leaf in generation.read_leaves()
+        if leaf.kind == START
+    }
+    wanted = {name for name in logged if since is None or millis_of(name) >= since}
+    return LogState(signed.origin, signed.size, encode(signed.root), tuple(sorted(wanted - here)))
+
+
+def _load_frozen(opened: Opened, corpus: str) -> ContextInputs:
+    known = _known_inputs()
+    if corpus not in known:
+        known[corpus] = inputs_of_corpus(opened.objects, corpus, cache=_cache())
+    return known[corpus]
+
+
+@cache
+def _cache() -> ParseCache:
+    """Return the parse of every file this process has met: records share most of theirs."""
+    return ParseCache(None)
+
+
+@cache
+def _known_inputs() -> dict[str, ContextInputs]:
+    return {}
