@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from specify_cli.collector.ledger import open_database
+from specify_cli.collector.tokens import SCOPES, Tokens
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.sync.contract import CONTENT_TYPE, compose
 from support import SPEC_KITTY, environment
@@ -117,13 +119,21 @@ def token_file(folder: Path, text: str = TOKEN, name: str = "token") -> Path:
     return path
 
 
+def add_token(address: str, name: str = "default", secret: str = TOKEN, **given: Any) -> None:
+    """Store a token whose secret the tests know; nothing where it is there."""
+    with closing(open_database(address)) as database:
+        tokens = Tokens(database)
+        if tokens.find(secret) is None:
+            rights = {"scopes": SCOPES, "projects": None, "rate": None, **given}
+            tokens.create(name, **rights, now="2026-11-21T08:00:00.000Z", secret=secret)
+
+
 def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> list[str]:
-    return [
-        SPEC_KITTY,
-        *("collector", "serve", "--listen", listen, "--json"),
-        *(() if "--db" in options else ("--db", str(folder / "events.db"))),
-        *("--token-file", str(token_file(folder)), *options),
-    ]
+    """A collector over the database in a folder, or the one that is named; TOKEN may do everything there."""
+    if "--db" not in options:
+        options = ("--db", str(folder / "events.db"), *options)
+    add_token(options[options.index("--db") + 1])
+    return [SPEC_KITTY, "collector", "serve", "--listen", listen, "--json", *options]
 
 
 @contextmanager

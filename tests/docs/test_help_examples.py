@@ -45,6 +45,7 @@ REFUSED = {
     "spec-kitty charter synthesize": "INVALID_VALUE",
     "spec-kitty setup": "INVALID_VALUE",
     "spec-kitty approve ID --call CALL_ID": "INVALID_VALUE",
+    "spec-kitty collector token revoke TOKEN_ID --db events.db": "INVALID_VALUE",
     "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.

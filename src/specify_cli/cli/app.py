@@ -40,12 +40,13 @@ def build_app() -> typer.Typer:
     ) -> None:
         """A flight recorder for AI agents' governed work."""
 
-    groups = {name: typer.Typer(name=name, help=text, no_args_is_help=True) for name, text in GROUPS.items()}
+    groups = {path: typer.Typer(help=text, no_args_is_help=True) for path, text in GROUPS.items()}
     for command in COMMANDS:
-        parent = app if len(command.path) == 1 else groups[command.path[0]]
+        parent = app if len(command.path) == 1 else groups[" ".join(command.path[:-1])]
         parent.command(command.path[-1], help=_render_help(command), short_help=command.help)(_make_callback(command))
-    for name, group in groups.items():
-        app.add_typer(group, name=name)
+    for path, group in groups.items():
+        above, _, name = path.rpartition(" ")
+        (groups[above] if above else app).add_typer(group, name=name)
     return app
 
 

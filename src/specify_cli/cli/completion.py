@@ -87,8 +87,10 @@ def find_items(before: list[str], begun: str) -> list[Item]:
 
 def _find_names(before: list[str]) -> Iterator[Item]:
     """Yield the groups and commands that can follow."""
-    if not before:
-        yield from GROUPS.items()
+    for group, about in GROUPS.items():
+        *above, name = group.split()
+        if above == before:
+            yield name, about
     for command in COMMANDS:
         if list(command.path[:-1]) == before:
             yield command.path[-1], command.help

@@ -1035,6 +1035,26 @@ class CollectorListening(BaseModel):
     endpoint: str
 
 
+class CollectorToken(BaseModel):
+    """collector token list: one token, without its secret; `projects` null is all, `rate` requests a minute."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    name: str
+    scopes: list[Literal["send", "read", "witness"]]
+    projects: list[str] | None
+    rate: int | None
+    created_at: str
+    revoked_at: str | None
+
+
+class CollectorTokenCreated(CollectorToken):
+    """collector token create: the token with its secret, shown this once."""
+
+    token: str
+
+
 SHAPES: dict[str, Any] = {
     "invocation-payload": InvocationPayload,
     "completion": Completion,
@@ -1086,6 +1106,8 @@ SHAPES: dict[str, Any] = {
     "sync-planned": SyncPlanned,
     "doctor-report": shape_of(doctor.DoctorReport),
     "collector-listening": CollectorListening,
+    "collector-token": CollectorToken,
+    "collector-token-created": CollectorTokenCreated,
     "error": Error,
 }
 

@@ -96,6 +96,7 @@ _WHICH = (
     Param("session", "option", "Only this session of a harness.", metavar="ID"),
     Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
 )
+_LEDGER = Param("db", "option", "A SQLite file, or postgresql://….", required=True, metavar="DB")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
 
@@ -109,6 +110,7 @@ GROUPS = {
     "hooks": "Let agents' harnesses fill the record by themselves.",
     "skills": "Teach agents when to ask and when to close.",
     "collector": "Receive what projects sync, and show it.",
+    "collector token": "Who may send to a collector and read from it.",
     "sync": "Deliver what happened to a service, if you agree to it.",
 }
 
@@ -786,16 +788,62 @@ _COMMANDS = (
         "collector:serve",
         "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
-            Param("db", "option", "A SQLite file, or postgresql://….", required=True, metavar="DB"),
+            _LEDGER,
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
-            Param("token_file", "option", "A file (chmod 600) with the token.", required=True, metavar="FILE"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
             Param("witness", "option", "Cosign the logs of clients as a C2SP witness of this name.", metavar="NAME"),
             Param("max_body", "option", "Largest body taken.", 8388608, integer=True, metavar="BYTES"),
+            Param("drain_seconds", "option", "Answer on so long after SIGTERM.", 0, integer=True, metavar="N"),
             Param("behind_tls_proxy", "flag", "Allow an address of another machine: a proxy there speaks TLS."),
         ),
-        ("spec-kitty collector serve --db events.db --token-file token",),
+        ("spec-kitty collector serve --db events.db",),
         "0 stopped by a signal · 1 refused · 2 usage",
+    ),
+    Command(
+        ("collector", "token", "create"),
+        "collector:create_token",
+        "Make a token and print it, this once: only its hash is kept.",
+        (
+            Param("name", "argument", "Who sends or reads with it; owns what it sends first.", required=True),
+            _LEDGER,
+            Param(
+                "project",
+                "option",
+                "A project it is for, by its uuid, or all; repeatable.",
+                required=True,
+                multiple=True,
+                metavar="UUID",
+            ),
+            Param(
+                "scope",
+                "option",
+                "What it may do; repeatable. Without it: all three.",
+                multiple=True,
+                choices=("send", "read", "witness"),
+            ),
+            Param("rate", "option", "At most so many requests a minute.", integer=True, metavar="N"),
+        ),
+        (
+            "spec-kitty collector token create ada --db events.db --project all",
+            "spec-kitty collector token create auditor --db events.db --project all --scope read --rate 60",
+        ),
+        "0 created · 1 refused · 2 usage",
+    ),
+    Command(
+        ("collector", "token", "list"),
+        "collector:list_tokens",
+        "Show each token: id, name, scopes, projects; never the token itself.",
+        (_LEDGER,),
+        ("spec-kitty collector token list --db events.db",),
+        "0 ok · 1 refused · 2 usage",
+    ),
+    Command(
+        ("collector", "token", "revoke"),
+        "collector:revoke_token",
+        "End a token by its id, from the next request on.",
+        (Param("id", "argument", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), _LEDGER),
+        ("spec-kitty collector token revoke TOKEN_ID --db events.db",),
+        "0 revoked, or was so · 1 no such token · 2 usage",
     ),
     Command(
         ("intake",),

@@ -6,13 +6,12 @@ Decides who may ask, how much of a body is read and what is said of it; what is 
 
 import base64
 import binascii
-import hashlib
-import hmac
 import json
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 import anyio.to_thread
@@ -25,10 +24,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from specify_cli.collector import metrics as prometheus
 from specify_cli.collector import pages
+from specify_cli.collector.metrics import Metrics
 from specify_cli.collector.reception import (
     MAX_LIMIT,
     Problem,
+    Received,
     Refused,
     cursor_of,
     project_uuid,
@@ -36,7 +38,8 @@ from specify_cli.collector.reception import (
     read_wanted,
     results,
 )
-from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent
+from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent, project_of
+from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
 
 MAX_BODY = 8 * 1024 * 1024
@@ -58,93 +61,109 @@ _HEADERS = {
 }
 
 
-class Client(NamedTuple):
-    """Who may ask: a name, and whether its token reads only."""
-
-    name: str
-    reads_only: bool = False
-
-
 class _Setting(NamedTuple):
-    """What every request is answered with; `clients` by the digest of their tokens."""
+    """What every request is answered with."""
 
     storage: Storage
-    clients: Mapping[bytes, Client]
+    find_token: Callable[[str], Token | None]
+    rates: RateLimit
     parsing: anyio.CapacityLimiter
     bodies: anyio.CapacityLimiter
+    metrics: Metrics
     signature: Webhook | None
     max_body: int
     body_seconds: float
     clock: Callable[[], str]
     witness: Witness | None
+    is_draining: Callable[[], bool]
 
 
 def build_app(
     storage: Storage,
-    tokens: Mapping[str, Client],
+    find_token: Callable[[str], Token | None],
     *,
     secret: str | None = None,
     max_body: int = MAX_BODY,
     body_seconds: float = BODY_SECONDS,
     clock: Callable[[], str],
     witness: Witness | None = None,
+    is_draining: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """Return the application over a storage, for these clients by their tokens.
+    """Return the application over a storage, for those whose secret `find_token` knows.
 
     `secret` asks for Standard Webhooks signatures; `clock` gives received_at.
     """
     signature = None if secret is None else Webhook(secret)
-    clients = {_compute_digest(token.encode("utf-8")): client for token, client in tokens.items()}
     limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
-    setting = _Setting(storage, clients, *limits, signature, max_body, body_seconds, clock, witness)
+    metrics = Metrics(lambda: sum(limit.statistics().tasks_waiting for limit in limits))
+    setting = _Setting(
+        storage,
+        find_token,
+        RateLimit(),
+        *limits,
+        metrics,
+        signature,
+        max_body,
+        body_seconds,
+        clock,
+        witness,
+        is_draining,
+    )
+
+    def route(path: str, endpoint: Endpoint, scope: str | None, method: str = "GET") -> Route:
+        return Route(path, _guard(setting, path, endpoint, scope), methods=[method])
+
     app = Starlette(
         routes=[
-            Route("/v1/events", _guard(setting, _take_events, reads=False), methods=["POST"]),
-            Route("/v1/invocations", _guard(setting, _list_invocations)),
-            Route("/v1/invocations/{invocation_id}", _guard(setting, _show_invocation)),
-            Route("/v1/conflicts", _guard(setting, _list_conflicts)),
-            Route("/witness/key", _guard(setting, _show_witness_key, guarded=False)),
-            Route("/witness/add-log", _guard(setting, _add_log, reads=False), methods=["POST"]),
-            Route("/witness/add-checkpoint", _guard(setting, _add_checkpoint, guarded=False), methods=["POST"]),
-            Route("/v1/logs", _guard(setting, _list_logs)),
-            Route("/healthz", _guard(setting, _answer_health, guarded=False)),
-            Route("/", _guard(setting, _show_timeline)),
-            Route("/invocations/{invocation_id}", _guard(setting, _show_detail)),
-            Route("/style.css", _guard(setting, _serve_style, guarded=False)),
+            route("/v1/events", _take_events, SEND, "POST"),
+            route("/v1/invocations", _list_invocations, READ),
+            route("/v1/invocations/{invocation_id}", _show_invocation, READ),
+            route("/v1/conflicts", _list_conflicts, READ),
+            route("/witness/key", _show_witness_key, None),
+            route("/witness/add-log", _add_log, WITNESS, "POST"),
+            route("/witness/add-checkpoint", _add_checkpoint, None, "POST"),
+            route("/v1/logs", _list_logs, READ),
+            route("/healthz", _answer_health, None),
+            route("/readyz", _answer_readiness, None),
+            route("/metrics", _show_metrics, READ),
+            route("/", _show_timeline, READ),
+            route("/invocations/{invocation_id}", _show_detail, READ),
+            route("/style.css", _serve_style, None),
         ],
         exception_handlers={HTTPException: _answer_unrouted},
     )
     app.router.redirect_slashes = False
-    return _Edge(app)
+    return _Edge(app, metrics)
 
 
 Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
 
 
 def _guard(
-    setting: _Setting, endpoint: Endpoint, *, guarded: bool = True, reads: bool = True
+    setting: _Setting, path: str, endpoint: Endpoint, scope: str | None
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint behind the token, whose every failure is a problem without internals."""
+    """Return an endpoint behind a token of a scope, whose every failure is a problem without internals."""
 
     async def answer(request: Request) -> Response:
+        request.state.route = path
         try:
-            if guarded:
-                request.state.client = _authorize(setting, request, basic=reads)
+            if scope is not None:
+                request.state.token = await _authorize(setting, request, scope)
             return await endpoint(setting, request)
         except Refused as refused:
             return _answer_refusal(request, refused.problem)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody is there to read it
         except StorageError as error:
-            _LOG.error("storage: %s", error)
-            return _answer_refusal(request, Problem("unavailable", "try again later"))
+            _LOG.error("storage: %(reason)s", {"reason": str(error)})
+            return _answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
         except Exception as error:
             # The boundary: the place is logged, never the message, which may hold what was sent.
             where = error.__traceback__
             while where is not None and where.tb_next is not None:
                 where = where.tb_next
             place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
-            _LOG.error("internal: %s in %s", type(error).__name__, place)
+            _LOG.error("internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place})
             return _answer_refusal(request, Problem("internal", "the collector's log says where"))
 
     return answer
@@ -159,33 +178,26 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
     return answer
 
 
-def _authorize(setting: _Setting, request: Request, *, basic: bool) -> Client:
-    """Return the client whose token came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
+async def _authorize(setting: _Setting, request: Request, scope: str) -> Token:
+    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    offered: bytes | None = None
+    offered: str | None = None
     if scheme.lower() == "bearer":
-        offered = given.strip().encode("utf-8", "surrogatepass")
-    elif scheme.lower() == "basic" and basic:
+        offered = given.strip()
+    elif scheme.lower() == "basic" and scope == READ:
         try:
-            offered = base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+            offered = base64.b64decode(given.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             offered = None
-    # Every token is compared, so that the time tells neither which one was near nor where it stands.
-    found = [
-        client
-        for digest, client in setting.clients.items()
-        if hmac.compare_digest(_compute_digest(offered or b""), digest)
-    ]
-    if offered is None or not found:
+    token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
+    if token is None:
         raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
-    if found[0].reads_only and not basic:
-        raise Refused(Problem("forbidden", "this token reads only; send with a client's own"))
-    return found[0]
-
-
-def _compute_digest(data: bytes) -> bytes:
-    # Compared as digests, so that not even the token's length shows in the time it takes.
-    return hashlib.sha256(data).digest()
+    if scope not in token.scopes:
+        raise Refused(Problem("forbidden", f"this token is not for {scope}"))
+    wait = setting.rates.take(token, time.monotonic())
+    if wait:
+        raise Refused(Problem("too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)))
+    return token
 
 
 # --- the answers
@@ -209,8 +221,8 @@ def _answer_refusal(request: Request, problem: Problem) -> Response:
         answer = _answer_json(problem.as_value(), problem.status, "application/problem+json")
     if problem.kind in ("unauthorized", "bad-signature"):
         answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
-    if problem.kind == "unavailable":
-        answer.headers["Retry-After"] = "5"
+    if problem.retry_after:
+        answer.headers["Retry-After"] = str(problem.retry_after)
     if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
         answer.headers["Connection"] = "close"  # how much would follow is unknown
     return answer
@@ -223,27 +235,34 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
     async with setting.bodies:
         body = await _read_body(setting, request)
     headers = dict(request.headers)
-    client: Client = request.state.client
+    token: Token = request.state.token
 
     def take() -> Response:
         if setting.signature is not None:
             _verify(setting.signature, body, headers)
-        received = read_events(body, headers.get("content-type", ""))
+        received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
         faultless = [one.event for one in received if one.problem is None]
-        verdicts = setting.storage.accept(faultless, setting.clock(), client.name)
+        verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
         found = results(received, verdicts)
-        for one, (_, problem) in zip(received, found, strict=True):
+        for one, (value, problem) in zip(received, found, strict=True):
+            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
             if problem is not None and problem.kind in ("conflict", "owned"):
-                _LOG.warning("%s %s from %s: %s", problem.kind, one.id, client.name, problem.title.lower())
-        said = [value["status"] for value, _ in found]
-        request.state.counts = " ".join(
-            f"{status}={said.count(status)}" for status in ("stored", "duplicate", "refused")
-        )
+                facts = {"kind": problem.kind, "id": one.id, "client": token.name, "why": problem.title.lower()}
+                _LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
+        said = [str(value["status"]) for value, _ in found]
+        request.state.counts = {status: said.count(status) for status in ("stored", "duplicate", "refused")}
         if len(found) == 1 and (alone := found[0][1]) is not None:
             return _answer_refusal(request, alone)
         return _answer_json({"results": [value for value, _ in found]})
 
     return await anyio.to_thread.run_sync(take, limiter=setting.parsing)
+
+
+def _check_project(token: Token, received: Received) -> Received:
+    """Refuse an event of a project the token is not for, whatever is held of it."""
+    if received.problem is not None or token.allows(project_of(received.event)):
+        return received
+    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
 
 
 async def _read_body(setting: _Setting, request: Request) -> bytes:
@@ -281,7 +300,8 @@ async def _list_invocations(setting: _Setting, request: Request) -> Response:
 async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
     """Return the rows of the page that is wanted, and the cursor of the next if there is one."""
     filters = read_wanted(request.query_params.multi_items())
-    rows = await run_in_threadpool(setting.storage.rows, filters.filter, filters.limit + 1, filters.after)
+    narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
+    rows = await run_in_threadpool(setting.storage.rows, narrowed, filters.limit + 1, filters.after)
     more = len(rows) > filters.limit
     rows = rows[: filters.limit]
     return rows, cursor_of(rows[-1].place) if more else None
@@ -320,7 +340,7 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
             raise Refused(
                 Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
             ) from error
-    projects = None if project is None else frozenset({project})
+    projects = request.state.token.narrow(None if project is None else frozenset({project}))
     found = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
     if not found:
         raise Refused(Problem("not-found", "no event of this invocation is held"))
@@ -331,8 +351,7 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
 
 async def _list_conflicts(setting: _Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
-    del request
-    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT)
+    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
     return _answer_json({"items": [conflict._asdict() for conflict in found]})
 
 
@@ -354,10 +373,10 @@ async def _show_witness_key(setting: _Setting, request: Request) -> Response:
 
 async def _add_log(setting: _Setting, request: Request) -> Response:
     """POST /witness/add-log: the verifier keys of a client's log."""
-    witness, client = _require_witness(setting), request.state.client
+    witness, token = _require_witness(setting), request.state.token
     async with setting.bodies:
         body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
-    return _answer_text(await run_in_threadpool(witness.add_log, body, client.name))
+    return _answer_text(await run_in_threadpool(witness.add_log, body, token.name))
 
 
 async def _add_checkpoint(setting: _Setting, request: Request) -> Response:
@@ -367,16 +386,20 @@ async def _add_checkpoint(setting: _Setting, request: Request) -> Response:
         body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
     answer = await run_in_threadpool(witness.add_checkpoint, body, int(time.time()))
     if answer.status in (409, 422):
-        _LOG.warning("witness: %s for a checkpoint: %s", answer.status, answer.body.strip())
+        facts = {"status": answer.status, "why": answer.body.strip()}
+        _LOG.warning("witness: %(status)s for a checkpoint: %(why)s", facts)
     return _answer_text(answer)
 
 
 async def _list_logs(setting: _Setting, request: Request) -> Response:
-    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen."""
-    del request
-    witness = _require_witness(setting)
-    states = await run_in_threadpool(witness.list_states)
-    forks = await run_in_threadpool(witness.list_forks)
+    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen.
+
+    A log names no project, so a token of some projects sees those that a token of its name registered.
+    """
+    witness, token = _require_witness(setting), request.state.token
+    owner = None if token.projects is None else token.name
+    states = await run_in_threadpool(witness.list_states, owner)
+    forks = await run_in_threadpool(witness.list_forks, owner)
     return _answer_json(
         {
             "items": [{"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states],
@@ -386,10 +409,25 @@ async def _list_logs(setting: _Setting, request: Request) -> Response:
 
 
 async def _answer_health(setting: _Setting, request: Request) -> Response:
-    """GET /healthz: whether the storage answers; says nothing of what it holds."""
-    del request
-    await run_in_threadpool(setting.storage.totals)
+    """GET /healthz: this process lives."""
+    del setting, request
     return _answer_json({"status": "ok"})
+
+
+async def _answer_readiness(setting: _Setting, request: Request) -> Response:
+    """GET /readyz: requests may be sent here: the storage answers and no end is near. Says nothing of what it holds."""
+    del request
+    if setting.is_draining():
+        raise Refused(Problem("unavailable", "this collector ends", retry_after=5))
+    await run_in_threadpool(setting.storage.totals, frozenset())
+    return _answer_json({"status": "ready"})
+
+
+async def _show_metrics(setting: _Setting, request: Request) -> Response:
+    """GET /metrics: the process's counters, which are of all projects."""
+    if request.state.token.projects is not None:
+        raise Refused(Problem("forbidden", "the counters are of all projects, and this token is not"))
+    return Response(setting.metrics.render(), media_type=prometheus.TYPE)
 
 
 async def _show_timeline(setting: _Setting, request: Request) -> Response:
@@ -400,7 +438,7 @@ async def _show_timeline(setting: _Setting, request: Request) -> Response:
         rows, following = await _list(setting, request)
     except Refused as refused:
         problem = refused.problem
-    totals = await run_in_threadpool(setting.storage.totals)
+    totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
     endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
     page = pages.timeline(request.query_params.multi_items(), rows, following, totals, endpoint, problem)
     return Response(page, 200 if problem is None else problem.status, media_type="text/html")
@@ -428,14 +466,14 @@ async def _serve_style(setting: _Setting, request: Request) -> Response:
 class _Edge:
     """Around everything: the headers every answer has, and one line in the log."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         begun = time.monotonic()
-        state: dict[str, object] = scope.setdefault("state", {})
+        state: dict[str, Any] = scope.setdefault("state", {})
         status = 0
 
         async def sending(message: Message) -> None:
@@ -449,7 +487,16 @@ class _Edge:
         try:
             await self._app(scope, receive, sending)
         finally:
-            # The path as it came, percent-encoded and without its query, which may name people.
-            path = scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200]
-            taken = f"{1000 * (time.monotonic() - begun):.0f} ms"
-            _LOG.info("%s", " ".join(map(str, (scope["method"], path, status, taken, state.get("counts", "")))).strip())
+            taken = time.monotonic() - begun
+            # What is not here is one route, so that who guesses paths makes no new series.
+            self._metrics.observe_request(scope["method"][:8], state.get("route", "none"), status, taken)
+            facts = {
+                "method": scope["method"],
+                # The path as it came, percent-encoded and without its query, which may name people.
+                "path": scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200],
+                "status": status,
+                "milliseconds": round(1000 * taken),
+                **({"client": state["token"].name} if "token" in state else {}),
+                **state.get("counts", {}),
+            }
+            _LOG.info("%(method)s %(path)s %(status)s", facts)

@@ -32,6 +32,7 @@ _TITLES = {
     "unauthorized": (401, "A token is needed"),
     "bad-signature": (401, "The signature does not fit the body"),
     "forbidden": (403, "This token may not do that"),
+    "foreign-project": (403, "This token is not for this project"),
     "not-found": (404, "There is no such thing here"),
     "method-not-allowed": (405, "This cannot be done here"),
     "too-slow": (408, "The body did not come in time"),
@@ -41,6 +42,7 @@ _TITLES = {
     "too-large": (413, "The body is too large"),
     "wrong-type": (415, "The content type is not one for events"),
     "invalid-event": (422, "The event is not as the contract says"),
+    "too-many": (429, "This token asks too often"),
     "internal": (500, "The collector has failed"),
     "unavailable": (503, "The collector cannot store or read now"),
 }
@@ -55,6 +57,7 @@ class Problem(NamedTuple):
     kind: str
     detail: str
     errors: tuple[dict[str, str], ...] = ()
+    retry_after: int = 0
 
     @property
     def status(self) -> int:

@@ -1,11 +1,12 @@
 """A collector as a process: one socket, one storage, until it is told to stop."""
 
 import asyncio
+import json
 import logging
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import FrameType
 from typing import NamedTuple
@@ -14,8 +15,9 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from specify_cli.collector.app import Client, build_app
+from specify_cli.collector.app import build_app
 from specify_cli.collector.storage import Storage
+from specify_cli.collector.tokens import Tokens
 from specify_cli.collector.witness import Witness
 
 # A stopped collector lets requests that have begun end for so long.
@@ -63,15 +65,27 @@ class _Protocol(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which says when it listens."""
+    """uvicorn's server, which says when it listens, and which goes on for a while after it is told to end."""
 
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None], drain_seconds: int) -> None:
         super().__init__(config)
-        self._announce = announce
+        self._announce, self._drain_seconds = announce, drain_seconds
+        self.is_draining = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         self._announce()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        loop, first = self._loop, not self.is_draining
+        self.is_draining = True
+        if loop is None or not first or not self._drain_seconds:
+            super().handle_exit(sig, frame)
+            return
+        end = super().handle_exit
+        loop.call_soon_threadsafe(loop.call_later, self._drain_seconds, end, sig, frame)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -88,17 +102,29 @@ def bind(host: str, port: int) -> socket.socket:
 
 def serve(
     storage: Storage,
-    tokens: Mapping[str, Client],
+    tokens: Tokens,
     bound: socket.socket,
     announce: Callable[[Listening], None],
     *,
     secret: str | None,
     max_body: int,
     witness: Witness | None = None,
+    drain_seconds: int = 0,
 ) -> None:
-    """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken."""
+    """Answer requests until SIGTERM or SIGINT; `announce` is called once requests are taken.
+
+    For `drain_seconds` after the signal it answers on and says that it is not ready, so that nobody new is sent here.
+    """
     _log_to_stderr()
-    app = build_app(storage, tokens, secret=secret, max_body=max_body, clock=_read_now, witness=witness)
+    app = build_app(
+        storage,
+        tokens.find,
+        secret=secret,
+        max_body=max_body,
+        clock=read_now,
+        witness=witness,
+        is_draining=lambda: server.is_draining,
+    )
     host, port = bound.getsockname()[:2]
     config = uvicorn.Config(
         app,
@@ -117,22 +143,32 @@ def serve(
     # uvicorn raises the signal again when it has stopped; having stopped is what was asked for, not an error.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _handle_signal)
-    _Server(config, lambda: announce(Listening(host, port))).run(sockets=[bound])
+    server = _Server(config, lambda: announce(Listening(host, port)), drain_seconds)
+    server.run(sockets=[bound])
 
 
 def _handle_signal(number: int, frame: FrameType | None) -> None:
     del number, frame
 
 
-def _read_now() -> str:
+def read_now() -> str:
+    """Return the time as what is received is marked with it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _JsonLines(logging.Formatter):
+    """Each record as one JSON object: when, how grave, what, and the facts it was made of."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        facts = record.args if isinstance(record.args, dict) else {}
+        # ASCII: what was asked for reaches no terminal as anything but escapes.
+        return json.dumps({"at": at, "level": record.levelname, "message": record.getMessage(), **facts})
 
 
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S"))
-    assert handler.formatter is not None
-    handler.formatter.converter = lambda seconds: datetime.fromtimestamp(seconds or 0, UTC).timetuple()
+    handler.setFormatter(_JsonLines())
     ours = logging.getLogger("specify_cli.collector")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)

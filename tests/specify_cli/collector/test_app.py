@@ -13,17 +13,18 @@ from starlette.types import ASGIApp, Message
 
 from collecting import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
-from specify_cli.collector.app import Client, build_app
+from specify_cli.collector.app import build_app
 from specify_cli.collector.pages import shown
 from specify_cli.collector.reception import cursor_of, read_wanted
 from specify_cli.collector.storage import Place, StorageError
+from specify_cli.collector.tokens import Token
 from specify_cli.sync.contract import CONTENT_TYPE
 
 NOW = "2026-11-21T12:00:00.000Z"
 
 
 def app_over(storage: MemoryStorage, **options: Any) -> ASGIApp:
-    return build_app(storage, {TOKEN: Client("ada")}, clock=lambda: NOW, **options)
+    return build_app(storage, {TOKEN: Token("1", "ada")}.get, clock=lambda: NOW, **options)
 
 
 def ask(app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, **headers: str) -> tuple[int, bytes]:

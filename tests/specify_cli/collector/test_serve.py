@@ -29,7 +29,6 @@ from collecting import (
     OTHER_PROJECT,
     PROJECT,
     TOKEN,
-    Answer,
     Collector,
     completed,
     id_of,
@@ -127,7 +126,7 @@ def test_a_conflict_is_logged_and_listed_and_what_came_first_stays(tmp_path: Pat
     assert ["refused", "stored"] == statuses(answer)
     assert (id_of(2), "completed", 1) == (conflict["invocation_id"], conflict["phase"], conflict["times"])
     assert completed(2) == held["phases"]["completed"]["event"]
-    assert "refused=1" in shown(tmp_path)
+    assert '"refused": 1' in shown(tmp_path)
 
 
 def test_a_single_event_is_taken_by_its_own_content_type(collector: Collector) -> None:
@@ -407,7 +406,10 @@ def test_what_is_not_there_is_a_problem(shared: Collector, method: str, path: st
 
 
 def test_health_needs_no_token(shared: Collector) -> None:
-    assert (200, {"status": "ok"}) == ((answer := shared.ask("GET", "/healthz", token=None)).status, answer.json())
+    for path, status in (("/healthz", "ok"), ("/readyz", "ready")):
+        answer = shared.ask("GET", path, token=None)
+
+        assert (200, {"status": status}) == (answer.status, answer.json())
 
 
 def test_every_answer_forbids_what_a_page_does_not_need(collector: Collector) -> None:
@@ -458,7 +460,7 @@ def test_neither_the_token_nor_what_was_sent_is_in_the_log(tmp_path: Path) -> No
         collector.get(f"/invocations/{id_of(1)}")
     log = shown(tmp_path)
 
-    assert 6 == log.count(" INFO ")
+    assert 6 == log.count('"level": "INFO"')
     assert "planted" not in log
     assert TOKEN not in log
 
@@ -541,31 +543,6 @@ def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path)
     assert "conflict" not in answer.body.decode()
 
 
-def test_each_client_has_its_token_and_owns_what_it_sent_first(tmp_path: Path) -> None:
-    clients = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor")}
-    lines = [f"{name} {token}{' read' if name == 'auditor' else ''}" for name, token in clients.items()]
-    options = ("--token-file", str(token_file(tmp_path, "# who\n" + "\n".join(lines), "clients")))
-
-    def send(collector: Collector, name: str, event: dict[str, Any]) -> Answer:
-        body = json.dumps([event]).encode()
-        return collector.ask("POST", "/v1/events", body, {"Content-Type": CONTENT_TYPE}, token=clients[name])
-
-    with serving(tmp_path, *options) as collector:
-        begun = send(collector, "ada", started(1))
-        forged = send(collector, "mallory", completed(1, outcome="done"))
-        ended = send(collector, "ada", completed(1, outcome="failed"))
-        reading = send(collector, "auditor", started(2))
-        page = collector.ask("GET", f"/invocations/{id_of(1)}", token=clients["auditor"]).body.decode()
-        shown_value = collector.ask("GET", f"/v1/invocations/{id_of(1)}", token=clients["auditor"]).json()
-
-    assert (statuses(begun), statuses(ended)) == (["stored"], ["stored"])
-    assert (forged.status, forged.json()["type"]) == (409, "urn:spec-kitty:problem:owned")
-    assert (reading.status, reading.json()["type"]) == (403, "urn:spec-kitty:problem:forbidden")
-    assert "Refused for this invocation" in page and "mallory" in page
-    assert [(one["phase"], one["client"]) for one in shown_value["conflicts"]] == [("completed", "mallory")]
-    assert shown_value["phases"]["completed"]["client"] == "ada"
-
-
 def test_connections_that_send_no_whole_head_are_closed_and_others_answered(tmp_path: Path) -> None:
     code = (
         "import sys\n"
@@ -642,14 +619,13 @@ def test_it_says_where_it_listens_in_one_line(tmp_path: Path) -> None:
     assert re.fullmatch(r"listening on http://127\.0\.0\.1:\d+/ \(events: http://127\.0\.0\.1:\d+/v1/events\)\n", said)
 
 
-def test_a_port_in_use_is_said(tmp_path: Path, cli: Cli) -> None:
-    token = str(token_file(tmp_path))
+def test_a_port_in_use_is_said(cli: Cli) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         listen = f"127.0.0.1:{taken.getsockname()[1]}"
 
-        ran = cli("collector", "serve", "--db", "events.db", "--token-file", token, "--listen", listen, "--json")
+        ran = cli("collector", "serve", "--db", "events.db", "--listen", listen, "--json")
 
     assert 1 == ran.code
     assert ("ACCESS_FAILED", True) == (ran.error()["error_code"], "another program listens" in ran.error()["message"])
@@ -668,8 +644,8 @@ def test_a_port_in_use_is_said(tmp_path: Path, cli: Cli) -> None:
         (":80", "ADDRESS:PORT"),
     ],
 )
-def test_an_address_beyond_this_machine_or_none_is_refused(cli: Cli, tmp_path: Path, listen: str, says: str) -> None:
-    ran = cli("collector", "serve", "--db", "e.db", "--token-file", str(token_file(tmp_path)), "--listen", listen)
+def test_an_address_beyond_this_machine_or_none_is_refused(cli: Cli, listen: str, says: str) -> None:
+    ran = cli("collector", "serve", "--db", "e.db", "--listen", listen)
 
     assert 1 == ran.code
     assert says in ran.err
@@ -685,9 +661,9 @@ def test_a_proxy_that_speaks_tls_may_be_elsewhere(tmp_path: Path) -> None:
     assert "0.0.0.0" == said["host"]
 
 
-def test_the_token_file_is_its_owners_alone_and_long_enough(cli: Cli, tmp_path: Path) -> None:
+def test_the_secret_file_is_its_owners_alone_and_long_enough(cli: Cli, tmp_path: Path) -> None:
     def refused(path: Path) -> str:
-        ran = cli("collector", "serve", "--db", "e.db", "--token-file", str(path), "--listen", "127.0.0.1:0")
+        ran = cli("collector", "serve", "--db", "e.db", "--secret-file", str(path), "--listen", "127.0.0.1:0")
         assert 1 == ran.code
         return ran.err
 
@@ -703,17 +679,13 @@ def test_the_token_file_is_its_owners_alone_and_long_enough(cli: Cli, tmp_path: 
     short = refused(token_file(tmp_path, "too-short-secret"[:15], "short"))
     assert "at least 16" in short
     assert "too-short" not in short
-    assert "line 1" in refused(token_file(tmp_path, "three words that are not one", "words"))
     assert "printable ASCII" in refused(token_file(tmp_path, "ein geheimes Wört, lang genug", "umlaut"))
-    twice = f"ada {TOKEN}\nbob {TOKEN}"
-    assert "line 2" in refused(token_file(tmp_path, twice, "twice"))
-    assert "holds no token" in refused(token_file(tmp_path, "# nobody", "empty"))
 
 
 def test_a_secret_that_cannot_sign_is_refused(cli: Cli, tmp_path: Path) -> None:
     secret = str(token_file(tmp_path, "whsec_" + "=" * 20, "secret"))
 
-    ran = cli("collector", "serve", "--db", "e.db", "--token-file", str(token_file(tmp_path)), "--secret-file", secret)
+    ran = cli("collector", "serve", "--db", "e.db", "--secret-file", secret)
 
     assert (1, True) == (ran.code, "Standard Webhooks" in ran.err)
 
@@ -722,7 +694,7 @@ def test_a_database_of_another_program_is_refused(cli: Cli, tmp_path: Path) -> N
     other = tmp_path / "other.db"
     other.write_text("something else " * 100)
 
-    ran = cli("collector", "serve", "--db", str(other), "--token-file", str(token_file(tmp_path)), "--json")
+    ran = cli("collector", "serve", "--db", str(other), "--json")
 
     assert (1, "ACCESS_FAILED") == (ran.code, ran.error()["error_code"])
 
@@ -732,7 +704,7 @@ def test_without_the_extra_the_next_step_names_it(process: Cli, tmp_path: Path) 
     (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError(\"No module named 'uvicorn'\", name='uvicorn')\n")
 
     ran = process(
-        *("collector", "serve", "--db", "e.db", "--token-file", str(token_file(tmp_path)), "--json"),
+        *("collector", "serve", "--db", "e.db", "--json"),
         env={"PYTHONPATH": str(tmp_path)},
     )
 

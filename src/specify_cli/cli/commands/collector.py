@@ -5,23 +5,28 @@ from __future__ import annotations
 import errno
 import ipaddress
 import os
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json_lines, write_text
+from specify_cli.cli.output import write_json, write_json_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.sync.contract import is_signing_secret
 
 if TYPE_CHECKING:
-    from specify_cli.collector.app import Client
     from specify_cli.collector.database import Database
+    from specify_cli.collector.tokens import Token, Tokens
     from specify_cli.collector.witness import Witness
 
 _SHORTEST = 16
 _LARGEST_SECRET_FILE = 4096
-_LARGEST_TOKEN_FILE = 1024 * 1024
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SCOPES = ("send", "read", "witness")
 
 
 def serve(values: Values) -> int:
@@ -29,10 +34,10 @@ def serve(values: Values) -> int:
     try:
         from specify_cli.collector import serve as collector
         from specify_cli.collector.sql import SqlStorage
+        from specify_cli.collector.tokens import Tokens
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
-    tokens = _read_clients(str(values["token_file"]), collector.Client)
     secret = None if values["secret_file"] is None else _read_secret(str(values["secret_file"]), "--secret-file")
     if secret is not None:
         _check_signing_secret(secret)
@@ -40,10 +45,14 @@ def serve(values: Values) -> int:
     assert isinstance(max_body, int)
     if max_body < 1024:
         raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
+    drain_seconds = values["drain_seconds"]
+    assert isinstance(drain_seconds, int)
     database = _open_database(str(values["db"]))
-    storage = SqlStorage(database)
-    witness = _open_witness(database, str(values["db"]), shell.get_text(values, "witness"))
+    storage, tokens = SqlStorage(database), Tokens(database)
     as_json = bool(values["json"])
+    if not as_json and not any(token.revoked_at is None for token in tokens.list_all()):
+        write_note("no token is there, so nobody can ask: spec-kitty collector token create NAME --db … --project all")
+    witness = _open_witness(database, str(values["db"]), shell.get_text(values, "witness"))
 
     def announce(at: collector.Listening) -> None:
         if as_json:
@@ -61,12 +70,111 @@ def serve(values: Values) -> int:
                 f"--listen {values['listen']}: {'another program listens there' if taken else error.strerror}",
                 "give another port; with port 0 a free one is taken",
             ) from error
-        collector.serve(storage, tokens, bound, announce, secret=secret, max_body=max_body, witness=witness)
+        collector.serve(
+            storage,
+            tokens,
+            bound,
+            announce,
+            secret=secret,
+            max_body=max_body,
+            witness=witness,
+            drain_seconds=drain_seconds,
+        )
     finally:
         storage.close()
         if witness is not None:
             witness.close()
     return 0
+
+
+def create_token(values: Values) -> int:
+    """Make a token and print it. Raises CallerError, StoredDataError, EnvironmentFault."""
+    name, rate = str(values["name"]), values["rate"]
+    projects = _parse_projects(values["project"])
+    if not _NAME.fullmatch(name):
+        raise CallerError("INVALID_VALUE", f"expected a name like ada or ci-runner.2, found {name[:80]!r}", "name it")
+    if rate is not None and (not isinstance(rate, int) or rate < 1):
+        raise CallerError("INVALID_VALUE", f"--rate: expected at least 1 a minute, found {rate}", "leave it out")
+    scopes = values["scope"] or list(_SCOPES)
+    assert isinstance(scopes, list)
+    with _opened_tokens(values) as (tokens, now):
+        token, secret = tokens.create(name, map(str, scopes), projects, rate=rate, now=now)
+    if values["json"]:
+        write_json({**_describe_token(token), "token": secret})
+        return 0
+    write_text(secret)
+    write_note(f"token {token.id} of {name} is shown this once; `spec-kitty collector token revoke {token.id}` ends it")
+    return 0
+
+
+def list_tokens(values: Values) -> int:
+    """Show every token without its secret. Raises StoredDataError, EnvironmentFault."""
+    with _opened_tokens(values) as (tokens, _):
+        found = tokens.list_all()
+    if values["json"]:
+        write_json([_describe_token(token) for token in found])
+        return 0
+    for token in found:
+        projects = "all projects" if token.projects is None else f"{len(token.projects)} projects"
+        if token.projects is not None and len(token.projects) == 1:
+            (projects,) = token.projects
+        rate = "" if token.rate is None else f", {token.rate} requests a minute"
+        ended = "" if token.revoked_at is None else f", revoked {token.revoked_at[:10]}"
+        write_text(f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}{ended}")
+    return 0
+
+
+def revoke_token(values: Values) -> int:
+    """End a token by its id. Raises CallerError, StoredDataError, EnvironmentFault."""
+    with _opened_tokens(values) as (tokens, now):
+        token = tokens.revoke(str(values["id"]), now)
+    if token is None:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"there is no token with the id {str(values['id'])[:80]!r}",
+            f"spec-kitty collector token list --db {values['db']}",
+        )
+    if values["json"]:
+        write_json(_describe_token(token))
+    else:
+        write_text(f"revoked {token.id} of {token.name}: the next request with it is refused")
+    return 0
+
+
+def _describe_token(token: Token) -> dict[str, object]:
+    projects = None if token.projects is None else sorted(token.projects)
+    return {**token._asdict(), "scopes": sorted(token.scopes), "projects": projects}
+
+
+def _parse_projects(given: object) -> frozenset[str] | None:
+    """Return the projects a token is for; None for `all`. Raises CallerError."""
+    names = list(map(str, given)) if isinstance(given, list) else []
+    wrong = [name for name in names if name != "all" and not _UUID.fullmatch(name)]
+    if wrong or ("all" in names and len(names) > 1):
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--project: expected uuids of projects in lowercase, or all alone, found {(wrong or names)[0][:80]!r}",
+            "a project's uuid stands in its .kittify/config.yaml",
+        )
+    return None if names == ["all"] else frozenset(names)
+
+
+@contextmanager
+def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
+    """Yield the tokens of a database, and the time."""
+    try:
+        from specify_cli.collector.serve import read_now
+        from specify_cli.collector.storage import StorageError
+        from specify_cli.collector.tokens import Tokens
+    except ModuleNotFoundError as error:
+        raise shell.extra_missing("collector", str(error.name)) from error
+    database = _open_database(str(values["db"]))
+    try:
+        yield Tokens(database), read_now()
+    except StorageError as error:
+        raise EnvironmentFault("ACCESS_FAILED", f"--db: {error}", "try again when the database answers") from error
+    finally:
+        database.close()
 
 
 def _open_database(address: str) -> Database:
@@ -127,31 +235,6 @@ def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
             "listen on 127.0.0.1 behind a proxy that speaks TLS; if the proxy is elsewhere, add --behind-tls-proxy",
         )
     return str(found), int(port)
-
-
-def _read_clients(path: str, client: type[Client]) -> dict[str, Client]:
-    """Return the clients of a token file by their tokens: `NAME TOKEN` a line, or `NAME TOKEN read`; or one token."""
-    text = _read_private_text(path, "--token-file", _LARGEST_TOKEN_FILE)
-    found: dict[str, Client] = {}
-    names: set[str] = set()
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        name, token, *right = words if len(words) > 1 else ("default", *words)
-        fits = right in ([], ["read"]) and _SHORTEST <= len(token) and name not in names and token not in found
-        if not fits:
-            raise CallerError(
-                "INVALID_VALUE",
-                f"--token-file {path}: line {number}: expected NAME TOKEN or NAME TOKEN read, each once, "
-                f"a token of at least {_SHORTEST} printable ASCII characters",
-                f'(umask 077; echo "ada $(openssl rand -hex 32)" >> {path})',
-            )
-        names.add(name)
-        found[token] = client(name, bool(right))
-    if not found:
-        raise CallerError("INVALID_VALUE", f"--token-file {path}: it holds no token", f"openssl rand -hex 32 > {path}")
-    return found
 
 
 def _read_secret(path: str, option: str) -> str:

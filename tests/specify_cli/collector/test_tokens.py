@@ -1,0 +1,309 @@
+"""Who may ask a collector: tokens with scopes and projects, and that one tenant learns nothing of another."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import signal
+import socket
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from jsonschema import Draft202012Validator
+
+from collecting import OTHER_PROJECT, PROJECT, Answer, Collector, add_token, completed, id_of, serving, shown, started
+from postgres import Server
+from specify_cli.collector.ledger import open_database
+from specify_cli.collector.reception import cursor_of
+from specify_cli.collector.storage import Place
+from specify_cli.collector.tokens import RateLimit, Token, Tokens
+from specify_cli.sync.contract import CONTENT_TYPE
+from support import Cli
+
+NOW = "2026-11-21T12:00:00.000Z"
+SECRETS = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor", "sender", "slow", "bob")}
+SCHEMAS = Path(__file__).parents[3] / "docs/schemas"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def tokens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tokens]:
+    address = str(tmp_path / "events.db")
+    if request.param == "postgres":
+        address = request.getfixturevalue("postgres").make_schema(tmp_path.name)
+    database = open_database(address)
+    yield Tokens(database)
+    database.close()
+
+
+def test_a_token_is_found_by_its_secret_until_it_is_revoked(tokens: Tokens) -> None:
+    token, secret = tokens.create("ada", ["send", "read"], frozenset({PROJECT}), rate=60, now=NOW)
+    other, other_secret = tokens.create("ada", ["read"], None, rate=None, now=NOW)
+
+    assert (Token(token.id, "ada", frozenset({"send", "read"}), frozenset({PROJECT}), 60, NOW), other) == (
+        tokens.find(secret),
+        tokens.find(other_secret),
+    )
+    assert {token, other} == set(tokens.list_all())
+    assert [None] * 4 == [tokens.find(wrong) for wrong in ("", secret[:-1], secret + "x", "\x00\ud800é")]
+    revoked = tokens.revoke(token.id, NOW)
+    assert (NOW, None, other) == (revoked and revoked.revoked_at, tokens.find(secret), tokens.find(other_secret))
+    assert tokens.revoke("none", NOW) is None
+
+
+def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
+    database = open_database(str(tmp_path / "events.db"))
+    _, secret = Tokens(database).create("ada", ["send"], None, rate=None, now=NOW)
+    database.close()
+
+    assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_ten_thousand_wrong_tokens_are_refused_in_the_same_time(tokens: Tokens) -> None:
+    """Whatever they share with a real one: the median times of near and far secrets differ by less than the noise."""
+    _, secret = tokens.create("ada", ["send"], None, rate=None, now=NOW)
+    far = [secrets.token_urlsafe(len(secret))[: len(secret)] for _ in range(5_000)]
+    near = [secret[:-3] + one[-3:] for one in far]
+    times: dict[str, list[int]] = {"far": [], "near": []}
+    for pair in zip(far, near, strict=True):
+        for kind, wrong in zip(times, pair, strict=True):
+            begun = time.perf_counter_ns()
+            found = tokens.find(wrong)
+            times[kind].append(time.perf_counter_ns() - begun)
+
+            assert found is None
+    medians = {kind: statistics.median(taken) for kind, taken in times.items()}
+
+    assert 0.9 < medians["near"] / medians["far"] < 1.1, medians
+
+
+def test_a_rate_fills_again_evenly() -> None:
+    limit, token = RateLimit(), Token("1", "ada", rate=6)
+
+    assert [0.0] * 6 == [limit.take(token, 100) for _ in range(6)]
+    assert 10 == pytest.approx(limit.take(token, 100))
+    assert 0.0 == limit.take(token, 110)
+    assert 5 == pytest.approx(limit.take(token, 115))
+    assert [0.0] * 6 == [limit.take(token, 1_000) for _ in range(6)]
+    assert 0.0 < limit.take(token, 1_000)
+    assert 0.0 == limit.take(Token("2", "bob"), 100)
+
+
+# --- over HTTP
+
+Ask = Callable[..., Answer]
+
+
+@pytest.fixture
+def tenants(tmp_path: Path) -> Iterator[tuple[Collector, Ask]]:
+    """A collector with the tokens of two tenants, and a way to ask it as one of them."""
+    address = str(tmp_path / "events.db")
+    ours, theirs = frozenset({PROJECT}), frozenset({OTHER_PROJECT})
+    add_token(address, "ada", SECRETS["ada"], projects=ours)
+    add_token(address, "bob", SECRETS["bob"], projects=ours)
+    add_token(address, "mallory", SECRETS["mallory"], projects=theirs)
+    add_token(address, "auditor", SECRETS["auditor"], scopes=["read"])
+    add_token(address, "sender", SECRETS["sender"], scopes=["send"], projects=ours)
+    add_token(address, "slow", SECRETS["slow"], rate=2)
+    with serving(tmp_path, "--witness", "w.example") as collector:
+
+        def ask(name: str, path: str, events: object = None) -> Answer:
+            method, body = ("GET", None) if events is None else ("POST", json.dumps(events))
+            return collector.ask(method, path, body, {"Content-Type": CONTENT_TYPE}, token=SECRETS[name])
+
+        yield collector, ask
+
+
+def statuses(answer: Answer) -> list[Any]:
+    return [one["status"] for one in answer.json()["results"]]
+
+
+def test_a_token_owns_what_its_name_sent_first_and_does_what_its_scope_says(tenants: tuple[Collector, Ask]) -> None:
+    _, ask = tenants
+    begun = ask("ada", "/v1/events", [started(1)])
+    forged = ask("bob", "/v1/events", [completed(1, outcome="done")])
+    ended = ask("ada", "/v1/events", [completed(1, outcome="failed")])
+    page = ask("auditor", f"/invocations/{id_of(1)}").body.decode()
+    value = ask("auditor", f"/v1/invocations/{id_of(1)}").json()
+    refused = [
+        ask("auditor", "/v1/events", [started(2)]),
+        ask("auditor", "/witness/add-log", "x"),
+        ask("sender", "/v1/invocations"),
+        ask("sender", "/"),
+        ask("sender", "/metrics"),
+    ]
+
+    assert (["stored"], ["stored"]) == (statuses(begun), statuses(ended))
+    assert (409, "urn:spec-kitty:problem:owned") == (forged.status, forged.json()["type"])
+    assert [403] * 5 == [answer.status for answer in refused]
+    assert "Refused for this invocation" in page and "bob" in page
+    assert [("completed", "bob")] == [(one["phase"], one["client"]) for one in value["conflicts"]]
+    assert "ada" == value["phases"]["completed"]["client"]
+
+
+def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) -> None:
+    """Everything is asked with the other's ids, cursors, names and projects: each answer is as if nothing were held."""
+    _, ask = tenants
+
+    def learn() -> list[tuple[int, bytes]]:
+        cursor = cursor_of(Place(id_of(9), PROJECT))
+        paths = [
+            *("/v1/invocations", "/v1/conflicts", "/v1/logs", "/metrics", "/", "/?profile=builder", "/?status=open"),
+            *(f"/v1/invocations?{query}" for query in (f"project={PROJECT}", f"cursor={cursor}", "actor=ann")),
+            *(f"{at}/{id_of(n)}{query}" for at in ("/v1/invocations", "/invocations") for n in (1, 2, 3)
+              for query in ("", f"?project={PROJECT}", f"?project={OTHER_PROJECT}")),
+        ]  # fmt: skip
+        read = [ask("mallory", path) for path in paths]
+        sent = [
+            ask("mallory", "/v1/events", [event])
+            for event in (started(1), completed(1), completed(3), started(1, action="review"))
+        ]
+        return [(answer.status, answer.body) for answer in read + sent]
+
+    before = learn()
+    ask("ada", "/v1/events", [started(n) for n in range(1, 5)])
+    ask("ada", "/v1/events", [completed(1), started(2, action="review")])
+    assert before == learn()
+    assert ["stored"] == statuses(ask("mallory", "/v1/events", [started(1, project=OTHER_PROJECT)]))
+    mixed = ask("mallory", "/v1/events", [started(1), started(2, project=OTHER_PROJECT)])
+
+    assert {PROJECT} == {row["project_uuid"] for row in ask("ada", "/v1/invocations").json()["items"]}
+    assert b"4 invocations, 3 open" in ask("ada", "/").body
+    assert 200 == ask("ada", f"/v1/invocations/{id_of(1)}").status
+    assert 409 == ask("auditor", f"/v1/invocations/{id_of(1)}").status
+    assert ["refused", "stored"] == statuses(mixed)
+    assert "urn:spec-kitty:problem:foreign-project" == mixed.json()["results"][0]["problem"]["type"]
+
+
+def test_a_token_that_asks_too_often_waits_and_others_do_not(tenants: tuple[Collector, Ask]) -> None:
+    _, ask = tenants
+    said = [ask("slow", "/v1/invocations") for _ in range(4)]
+
+    assert [200, 200, 429, 429] == [answer.status for answer in said]
+    assert 1 <= int(said[-1].headers["retry-after"]) <= 30
+    assert 200 == ask("ada", "/v1/invocations").status
+
+
+def test_a_revoked_token_is_refused_at_the_next_request(
+    tenants: tuple[Collector, Ask], cli: Cli, tmp_path: Path
+) -> None:
+    _, ask = tenants
+    assert 200 == ask("ada", "/v1/invocations").status
+    database = str(tmp_path / "events.db")
+    rows = cli("collector", "token", "list", "--db", database, "--json").json()
+    (token,) = (row["id"] for row in rows if row["name"] == "ada")
+    revoked = cli("collector", "token", "revoke", token, "--db", database, "--json")
+
+    assert 401 == ask("ada", "/v1/invocations").status
+    assert revoked.json()["revoked_at"]
+    schema = json.loads((SCHEMAS / "collector-token.json").read_text())
+    for row in (*rows, revoked.json()):
+        Draft202012Validator(schema).validate(row)
+
+
+def test_a_token_made_at_the_command_line_works_and_is_never_shown_again(tmp_path: Path, cli: Cli) -> None:
+    database = ("--db", str(tmp_path / "events.db"))
+    made = cli("collector", "token", "create", "ada", *database, "--project", PROJECT, "--scope", "read", "--json")
+    plain = cli("collector", "token", "create", "bob", *database, "--project", "all", "--rate", "90")
+    listed = cli("collector", "token", "list", *database)
+    with serving(tmp_path) as collector:
+        basic = base64.b64encode(f"x:{made.json()['token']}".encode()).decode()
+        read = collector.ask("GET", "/", headers={"Authorization": f"Basic {basic}"}, token=None)
+        sent = collector.ask("GET", "/v1/invocations", token=plain.out.strip())
+
+    Draft202012Validator(json.loads((SCHEMAS / "collector-token-created.json").read_text())).validate(made.json())
+    assert (200, 200) == (read.status, sent.status)
+    assert plain.out.startswith("skc_") and plain.out.count("\n") == 1
+    assert "shown this once" in plain.err
+    assert made.json()["token"] not in listed.out and plain.out.strip() not in listed.out
+    assert f"ada  read  {PROJECT}" in listed.out
+    assert "bob  read,send,witness  all projects, 90 requests a minute" in listed.out
+    wrong = [("a b", "all"), ("ada", "x"), ("ada", PROJECT.upper())]
+    assert [1, 1, 1] == [
+        cli("collector", "token", "create", name, *database, "--project", project).code for name, project in wrong
+    ]
+    assert 1 == cli("collector", "token", "create", "ada", *database, "--project", "all", "--rate", "0").code
+
+
+def test_a_collector_without_tokens_says_how_to_make_one(cli: Cli, tmp_path: Path) -> None:
+    path = str(tmp_path / "events.db")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        argv = ("collector", "serve", "--db", path, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        without = cli(*argv)
+        add_token(path)
+        having = cli(*argv)
+
+    said = "spec-kitty collector token create NAME"
+    assert (True, False) == (said in without.err, said in having.err)
+
+
+# --- operating it
+
+
+def test_metrics_count_events_and_requests_and_name_nobody(tenants: tuple[Collector, Ask]) -> None:
+    _, ask = tenants
+    ask("ada", "/v1/events", [started(1), started(1), {**started(2), "extra": 1}])
+    ask("ada", "/v1/events", [started(1, action="review"), started(1, project=OTHER_PROJECT)])
+    ask("ada", "/nothing")
+    text = ask("auditor", "/metrics").body.decode()
+
+    found = {name: float(value) for name, _, value in (line.rpartition(" ") for line in text.splitlines())
+             if not name.startswith("#")}  # fmt: skip
+    event = 'spec_kitty_collector_events_total{result="%s"}'
+    kinds = ("stored", "duplicate", "conflict", "owned", "foreign-project", "invalid-event")
+    assert [1, 1, 1, 0, 1, 1] == [found[event % kind] for kind in kinds]
+    request = 'spec_kitty_collector_request_seconds_count{method="%s",route="%s",status="%s"}'
+    assert 2 == found[request % ("POST", "/v1/events", 200)]
+    assert 1 == found[request % ("GET", "none", 404)]
+    assert 0 == found["spec_kitty_collector_waiting"]
+    assert not any(secret in text for secret in ("ada", PROJECT, id_of(1)))
+    assert 403 == ask("ada", "/metrics").status
+
+
+def test_a_log_line_is_one_json_object_without_content(tenants: tuple[Collector, Ask], tmp_path: Path) -> None:
+    _, ask = tenants
+    ask("ada", "/v1/events", [started(1, request_text="a planted text")] * 2)
+    ask("ada", "/v1/invocations?actor=planted")
+    lines = [json.loads(line) for line in shown(tmp_path).splitlines()]
+
+    facts = ("level", "method", "path", "status", "client", "stored", "duplicate", "refused")
+    assert ["INFO", "POST", "/v1/events", 200, "ada", 1, 1, 0] == [lines[0][fact] for fact in facts]
+    assert {"at", "message", "milliseconds"} < lines[0].keys()
+    assert "planted" not in shown(tmp_path)
+
+
+def test_a_collector_that_is_told_to_end_answers_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
+    with serving(tmp_path, "--drain-seconds", "2") as collector:
+        kept = HTTPConnection(collector.host, collector.port, timeout=30)
+        kept.request("GET", "/readyz")
+        ready = kept.getresponse()
+        ready.read()
+        begun = time.monotonic()
+        collector.process.send_signal(signal.SIGTERM)
+        while collector.ask("GET", "/readyz", token=None).status == 200:
+            assert time.monotonic() - begun < 2
+        alive = collector.ask("GET", "/healthz", token=None)
+        stored = collector.post([started(1)])
+        code = collector.process.wait(timeout=30)
+        kept.close()
+
+    assert (200, 200, 200, 0) == (ready.status, alive.status, stored.status, code)
+    assert time.monotonic() - begun >= 2
+
+
+def test_a_collector_whose_database_is_gone_is_alive_and_not_ready(tmp_path: Path, request: Any) -> None:
+    server: Server = request.getfixturevalue("postgres")
+    address = server.make_schema(tmp_path.name)
+    with serving(tmp_path, "--db", address) as collector:
+        before = collector.ask("GET", "/readyz", token=None).status
+        with psycopg.connect(address) as other:
+            other.execute("DROP TABLE totals")
+        after = [collector.ask("GET", path, token=None).status for path in ("/readyz", "/healthz")]
+
+    assert (200, [503, 200]) == (before, after)
