@@ -788,7 +788,9 @@ _COMMANDS = (
         "collector:serve",
         "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
-            _LEDGER,
+            _LEDGER._replace(
+                multiple=True, help="A SQLite file, or postgresql://…; several are shards, the first one is home."
+            ),
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
             Param("witness", "option", "Cosign the logs of clients as a C2SP witness of this name.", metavar="NAME"),

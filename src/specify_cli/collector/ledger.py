@@ -1,6 +1,38 @@
-"""What the address of a collector's database opens."""
+"""What the addresses of a collector's databases open: a storage over all of them, and the home of everything else."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from specify_cli.collector.database import Database, SqliteDatabase
+from specify_cli.collector.shards import ShardedStorage
+from specify_cli.collector.sql import SqlStorage
+from specify_cli.collector.storage import StorageUnusable
+
+
+class Ledger(NamedTuple):
+    """A collector's databases: events on every shard; tokens, and on PostgreSQL the witness, in the first, its home."""
+
+    home: Database
+    storage: ShardedStorage
+
+
+def open_ledger(addresses: Sequence[str]) -> Ledger:
+    """Open the databases of a collector, the home first.
+
+    Raises StorageUnusable; ModuleNotFoundError where the extra of PostgreSQL is missing.
+    """
+    databases: list[Database] = []
+    try:
+        for address in addresses:
+            databases.append(open_database(address))
+        shards = {storage.get_name(): storage for storage in map(SqlStorage, databases)}
+        if len(shards) < len(databases):
+            raise StorageUnusable("two of the databases are one")
+    except BaseException:
+        for database in databases:
+            database.close()
+        raise
+    return Ledger(databases[0], ShardedStorage(databases[0], next(iter(shards)), shards))
 
 
 def open_database(address: str) -> Database:

@@ -26,6 +26,7 @@ from collecting import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.collector.database import SqliteDatabase, read_steps
+from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.postgres import PostgresDatabase
 from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import (
@@ -53,13 +54,18 @@ def open_file(path: Path | str) -> SqlStorage:
     return SqlStorage(SqliteDatabase(str(path)))
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "two shards", "two shards on postgres"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     engine: Storage
     if request.param == "memory":
         engine = MemoryStorage()
     elif request.param == "sqlite":
         engine = open_file(tmp_path / "events.db")
+    elif request.param == "two shards":
+        engine = open_ledger([str(tmp_path / name) for name in ("home.db", "other.db")]).storage
+    elif request.param == "two shards on postgres":
+        servers: Server = request.getfixturevalue("postgres")
+        engine = open_ledger([servers.make_schema(f"{tmp_path.name}{name}") for name in "ab"]).storage
     else:
         server: Server = request.getfixturevalue("postgres")
         engine = SqlStorage(PostgresDatabase(server.make_schema(tmp_path.name)))
@@ -514,6 +520,65 @@ def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -
     with pytest.raises(StorageError, match="damaged"):
         storage.phases(id_of(1)) if table == "event" else storage.rows(Filter(), 9)
     storage.close()
+
+
+# --- shards
+
+MANY = [f"00000000-0000-4000-8000-{number:012}" for number in range(64)]
+
+
+def _count_projects(path: Path) -> int:
+    storage = open_file(path)
+    found = {row.project_uuid for row in storage.rows(ALL, 999)}
+    storage.close()
+    return len(found)
+
+
+def test_projects_are_spread_over_shards_and_each_lies_on_one(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.db" for number in range(3)]
+    ledger = open_ledger(list(map(str, paths)))
+    for phase in (started, completed):
+        ledger.storage.accept([phase(1, project=project) for project in MANY], NOW)
+    listed = [row.project_uuid for row in ledger.storage.rows(ALL, 200)]
+    ledger.storage.close()
+
+    assert MANY[::-1] == listed
+    counts = [_count_projects(path) for path in paths]
+    assert 64 == sum(counts)
+    assert min(counts) > 8
+
+
+def test_a_shard_is_added_while_events_arrive(tmp_path: Path) -> None:
+    """A project stays where it began, also for collectors that know only the older list: those refuse what is new."""
+    home, other = str(tmp_path / "home.db"), str(tmp_path / "other.db")
+    alone = open_file(home)
+    alone.accept([started(1, project=project) for project in MANY[:16]], NOW)
+    alone.close()
+    old, new = open_ledger([home]).storage, open_ledger([home, other]).storage
+    assert [DUPLICATE] * 16 == new.accept([started(1, project=project) for project in MANY[:16]], NOW)
+    refused = 0
+    for n, project in enumerate(MANY):
+        first, second = (old, new) if n % 2 else (new, old)
+        event = started(2, project=project)
+        first.accept([event], NOW)
+        try:
+            assert [DUPLICATE] == second.accept([event], NOW)
+        except StorageError as error:
+            assert "was not given" in str(error)
+            refused += 1
+    turned = open_ledger([home, other]).storage
+
+    assert 4 < refused < 30
+    assert [DUPLICATE] * 64 == turned.accept([started(2, project=project) for project in MANY], NOW)
+    assert Totals(80, 80, 80, 0) == turned.totals()
+    for storage in (old, new, turned):
+        storage.close()
+    assert {64 - _count_projects(tmp_path / "home.db")} == {_count_projects(tmp_path / "other.db")}
+
+
+def test_two_addresses_of_one_database_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StorageUnusable, match="are one"):
+        open_ledger([str(tmp_path / "events.db"), f"{tmp_path}/./events.db"])
 
 
 # --- PostgreSQL

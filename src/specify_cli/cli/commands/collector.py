@@ -33,7 +33,7 @@ def serve(values: Values) -> int:
     """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it listens."""
     try:
         from specify_cli.collector import serve as collector
-        from specify_cli.collector.sql import SqlStorage
+        from specify_cli.collector.ledger import open_ledger
         from specify_cli.collector.tokens import Tokens
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
@@ -47,12 +47,15 @@ def serve(values: Values) -> int:
         raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
     drain_seconds = values["drain_seconds"]
     assert isinstance(drain_seconds, int)
-    database = _open_database(str(values["db"]))
-    storage, tokens = SqlStorage(database), Tokens(database)
+    addresses = values["db"]
+    assert isinstance(addresses, list)
+    with _explained():
+        home, storage = open_ledger([str(address) for address in addresses])
+    tokens = Tokens(home)
     as_json = bool(values["json"])
     if not as_json and not any(token.revoked_at is None for token in tokens.list_all()):
         write_note("no token is there, so nobody can ask: spec-kitty collector token create NAME --db … --project all")
-    witness = _open_witness(database, str(values["db"]), shell.get_text(values, "witness"))
+    witness = _open_witness(home, str(addresses[0]), shell.get_text(values, "witness"))
 
     def announce(at: collector.Listening) -> None:
         if as_json:
@@ -163,12 +166,14 @@ def _parse_projects(given: object) -> frozenset[str] | None:
 def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
     """Yield the tokens of a database, and the time."""
     try:
+        from specify_cli.collector.ledger import open_database
         from specify_cli.collector.serve import read_now
         from specify_cli.collector.storage import StorageError
         from specify_cli.collector.tokens import Tokens
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
-    database = _open_database(str(values["db"]))
+    with _explained():
+        database = open_database(str(values["db"]))
     try:
         yield Tokens(database), read_now()
     except StorageError as error:
@@ -177,20 +182,18 @@ def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
         database.close()
 
 
-def _open_database(address: str) -> Database:
-    """Return the database of a collector. Raises StoredDataError, EnvironmentFault."""
-    from specify_cli.collector.ledger import open_database
-    from specify_cli.collector.storage import StorageUnusable
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain why a database cannot be opened. Raises StoredDataError, EnvironmentFault."""
+    from specify_cli.collector.storage import StorageError
 
     try:
-        return open_database(address)
+        yield
     except ModuleNotFoundError as error:
         raise shell.extra_missing("postgres", str(error.name)) from error
-    except StorageUnusable as error:
+    except StorageError as error:
         raise StoredDataError(
-            "ACCESS_FAILED",
-            f"--db: {error}",
-            "name a new file, one a collector made, or a PostgreSQL database",
+            "ACCESS_FAILED", f"--db: {error}", "name a new file, one a collector made, or a PostgreSQL database"
         ) from error
 
 
