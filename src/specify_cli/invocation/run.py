@@ -530,6 +530,21 @@ class Run:
         """Record that something went wrong."""
         self._ask("error", {"error_code": error_code, "message": message, "severity": severity})
 
+    def record(self, event: str, payload: Mapping[str, object], *, step: Step | None = None) -> Mapping[str, object]:
+        """Record one event that another program tells, in a step it names; return its line's members.
+
+        Limits hold as for what the run does itself. Raises LimitExceeded before anything is written.
+        """
+        with self._lock:
+            self._check({"tool_call": "tool_calls", "model_call": "model_calls"}.get(event, ""))
+            composed = self.compose(event, payload)
+            if step is not None:
+                composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
+            self.append(composed)
+            if event == "model_call":
+                self.check_tokens()
+            return composed.body
+
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
         self._ask("artifact_link", {"path": path})
