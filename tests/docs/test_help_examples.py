@@ -49,7 +49,7 @@ REFUSED = {
     "spec-kitty trail enroll --key ~/.ssh/id_ed25519": "INVALID_VALUE",
 }
 # They go on until they are stopped; tests of their own run them.
-ENDLESS = ("--follow", "collector serve")
+ENDLESS = ("--follow", "collector serve", "spec-kitty view")
 EXAMPLES = [example for command in COMMANDS for example in command.examples]
 
 

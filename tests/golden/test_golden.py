@@ -212,6 +212,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
     signed += [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
     assert missing == [
         *signed,
+        ("view",),
         ("reexecute",),
         ("backtest",),
         ("hooks", "uninstall"),

@@ -1055,6 +1055,16 @@ class CollectorTokenCreated(CollectorToken):
     token: str
 
 
+class ViewListening(BaseModel):
+    """view: the one line it prints once it listens; the address opens once."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str
+    host: str
+    port: int
+
+
 SHAPES: dict[str, Any] = {
     "invocation-payload": InvocationPayload,
     "completion": Completion,
@@ -1108,6 +1118,7 @@ SHAPES: dict[str, Any] = {
     "collector-listening": CollectorListening,
     "collector-token": CollectorToken,
     "collector-token-created": CollectorTokenCreated,
+    "view-listening": ViewListening,
     "error": Error,
 }
 

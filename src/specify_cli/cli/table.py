@@ -560,6 +560,17 @@ _COMMANDS = (
         "0 told, also where nothing is known · 1 no such file or line · 2 usage",
     ),
     Command(
+        ("view",),
+        "view:view",
+        "Show records in a browser of this machine: list, search, pictures, pages, two runs side by side; live.",
+        (
+            _ID._replace(required=False, metavar="[ID]"),
+            Param("port", "option", "A port of 127.0.0.1; 0 takes a free one.", 0, integer=True, metavar="N"),
+        ),
+        ("spec-kitty view", "spec-kitty view last"),
+        "0 stopped by a signal · 1 refused · 2 usage",
+    ),
+    Command(
         ("resume",),
         "resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",

@@ -41,6 +41,7 @@ from specify_cli.collector.reception import (
 from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent, project_of
 from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
+from specify_cli.web.markup import STYLE
 
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
@@ -460,7 +461,7 @@ async def _find_conflicts(setting: _Setting, project: str, request: Request) -> 
 async def _serve_style(setting: _Setting, request: Request) -> Response:
     """GET /style.css."""
     del setting, request
-    return Response(pages.STYLE, media_type="text/css")
+    return Response(STYLE, media_type="text/css")
 
 
 class _Edge:

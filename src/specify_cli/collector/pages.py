@@ -4,59 +4,16 @@ No script, no inline style, nothing from elsewhere: the pages work where the pol
 """
 
 import json
-import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
-
 from specify_cli.collector.reception import PARAMETERS, Problem
 from specify_cli.collector.storage import Conflict, Row, StoredEvent, Totals
 from specify_cli.sync.contract import EXTENSION, flat
+from specify_cli.web.markup import build_environment
 
-_HERE = Path(__file__).parent / "templates"
-STYLE = (_HERE / "style.css").read_bytes()
-# Joiners that scripts and emoji need; every other control, format, separator or unassigned character is spelled.
-_KEPT = "\n\t\u200c\u200d"
-_SPELLED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
-
-
-def shown(value: object) -> Markup:
-    """Any recorded value as it may stand in a page."""
-    parts: list[Markup] = []
-    plain: list[str] = []
-    for char in str(value):
-        if char in _KEPT or unicodedata.category(char) not in _SPELLED:
-            plain.append(char)
-            continue
-        code = ord(char)
-        spelled = f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
-        parts += (escape("".join(plain)), Markup('<span class="char">{}</span>').format(spelled))
-        plain.clear()
-    return Markup("").join([*parts, escape("".join(plain))])
-
-
-def _mark_moment(value: str | None) -> Markup:
-    if value is None:
-        return Markup("")
-    return Markup('<time datetime="{}">{}</time>').format(value, value[:19].replace("T", " "))
-
-
-def _build_environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(shown=shown, moment=_mark_moment)
-    return made
-
-
-_PAGES = _build_environment()
+_PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
 
 
 def link_of(row: Row) -> str:

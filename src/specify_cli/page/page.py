@@ -35,11 +35,11 @@ _HERE = Path(__file__).parent
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024
 _MAX_OBJECTS = 256 * 1024
+_POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
 # What is carried stands in text areas, in which no changed byte can become a tag that takes along what follows.
 _SHELL = (
     '<html lang="en"><head><meta charset="utf-8">'
-    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-    "script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'\">"
+    f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     '<meta name="viewport" content="width=device-width, initial-scale=1">'
     "<title>A record of an agent's work</title><style>{css}</style></head><body>"
     '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has not run.</p>'
@@ -67,6 +67,15 @@ def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> 
     `proofs` signs the log and takes along the proofs that the record is in it. The replay's verdict is what it was at
     the export; the page says so and does not check it.
     """
+    page, left_out = compose_page(project, place, proofs=proofs)
+    create_file(output, page)
+    return Page(
+        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), _read_script()[1], tuple(left_out)
+    )
+
+
+def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes, list[str]]:
+    """Return the page of one record, and the objects it leaves out. Raises as `write_page`."""
     require_whole(verify_place(project, place), place)
     data = FileRecordStore(project.root).read(place)
     record = fold(data)
@@ -84,11 +93,13 @@ def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> 
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
     told = {"replay": _replay(project, place.invocation_id), "left_out": left_out, "keys": keys}
-    page = make_page(lines, annexes, objects, proven, told)
-    create_file(output, page)
-    return Page(
-        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), _read_script()[1], tuple(left_out)
-    )
+    return make_page(lines, annexes, objects, proven, told), left_out
+
+
+def read_policy() -> str:
+    """Return the policy that every page states in its head."""
+    css = (_HERE / "page.css").read_text(encoding="utf-8")
+    return _POLICY.format(script=_policy_digest(_read_script()[0]), style=_policy_digest(css))
 
 
 def make_page(

@@ -317,6 +317,16 @@ class SearchIndex:
                 break
         return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit]
 
+    def count_rules(self, limit: int) -> tuple[list[tuple[str, int]], int]:
+        """Return the rules that were in front of most invocations, and how many invocations were given any."""
+        told = self._base.execute(
+            "SELECT value, count(DISTINCT record) AS seen FROM mark WHERE kind = 'rule' AND value LIKE '%://%' "
+            "GROUP BY value ORDER BY seen DESC, value LIMIT ?",
+            (limit,),
+        ).fetchall()
+        (whole,) = self._base.execute("SELECT count(DISTINCT record) FROM mark WHERE kind = 'rule'").fetchone()
+        return [(str(uri), int(seen)) for uri, seen in told], int(whole)
+
     def find_patches(self, digests: Iterable[str], path: str) -> Iterator[tuple[Place, dict[str, object]]]:
         """Yield every patch of a file and every one that added a line of these digests, as the record has it now.
 

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Message
 from collecting import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
 from specify_cli.collector.app import build_app
-from specify_cli.collector.pages import shown
 from specify_cli.collector.reception import cursor_of, read_wanted
 from specify_cli.collector.storage import Place, StorageError
 from specify_cli.collector.tokens import Token
 from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.web.markup import shown
 
 NOW = "2026-11-21T12:00:00.000Z"
 

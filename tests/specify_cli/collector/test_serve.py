@@ -546,8 +546,8 @@ def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path)
 def test_connections_that_send_no_whole_head_are_closed_and_others_answered(tmp_path: Path) -> None:
     code = (
         "import sys\n"
-        "from specify_cli.collector import serve\n"
-        "serve._HEAD_SECONDS = 0.5\n"
+        "from specify_cli.web import server\n"
+        "server._HEAD_SECONDS = 0.5\n"
         "from specify_cli.cli.main import script\n"
         "script()\n"
     )

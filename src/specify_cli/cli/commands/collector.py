@@ -35,6 +35,7 @@ def serve(values: Values) -> int:
         from specify_cli.collector import serve as collector
         from specify_cli.collector.ledger import open_ledger
         from specify_cli.collector.tokens import Tokens
+        from specify_cli.web.server import Listening, bind
     except ModuleNotFoundError as error:
         raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
@@ -57,7 +58,7 @@ def serve(values: Values) -> int:
         write_note("no token is there, so nobody can ask: spec-kitty collector token create NAME --db … --project all")
     witness = _open_witness(home, str(addresses[0]), shell.get_text(values, "witness"))
 
-    def announce(at: collector.Listening) -> None:
+    def announce(at: Listening) -> None:
         if as_json:
             write_json_lines([{"url": at.url, "host": at.host, "port": at.port, "endpoint": f"{at.url}v1/events"}])
         else:
@@ -65,7 +66,7 @@ def serve(values: Values) -> int:
 
     try:
         try:
-            bound = collector.bind(host, port)
+            bound = bind(host, port)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             raise EnvironmentFault(

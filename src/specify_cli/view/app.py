@@ -1,0 +1,142 @@
+"""The viewer's HTTP face: an ASGI application over one project's records, for one person on this machine.
+
+Whoever opens the address with the one-time token gets a cookie, and the token is spent. Without the cookie, or under
+another host's name (a page elsewhere that points its own name at this machine), nothing is answered. It only reads.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specify_cli.errors import InvocationError
+from specify_cli.page.page import compose_page, read_policy
+from specify_cli.project.config import Project
+from specify_cli.storage.index import Index
+from specify_cli.view import content
+from specify_cli.web.markup import STYLE
+
+_HERE = Path(__file__).parent
+_POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_NOT_FOUND = ("INVOCATION_NOT_FOUND", "INVOCATION_AMBIGUOUS", "INVALID_ID")
+
+
+def build_view(project: Project, port: int, token: str) -> ASGIApp:
+    """Return the application for a project, behind a token that opens it once."""
+
+    def show(make: Callable[[Request], str]) -> Callable[[Request], Response]:
+        def answer(request: Request) -> Response:
+            try:
+                return Response(make(request), media_type="text/html")
+            except InvocationError as error:
+                status = 404 if error.code in _NOT_FOUND else 400
+                return Response(content.show_problem(error), status, media_type="text/html")
+
+        return answer
+
+    def serve_page(request: Request) -> Response:
+        try:
+            place = Index(project.root).resolve(request.path_params["invocation_id"])
+            page, _ = compose_page(project, place, proofs=False)
+        except InvocationError as error:
+            policy = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+            problem = content.show_problem(error)
+            return Response(problem, 404, media_type="text/html", headers={"Content-Security-Policy": policy})
+        headers = {"Content-Security-Policy": f"{read_policy()}; frame-ancestors 'self'"}
+        return Response(page, media_type="text/html", headers=headers)
+
+    def serve_state(request: Request) -> Response:
+        try:
+            return PlainTextResponse(content.read_state(project, request.query_params.get("of")))
+        except InvocationError:
+            return PlainTextResponse("gone", 404)
+
+    def serve_file(name: str, media_type: str, before: bytes = b"") -> Callable[[Request], Response]:
+        data = before + (_HERE / name).read_bytes()
+        return lambda _: Response(data, media_type=media_type)
+
+    show_one = show(lambda request: content.show_run(project, request.path_params["invocation_id"]))
+    compared = show(
+        lambda request: content.show_comparison(
+            project, request.query_params.get("a", ""), request.query_params.get("b", "")
+        )
+    )
+    app = Starlette(
+        routes=[
+            Route("/", show(lambda request: content.show_list(project, dict(request.query_params)))),
+            Route("/compare", compared),
+            Route("/invocations/{invocation_id}", show_one),
+            Route("/invocations/{invocation_id}/page", serve_page),
+            Route("/state", serve_state),
+            Route("/style.css", serve_file("view.css", "text/css", STYLE)),
+            Route("/live.js", serve_file("live.js", "text/javascript")),
+        ]
+    )
+    app.router.redirect_slashes = False
+    return _Gate(app, port, token)
+
+
+class _Gate:
+    """Around everything: who may ask, under which name, and the headers every answer has."""
+
+    def __init__(self, app: ASGIApp, port: int, token: str) -> None:
+        self._app = app
+        self._token: str | None = token
+        self._cookie = secrets.token_urlsafe(32)
+        self._cookie_name = f"spec-kitty-view-{port}"
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}", f"[::1]:{port}"}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+                message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in given)]
+            await send(message)
+
+        answer = self._refuse(Request(scope))
+        await (self._app if answer is None else answer)(scope, receive, sending)
+
+    def _refuse(self, request: Request) -> Response | None:
+        """Return what to answer instead of a page; None for who may see it."""
+        if request.headers.get("host", "") not in self._hosts:
+            return PlainTextResponse("this address answers under 127.0.0.1 or localhost alone\n", 421)
+        if request.method not in ("GET", "HEAD"):
+            return PlainTextResponse("this address only reads\n", 405)
+        given = request.query_params.get("token")
+        opens = request.url.path == "/open" and given is not None and self._token is not None
+        if opens and hmac.compare_digest(str(given).encode(), str(self._token).encode()):
+            self._token = None
+            answer = RedirectResponse(self._find_target(request), 303)
+            answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/")
+            return answer
+        held = request.cookies.get(self._cookie_name, "")
+        if not hmac.compare_digest(held.encode(), self._cookie.encode()):
+            return PlainTextResponse("open the address that `spec-kitty view` printed; each opens once\n", 403)
+        return RedirectResponse("/", 303) if request.url.path == "/open" else None
+
+    def _find_target(self, request: Request) -> str:
+        wanted = request.query_params.get("id", "")
+        return f"/invocations/{wanted}" if wanted.isalnum() else "/"

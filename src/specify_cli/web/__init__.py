@@ -1,0 +1,1 @@
+"""What the collector and the viewer share: a server for one socket, and how recorded text becomes HTML."""

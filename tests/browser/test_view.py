@@ -1,0 +1,88 @@
+"""The viewer in a headless Chromium: the page in it checks itself, work under way appears, nothing recorded runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from browser.chromium import NAMES, Browser, chromium, find_chromium
+from specify_cli.invocation.run import open_invocation
+from viewing import Viewer, viewing
+
+FOUND = find_chromium()
+pytestmark = pytest.mark.skipif(FOUND is None, reason=f"there is no Chromium here (looked for {', '.join(NAMES)})")
+PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
+HOSTILE = "</title></svg><script>boom(1)</script><img src=x onerror=boom(2)>\u202egnp.exe\x1b[31m"
+VERDICT = "document.querySelector('iframe').contentDocument?.documentElement?.dataset.verdict ?? ''"
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Browser]:
+    assert FOUND is not None
+    with chromium(FOUND, tmp_path / "profile") as running:
+        running.call("Runtime.addBinding", name="boom")
+        yield running
+
+
+def wait(browser: Browser, expression: str, wanted: object) -> bool:
+    for _ in range(100):
+        if browser.value(expression) == wanted:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def look(browser: Browser, name: str) -> None:
+    if PICTURES:
+        for kind, width, dark in (("light", 1200, False), ("dark", 1200, True), ("phone", 390, False)):
+            browser.picture(Path(PICTURES) / f"view-{name}-{kind}.png", width=width, height=900, dark=dark)
+
+
+def test_work_under_way_appears_and_nothing_recorded_runs(
+    project: Path, chartered: Path, home: Path, browser: Browser
+) -> None:
+    with open_invocation(chartered, f"fix the login test {HOSTILE}") as run, viewing(project, home) as viewer:
+        browser.open(viewer.opening)
+        assert "fix the login test" in browser.text() and browser.value("location.pathname") == "/"
+        look(browser, "list")
+        browser.click("tbody th a")
+        assert wait(browser, VERDICT, "good")
+        assert "Nothing that took time" in browser.text()
+        with run.tool("Bash", {"command": f"pytest -q {HOSTILE}"}) as call:
+            call.result = HOSTILE
+        assert wait(browser, "document.querySelectorAll('#live svg rect').length", 1)
+        assert wait(browser, VERDICT, "good")
+        look(browser, "run")
+        _search(browser, viewer)
+
+    assert not browser.happened("Runtime.bindingCalled") and not browser.happened("Runtime.exceptionThrown")
+    assert not [params for params in browser.happened("Log.entryAdded") if params["entry"]["source"] == "security"]
+    asked = [params["request"]["url"] for params in browser.happened("Network.requestWillBeSent")]
+    assert all(url.startswith((viewer.base, "about:")) for url in asked)
+
+
+def _search(browser: Browser, viewer: Viewer) -> None:
+    browser.open(f"{viewer.base}/?q=pytest")
+    assert "line found" in browser.text() or "lines found" in browser.text()
+    browser.open(f"{viewer.base}/compare?a=last&b=last")
+    assert "=" in browser.text("tbody") and "≠" not in browser.text("tbody")
+    look(browser, "compare")
+
+
+def test_what_a_screen_reader_needs_is_there(project: Path, chartered: Path, home: Path, browser: Browser) -> None:
+    with open_invocation(chartered, "fix the login test") as run:
+        run.step("look", lambda: "seen")
+    with viewing(project, home) as viewer:
+        browser.open(viewer.opening)
+        for path in ("/", f"/invocations/{run.invocation_id}", "/compare?a=last&b=last"):
+            browser.open(viewer.base + path)
+            assert browser.value("document.querySelectorAll('h1').length") == 1
+            for wrong in (
+                "table:not(:has(caption)), iframe:not([title]), svg:not([aria-label])",
+                "input:not([aria-label]):not([id]), select:not([id])",
+            ):
+                assert browser.value(f"document.querySelectorAll('{wrong}').length") == 0, wrong
