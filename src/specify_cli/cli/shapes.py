@@ -85,14 +85,15 @@ def _make_shape(
 
 
 class _Names(dict[str, Any]):
-    """The names in a module, each NamedTuple among them as its shape."""
+    """The names in a module, each NamedTuple and TypedDict among them as its shape."""
 
     def __init__(self, source: Any) -> None:
         self._modules = (vars(sys.modules[source.__module__]), vars(typing), vars(collections.abc), vars(builtins))
 
     def __missing__(self, name: str) -> Any:
         value = next(module[name] for module in self._modules if name in module)
-        return shape_of(value) if isinstance(value, type) and hasattr(value, "_fields") else value
+        named = isinstance(value, type) and (hasattr(value, "_fields") or typing.is_typeddict(value))
+        return shape_of(value) if named else value
 
 
 def _evaluate(annotation: Any, known: Any) -> Any:

@@ -8,8 +8,8 @@ caller's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
@@ -72,7 +72,7 @@ class Chain(NamedTuple):
     about: Mapping[str, str | None] = {}
 
 
-class Mismatch(NamedTuple):
+class Mismatch(TypedDict):
     """One difference; `step` is null where it is about the whole."""
 
     code: str
@@ -90,7 +90,7 @@ class Warned(NamedTuple):
     message: str
 
 
-class Details(NamedTuple):
+class Details(TypedDict):
     """The result in its parts; always whole, whatever the verdict. None: not all of it could be compared."""
 
     step_count_match: bool | None
@@ -99,7 +99,7 @@ class Details(NamedTuple):
     output_hashes_match: bool | None
     timing_match: bool | None
     steps_compared: int
-    mismatches: tuple[Mismatch, ...]
+    mismatches: list[Mismatch]
 
 
 class ReplayResult(NamedTuple):
@@ -115,17 +115,25 @@ class ReplayResult(NamedTuple):
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/comparison.json`."""
-        details: dict[str, object] = self.details._asdict()
-        details["mismatches"] = [item._asdict() for item in self.details.mismatches]
-        return {
-            "match": self.match,
-            "message": self.message,
-            "details": details,
-            "warnings": [item._asdict() for item in self.warnings],
-        }
+        return {**self._asdict(), "warnings": [item._asdict() for item in self.warnings]}
 
 
 Given = Chain | Sequence[Mapping[str, Any]]
+
+
+class ReplayVerifier(Protocol):
+    """Whoever can say whether a replay matches its original: what a program asks for that takes any verifier."""
+
+    def verify_replay(self, original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
+        """Compare two runs."""
+
+
+class ChainVerifier:
+    """Compares runs by their receipts: `ChainVerifier().verify_replay(original, replay).match`."""
+
+    def verify_replay(self, original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
+        """Compare two runs, as the function `verify_replay` does."""
+        return verify_replay(original, replay, tolerance_ms)
 
 
 def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = None) -> ReplayResult:
@@ -139,71 +147,100 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         for given, side in ((original, "original"), (replay, "replay"))
     )
     mismatches: list[Mismatch] = []
-    warnings: list[Warned] = []
-    if not (one.checked and two.checked):
-        warnings.append(Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check"))
-    for chain, side in ((one, "original"), (two, "replay")):
-        if chain.withheld is not None:
-            told = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
-            warnings.append(Warned("NOT_COMPARABLE", None, told))
+    warnings = list(_warn_of_chains(one, two))
     cut = one.withheld is not None or two.withheld is not None
     if len(one.receipts) != len(two.receipts) and not cut:
         counts = len(one.receipts), len(two.receipts)
-        mismatches.append(Mismatch("STEP_COUNT_MISMATCH", None, "step_count", *counts))
+        mismatches.append(_differ("STEP_COUNT_MISMATCH", None, "step_count", *counts))
     other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
     _compare_about(one, two, other_rules, mismatches, warnings)
-    drifted, untimed = False, False
-    outputs_compared = 0
     pairs = list(zip(one.receipts, two.receipts, strict=False))
-    for step, (was, now) in enumerate(pairs):
-        if was.step_type != now.step_type:
-            mismatches.append(Mismatch("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
-        if was.decision != now.decision:
-            mismatches.append(Mismatch("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
-        if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
-            warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
-        elif was.output_hash == now.output_hash:
-            outputs_compared += 1
-        else:
-            why = _explain_not_comparable(was, now, other_rules)
-            if why is None:
-                outputs_compared += 1
-                mismatches.append(Mismatch("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
-            else:
-                warnings.append(Warned("NOT_COMPARABLE", step, why))
-        if was.duration_ms is None or now.duration_ms is None:
-            untimed = True
-        elif tolerance_ms is not None and abs(was.duration_ms - now.duration_ms) > tolerance_ms:
-            drifted = True
-            told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
-            warnings.append(Warned("TIMING_DRIFT", step, told))
-    if not outputs_compared and not mismatches:
+    compared = sum(
+        _compare_step(step, was, now, other_rules, mismatches, warnings) for step, (was, now) in enumerate(pairs)
+    )
+    drifted = _warn_of_drift(pairs, tolerance_ms, warnings)
+    if not compared and not mismatches:
         told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
         warnings.append(Warned("NOTHING_COMPARED", None, told))
-    codes = {item.code for item in mismatches}
+    codes = {item["code"] for item in mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
         told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
         warnings.append(Warned("REDACTION_UNKNOWN", None, told))
     half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
+    untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
     details = Details(
         step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
         step_types_match="STEP_TYPE_MISMATCH" not in codes,
         decisions_match=_answer(bool(codes & _DECIDED), half_known),
-        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, outputs_compared < len(pairs)),
+        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, compared < len(pairs)),
         timing_match=None if tolerance_ms is None else _answer(drifted, untimed),
-        steps_compared=outputs_compared,
-        mismatches=tuple(mismatches),
+        steps_compared=compared,
+        mismatches=mismatches,
     )
-    if mismatches:
-        first = mismatches[0]
-        message = MISMATCHES[first.code].format(step=first.step)
-        return ReplayResult(False, message, details, tuple(warnings))
     # Two empty chains are equal; two runs of which nothing could be compared are not known to be.
-    if not outputs_compared and (one.receipts or two.receipts or one.about or two.about):
-        return ReplayResult(False, "Nothing was compared", details, tuple(warnings))
+    empty = not (one.receipts or two.receipts or one.about or two.about)
+    match, message = _judge(details, warnings, compared or empty)
+    return ReplayResult(match, message, details, tuple(warnings))
+
+
+def _judge(details: Details, warnings: Sequence[Warned], compared: object) -> tuple[bool | None, str]:
+    """Return the verdict and the sentence that says it: the first mismatch, where there is one."""
+    if details["mismatches"]:
+        first = details["mismatches"][0]
+        return False, MISMATCHES[first["code"]].format(step=first["step"])
+    if not compared:
+        return False, "Nothing was compared"
     if any(item.code == "NOT_COMPARABLE" for item in warnings):
-        return ReplayResult(None, "Not everything could be compared", details, tuple(warnings))
-    return ReplayResult(True, "Replay matches original", details, tuple(warnings))
+        return None, "Not everything could be compared"
+    return True, "Replay matches original"
+
+
+def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
+    """Yield what cannot be known of these chains as they were given."""
+    if not (one.checked and two.checked):
+        yield Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
+    for chain, side in ((one, "original"), (two, "replay")):
+        if chain.withheld is not None:
+            told = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
+            yield Warned("NOT_COMPARABLE", None, told)
+
+
+def _compare_step(
+    step: int, was: Receipt, now: Receipt, other_rules: bool, mismatches: list[Mismatch], warnings: list[Warned]
+) -> bool:
+    """Compare one step of two runs; whether its outputs could be compared."""
+    if was.step_type != now.step_type:
+        mismatches.append(_differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
+    if was.decision != now.decision:
+        mismatches.append(_differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
+    if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
+        warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
+        return False
+    if was.output_hash == now.output_hash:
+        return True
+    why = _explain_not_comparable(was, now, other_rules)
+    if why is not None:
+        warnings.append(Warned("NOT_COMPARABLE", step, why))
+        return False
+    mismatches.append(_differ("OUTPUT_MISMATCH", step, "output_hash", was.output_hash, now.output_hash))
+    return True
+
+
+def _warn_of_drift(pairs: Iterable[tuple[Receipt, Receipt]], tolerance_ms: int | None, warnings: list[Warned]) -> bool:
+    """Warn of each step whose durations are further apart than that; whether there is one."""
+    drifted = False
+    for step, (was, now) in enumerate(pairs):
+        if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
+            continue
+        if abs(was.duration_ms - now.duration_ms) > tolerance_ms:
+            drifted = True
+            told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
+            warnings.append(Warned("TIMING_DRIFT", step, told))
+    return drifted
+
+
+def _differ(code: str, step: int | None, field: str, expected: object, actual: object) -> Mismatch:
+    return Mismatch(code=code, step=step, field=field, expected=expected, actual=actual)
 
 
 def _answer(differs: bool, open_question: bool) -> bool | None:
@@ -227,7 +264,7 @@ def _compare_about(
         elif was != now and member == "request" and other_rules:
             warnings.append(Warned("NOT_COMPARABLE", None, "the requests were redacted by different rules"))
         elif was != now:
-            mismatches.append(Mismatch(code, None, member, was, now))
+            mismatches.append(_differ(code, None, member, was, now))
     if unknown:
         warnings.append(Warned("NOT_COMPARABLE", None, f"known of one run only: {', '.join(unknown)}"))
 
@@ -381,18 +418,20 @@ def chain_break(side: str, index: int | None, why: str) -> StoredDataError:
 
 
 def _read_bare(element: Mapping[str, Any], where: str) -> Receipt:
-    content = element.get("content")
+    """Return a receipt whose members stand in `content`, or flat in the element."""
+    content = element.get("content", element)
     if not isinstance(content, Mapping):
-        raise _invalid(where, 'a sealed event or {"content": {step_type, decision, output_hash}}', spell(element)[:80])
+        raise _invalid(where, "a sealed event or a receipt of step_type, decision, output_hash", spell(element)[:80])
+    where = f"{where}.content" if "content" in element else where
     texts: list[str | None] = []
     for key in ("step_type", "decision", "output_hash"):
         value = content.get(key)
         if not isinstance(value, str) and not (key == "output_hash" and value is None):
-            raise _invalid(f"{where}.content.{key}", "text", spell(value)[:80])
+            raise _invalid(f"{where}.{key}", "text", spell(value)[:80])
         texts.append(value)
     duration = content.get("duration_ms")
     if duration is not None and (isinstance(duration, bool) or not isinstance(duration, (int, float))):
-        raise _invalid(f"{where}.content.duration_ms", "a number", spell(duration)[:80])
+        raise _invalid(f"{where}.duration_ms", "a number", spell(duration)[:80])
     return Receipt(str(texts[0]), str(texts[1]), texts[2], duration)
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.errors import InvocationError
-from specify_cli.record.compare import Chain, Receipt, receipts_of, verify_replay
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.record.compare import Chain, ChainVerifier, Receipt, ReplayVerifier, receipts_of, verify_replay
 from specify_cli.record.record import chain, genesis_tip, split_lines
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -76,8 +76,8 @@ def test_a_step_count_comes_first_and_the_common_prefix_is_still_compared() -> N
 
     assert not result.match
     assert result.message == "Step count mismatch"
-    assert result.details.steps_compared == 2
-    assert [item._asdict() for item in result.details.mismatches] == [
+    assert result.details["steps_compared"] == 2
+    assert result.details["mismatches"] == [
         {"code": "STEP_COUNT_MISMATCH", "step": None, "field": "step_count", "expected": 3, "actual": 2},
         {"code": "DECISION_MISMATCH", "step": 1, "field": "decision", "expected": "PASS", "actual": "FAIL"},
     ]
@@ -87,7 +87,14 @@ def test_a_decision_alone_leaves_the_other_flags_true() -> None:
     result = verify_replay(sealed(*THREE), sealed(THREE[0], ("edit", "FAIL", "b"), THREE[2]))
 
     assert result.message == "Decision mismatch at step 1"
-    assert result.details._replace(mismatches=()) == (True, True, False, True, None, 3, ())
+    assert [value for name, value in result.details.items() if name != "mismatches"] == [
+        True,
+        True,
+        False,
+        True,
+        None,
+        3,
+    ]
 
 
 def test_all_mismatches_are_listed_by_step_and_then_by_field() -> None:
@@ -96,7 +103,7 @@ def test_all_mismatches_are_listed_by_step_and_then_by_field() -> None:
         [bare("w", "PASS", "b"), bare("y", "FAIL", "a"), bare("v", "WARN", "c")],
     )
 
-    assert [(item.step, item.code) for item in result.details.mismatches] == [
+    assert [(item["step"], item["code"]) for item in result.details["mismatches"]] == [
         (0, "STEP_TYPE_MISMATCH"),
         (0, "OUTPUT_MISMATCH"),
         (1, "DECISION_MISMATCH"),
@@ -111,18 +118,20 @@ def test_timing_warns_and_never_fails() -> None:
     slow = verify_replay([bare(duration_ms=10)], [bare(duration_ms=900)], tolerance_ms=100)
     unasked = verify_replay([bare(duration_ms=10)], [bare(duration_ms=900)])
 
-    assert slow.match and slow.details.timing_match is False
+    assert slow.match and slow.details["timing_match"] is False
     assert [(item.code, item.step) for item in slow.warnings if item.step is not None] == [("TIMING_DRIFT", 0)]
-    assert unasked.match and unasked.details.timing_match is None
-    assert verify_replay([bare(duration_ms=10)], [bare(duration_ms=90)], tolerance_ms=100).details.timing_match is True
+    assert unasked.match and unasked.details["timing_match"] is None
+    assert (
+        verify_replay([bare(duration_ms=10)], [bare(duration_ms=90)], tolerance_ms=100).details["timing_match"] is True
+    )
 
 
 def test_a_duration_that_is_not_there_is_not_within_the_tolerance_and_fractions_count() -> None:
     absent = verify_replay([bare()], [bare(duration_ms=10)], tolerance_ms=100)
     apart = verify_replay([bare(duration_ms=10.4)], [bare(duration_ms=11.9)], tolerance_ms=1)
 
-    assert (absent.match, absent.details.timing_match) == (True, None)
-    assert (apart.match, apart.details.timing_match) == (True, False)
+    assert (absent.match, absent.details["timing_match"]) == (True, None)
+    assert (apart.match, apart.details["timing_match"]) == (True, False)
 
 
 def test_what_was_compared_in_part_is_neither_a_match_nor_a_difference() -> None:
@@ -133,9 +142,13 @@ def test_what_was_compared_in_part_is_neither_a_match_nor_a_difference() -> None
     nothing = verify_replay([bare()], without[1:])
 
     assert (result.match, result.message) == (None, "Not everything could be compared")
-    assert (result.details.output_hashes_match, result.details.steps_compared) == (None, 1)
-    assert (differs.match, differs.details.output_hashes_match) == (False, False)
-    assert (nothing.match, nothing.details.output_hashes_match, nothing.details.steps_compared) == (False, None, 0)
+    assert (result.details["output_hashes_match"], result.details["steps_compared"]) == (None, 1)
+    assert (differs.match, differs.details["output_hashes_match"]) == (False, False)
+    assert (nothing.match, nothing.details["output_hashes_match"], nothing.details["steps_compared"]) == (
+        False,
+        None,
+        0,
+    )
 
 
 def test_a_step_that_a_resume_began_again_counts_once() -> None:
@@ -203,16 +216,16 @@ def test_runs_of_another_request_decision_or_end_are_no_match(
 
     assert run().about == ABOUT and verify_replay(run(), run()).match
     assert (result.match, result.message) == (False, message)
-    assert [item._asdict() for item in result.details.mismatches] == [
+    assert result.details["mismatches"] == [
         {"code": code, "step": None, "field": member, "expected": ABOUT[member], "actual": "another"}
     ]
-    assert result.details.decisions_match is not decided
+    assert result.details["decisions_match"] is not decided
 
 
 def test_what_is_known_of_one_run_only_is_not_compared_and_said_to_be_so() -> None:
     result = verify_replay(run(), run(request=None)._replace(about={"request": None}))
 
-    assert result.match is None and result.details.decisions_match is None
+    assert result.match is None and result.details["decisions_match"] is None
     assert [(item.code, item.step) for item in result.warnings] == [("NOT_COMPARABLE", None)]
     assert "profile_id, action, outcome" in result.warnings[0].message
 
@@ -240,7 +253,7 @@ def test_sealed_events_tell_what_their_run_was_about() -> None:
 
     result = verify_replay(events("one", "done"), events("two", "failed"))
 
-    assert [item.code for item in result.details.mismatches] == ["REQUEST_MISMATCH", "OUTCOME_MISMATCH"]
+    assert [item["code"] for item in result.details["mismatches"]] == ["REQUEST_MISMATCH", "OUTCOME_MISMATCH"]
 
 
 def test_bare_receipts_say_that_their_integrity_cannot_be_checked() -> None:
@@ -299,10 +312,10 @@ def test_digests_under_different_keys_rules_or_none_are_not_comparable() -> None
         (one("a" * 64, rules="r1"), one("b" * 64, rules="r2")),
     ):
         result = verify_replay(was, now)
-        assert not result.details.mismatches
+        assert not result.details["mismatches"]
         assert [item.code for item in result.warnings] == ["NOT_COMPARABLE", "NOTHING_COMPARED"]
         assert not result.match  # of no step an output was compared
-        assert result.details.output_hashes_match is None and result.details.steps_compared == 0
+        assert result.details["output_hashes_match"] is None and result.details["steps_compared"] == 0
     assert not verify_replay(one("a" * 64, "k1"), one("b" * 64, "k1")).match
     assert verify_replay(one("a" * 64, rules="r1"), one("a" * 64, rules="r2")).warnings == ()
 
@@ -358,5 +371,28 @@ def test_a_match_is_what_equality_of_the_compared_fields_says(one: list[Any], tw
     shape = {key: type(value) for key, value in result.as_value()["details"].items()}  # type: ignore[attr-defined]
 
     assert result.match == (compared(one) == compared(two)) == back.match
-    assert len(result.details.mismatches) == len(back.details.mismatches)
+    assert len(result.details["mismatches"]) == len(back.details["mismatches"])
     assert list(shape) == [*shape][:7] and shape["mismatches"] is list and shape["timing_match"] is bool
+
+
+# --- other programs
+
+
+def test_flat_receipts_are_receipts_too() -> None:
+    flat = [bare()["content"], bare(output="b")["content"]]
+
+    assert verify_replay(flat, [bare(), bare(output="b")]).match
+    assert not verify_replay(flat, [bare(), bare()]).match
+    with pytest.raises(CallerError, match=r"replay_chain\[0\]\.decision"):
+        verify_replay(flat, [{"step_type": "step"}])
+
+
+def test_a_program_may_ask_for_any_verifier() -> None:
+    def judge(verifier: ReplayVerifier) -> bool | None:
+        return verifier.verify_replay([bare()], [bare()]).match
+
+    result = ChainVerifier().verify_replay([bare()], [bare(output="b")])
+    assert judge(ChainVerifier()) is True
+    assert isinstance(result.details, dict)
+    assert result.details["mismatches"][0]["code"] == "OUTPUT_MISMATCH"
+    assert json.loads(json.dumps(result.as_value()))["details"] == result.details

@@ -769,7 +769,7 @@ def test_another_model_is_compared_and_not_refused(chartered: Path) -> None:
     done = reexecute(chartered, invocation_id, calm, models={"m": lambda _: "something else"})
 
     assert not done.comparison.match
-    assert [(item.code, item.step) for item in done.comparison.details.mismatches] == [
+    assert [(item["code"], item["step"]) for item in done.comparison.details["mismatches"]] == [
         ("OUTPUT_MISMATCH", 2),
         ("OUTPUT_MISMATCH", 3),
     ]

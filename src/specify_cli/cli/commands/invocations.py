@@ -186,10 +186,10 @@ def compare(values: Values) -> int:
 
 def render_comparison(result: ReplayResult) -> Iterator[str]:
     """Yield a comparison for a terminal: the verdict, what differs, what could not be compared."""
-    yield f"{result.message} ({count(result.details.steps_compared, 'step')} compared)"
-    for item in result.details.mismatches:
-        place = "" if item.step is None else f" step {item.step}"
-        yield f"  {item.code}{place}: expected {one_line(item.expected)}, found {one_line(item.actual)}"
+    yield f"{result.message} ({count(result.details['steps_compared'], 'step')} compared)"
+    for item in result.details["mismatches"]:
+        place = "" if item["step"] is None else f" step {item['step']}"
+        yield f"  {item['code']}{place}: expected {one_line(item['expected'])}, found {one_line(item['actual'])}"
     for warned in result.warnings[:_LISTED]:
         place = "" if warned.step is None else f" step {warned.step}"
         yield f"  warning: {warned.code}{place}: {one_line(warned.message)}"
