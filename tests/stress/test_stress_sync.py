@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import sqlite3
-import subprocess
 import sys
 import threading
 import time
@@ -21,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from collecting import TOKEN, serve_command
+from postgres import free_port
 from receiving import Server, running
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.opening import PLAIN_TERMS
@@ -29,6 +28,7 @@ from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.trigger import sync_folder
 from support import FULL, Cli, environment
+from victims import Victim
 
 INVOCATIONS, ROUNDS, PAUSE = (10_000, 25, 1.5) if FULL else (200, 8, 0.8)
 # Every so many stay open, so their Completed is never due.
@@ -137,32 +137,6 @@ class Chaos:
             request.wfile.write(body)
         except OSError:
             self.seen["sender gone"] += 1
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
-
-
-class Victim:
-    """A process that is started again and again and killed in between."""
-
-    def __init__(self, argv: list[str], cwd: Path, env: dict[str, str]) -> None:
-        self._start = {"args": argv, "cwd": cwd, "env": env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.kills = 0
-        self.process = self.start()
-
-    def start(self) -> subprocess.Popen[bytes]:
-        self.process = subprocess.Popen(**self._start)  # type: ignore[call-overload]
-        return self.process
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGKILL)
-            self.kills += 1
-        self.process.wait()
 
 
 def write(root: Path, count: int) -> tuple[set[str], set[str]]:

@@ -1,0 +1,195 @@
+"""Three collectors, three database servers, five hundred clones: all are killed, nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
+from itertools import pairwise
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from collecting import add_token
+from postgres import Server, free_port, temporary_folder
+from specify_cli.collector.ledger import open_ledger
+from support import FULL, SPEC_KITTY, environment
+from victims import Victim
+
+CLONES, INVOCATIONS = (500, 100_000) if FULL else (40, 2_000)
+# When the shard is added and when the primary is killed, and how often something else is, each as a share.
+SHARDED, PROMOTED, KILLS = (0.5, 0.3, 0.2) if FULL else (0.2, 0.05, 0.2)
+SENDERS, COLLECTORS, BATCH = 4, 3, 10
+LONGEST_STALL = 5.0
+REPORT: list[str] = []
+ROOT = Path(__file__).parents[1]
+
+# One process of senders: its share of the clones, each with its batches in order. What is acknowledged goes into a
+# journal before the next batch; a sender that was killed goes on behind it, so it may send one batch twice.
+SENDER = """
+import http.client, json, os, sys, time
+from collecting import TOKEN, completed, started
+from specify_cli.sync.contract import CONTENT_TYPE
+
+ports, journal, first, step, clones, invocations, size = json.loads(sys.argv[1])
+headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": CONTENT_TYPE}
+with open(journal, "a+") as held:
+    held.seek(0)
+    done = {line.split()[0] for line in held if line.endswith("\\n")}
+    turn, connection = first, None
+    # One clone after the other, so that new projects come all the time.
+    for clone, at in [(c, at) for c in range(first, clones, step) for at in range(0, invocations // clones, size)]:
+        while clone >= clones // 2 and not os.path.exists("sharded"):
+            time.sleep(0.02)  # so many projects are new to both shards
+        if f"{clone}:{at}" not in done:
+            project = f"00000000-0000-4000-8000-{clone:012}"
+            numbers = [at * clones + clone * size + n for n in range(size)]
+            events = [make(n, project=project, level="metadata") for n in numbers for make in (started, completed)]
+            body, begun = json.dumps(events), time.time()
+            while True:
+                try:
+                    connection = connection or http.client.HTTPConnection("127.0.0.1", ports[turn % 3], timeout=10)
+                    connection.request("POST", "/v1/events", body, headers)
+                    answer = connection.getresponse()
+                    said = json.loads(answer.read())
+                    if answer.status == 200 and {one["status"] for one in said["results"]} <= {"stored", "duplicate"}:
+                        break
+                    assert answer.status in (429, 503), said
+                except (OSError, http.client.HTTPException, ValueError):
+                    pass
+                turn, connection = turn + 1, None
+                time.sleep(0.05)
+            held.write(f"{clone}:{at} {begun} {time.time()}\\n")
+            held.flush()
+"""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _report() -> Iterator[None]:
+    yield
+    if FULL:
+        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
+
+
+def _start_servers(stack: ExitStack) -> tuple[Server, Server, Server]:
+    """A primary, its synchronous standby, and a server that will be a second shard."""
+    folder = stack.enter_context(temporary_folder())
+    made: list[Server] = []
+    for name in ("primary", "standby", "other"):
+        (folder / name).mkdir()
+        os.chown(folder / name, (folder.stat()).st_uid, folder.stat().st_gid)
+        copied = made[0] if name == "standby" else None
+        made.append(Server(folder / name, copy_of=copied))
+        stack.callback(made[-1].stop)
+    with psycopg.connect(made[0].address(), autocommit=True) as connection:
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        connection.execute("SELECT pg_reload_conf()")
+    return made[0], made[1], made[2]
+
+
+def _read_journals(folder: Path) -> list[tuple[str, float, float]]:
+    found = []
+    for path in folder.glob("journal-*"):
+        for line in path.read_text().splitlines(keepends=True):
+            if line.endswith("\n"):
+                batch, begun, ended = line.split()
+                found.append((batch, float(begun), float(ended)))
+    return found
+
+
+def _is_down(port: int) -> bool:
+    connection = HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status != 200
+    except (OSError, HTTPException):
+        return True
+    finally:
+        connection.close()
+
+
+def _start_sender(folder: Path, number: int, ports: list[int], env: dict[str, str]) -> Victim:
+    given = json.dumps([ports, str(folder / f"journal-{number}"), number, SENDERS, CLONES, INVOCATIONS, BATCH])
+    return Victim([sys.executable, "-c", SENDER, given], folder, {**env, "PYTHONPATH": str(ROOT)})
+
+
+@pytest.mark.stress
+def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: Path, home: Path) -> None:
+    seed = int(os.environ.get("SPEC_KITTY_SEED", "0")) or random.randrange(1, 1_000_000)
+    dice, began = random.Random(seed), time.monotonic()
+    with ExitStack() as stack:
+        primary, standby, other = _start_servers(stack)
+        address = f"postgresql://kitty@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"
+        add_token(address)
+        ports = [free_port() for _ in range(COLLECTORS)]
+        env = environment(home)
+        serve = [SPEC_KITTY, "collector", "serve", "--db", address, "--listen"]
+        collectors = [Victim([*serve, f"127.0.0.1:{port}"], tmp_path, env) for port in ports]
+        senders = [_start_sender(tmp_path, number, ports, env) for number in range(SENDERS)]
+        for victim in (*collectors, *senders):
+            stack.callback(victim.kill)
+        total, promoted_at, sharded_at = INVOCATIONS // BATCH, 0, 0
+        end = began + (3600 if FULL else 120)
+        while (done := len(_read_journals(tmp_path))) < total and time.monotonic() < end:
+            time.sleep(dice.uniform(0.1, 0.6))
+            if not promoted_at and done > PROMOTED * total:
+                primary.kill()
+                standby.promote()
+                promoted_at = done
+            if not sharded_at and done > SHARDED * total:
+                sharded_at = done
+                for victim, port in zip(collectors, ports, strict=True):  # one after the other, as an operator would
+                    victim.argv += ["--db", other.address()]
+                    victim.kill()
+                    victim.start()
+                    while _is_down(port):
+                        time.sleep(0.05)
+                (tmp_path / "sharded").touch()
+            # One collector at a time: three that begin at once are no collector for as long as that takes.
+            killable = senders if any(map(_is_down, ports)) else [*collectors, *senders]
+            if dice.random() < KILLS:
+                dice.choice(killable).kill()
+            for number, victim in enumerate((*collectors, *senders)):
+                finished = number >= COLLECTORS and victim.process.returncode == 0
+                if victim.process.poll() is not None and not finished:
+                    victim.start()
+        taken = time.monotonic() - began
+        batches = _read_journals(tmp_path)
+        new_address = f"postgresql://kitty@127.0.0.1:{standby.port}/postgres"
+        counts = []
+        rows: list[tuple[str, str, str]] = []
+        for one in (new_address, other.address()):
+            with psycopg.connect(one) as connection:
+                found = connection.execute("SELECT project_uuid, invocation_id, phase FROM event ORDER BY arrival")
+                rows += (held := [(str(a), str(b), str(c)) for a, b, c in found])
+                counts.append(len(held))
+        ledger = open_ledger([new_address, other.address()])
+        totals = ledger.storage.totals()
+        ledger.storage.close()
+    begun, disordered = set(), 0
+    for project, invocation, phase in rows:
+        disordered += phase == "completed" and (project, invocation) not in begun
+        begun.add((project, invocation))
+    times = sorted(ended for _, _, ended in batches)
+    stall = max(after - before for before, after in pairwise(times))
+    slowest = max(ended - started for _, started, ended in batches)
+    lost, doubled = 2 * INVOCATIONS - len(set(rows)), len(rows) - len(set(rows))
+    kills = [sum(victim.kills for victim in victims) for victims in (collectors, senders)]
+    REPORT.append(
+        f"fleet: {CLONES} clones, {len(begun)} invocations, {len(rows)} events, on two shards {counts[0]} and "
+        f"{counts[1]}; {kills[0]} collectors and {kills[1]} senders killed, the primary after {promoted_at} of {total} "
+        f"batches, a shard added after {sharded_at}; {lost} lost, {doubled} doubled, {disordered} out of order; "
+        f"longest stall {stall:.1f} s, slowest batch {slowest:.1f} s; {len(rows) / taken:.0f} events/s; {taken:.0f} s; "
+        f"seed {seed}"
+    )
+
+    assert (total, 0, 0, 0) == (len(batches), lost, doubled, disordered), REPORT[-1]
+    assert (INVOCATIONS, 0, 2 * INVOCATIONS, 0) == tuple(totals), REPORT[-1]
+    assert promoted_at and sharded_at and min(counts) and kills[0] >= COLLECTORS and kills[1], REPORT[-1]
+    assert stall <= LONGEST_STALL, REPORT[-1]
