@@ -219,6 +219,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
         ("sync", "retry"),
         ("collector", "serve"),
         *tokens,
+        ("mcp", "serve"),
     ]
 
 

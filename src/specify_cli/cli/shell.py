@@ -112,6 +112,9 @@ def caller() -> Caller:
             actor = Actor(harness, "llm", tool=harness)
             bound = None if session is None else {"harness": harness, "session_id": _make_printable(session)}
             return Caller(actor, bound, environment.get("TRACEPARENT"))
+    client = environment.get("SPEC_KITTY_MCP_CLIENT")
+    if client:
+        return Caller(Actor(_make_printable(client), "llm", tool="mcp"), None, environment.get("TRACEPARENT"))
     name = environment.get("USER") or environment.get("LOGNAME") or _login_name()
     return Caller(Actor(_make_printable(name), "human"), None, environment.get("TRACEPARENT"))
 

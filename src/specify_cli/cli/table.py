@@ -109,6 +109,7 @@ GROUPS = {
     "trail": "Prove to others that no record is missing.",
     "hooks": "Let agents' harnesses fill the record by themselves.",
     "skills": "Teach agents when to ask and when to close.",
+    "mcp": "Serve agents that speak the Model Context Protocol.",
     "collector": "Receive what projects sync, and show it.",
     "collector token": "Who may send to a collector and read from it.",
     "sync": "Deliver what happened to a service, if you agree to it.",
@@ -857,6 +858,14 @@ _COMMANDS = (
         (Param("id", "argument", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), _LEDGER),
         ("spec-kitty collector token revoke TOKEN_ID --db events.db",),
         "0 revoked, or was so · 1 no such token · 2 usage",
+    ),
+    Command(
+        ("mcp", "serve"),
+        "mcp:serve",
+        "Answer an agent's client on stdin and stdout: tools to advise, do, complete, search, show, verify and why.",
+        (),
+        ("spec-kitty mcp serve",),
+        "0 the client went away · 1 refused · 2 usage",
     ),
     Command(
         ("intake",),
