@@ -24,7 +24,10 @@ core: $(READY)
 	$(BIN)/python -m pytest -n auto tests/vectors tests/histories tests/doctrine tests/specify_cli/test_durable.py \
 	  $(addprefix tests/specify_cli/,record redaction storage project routing invocation replay)
 
+# axe-core judges the pages; where it cannot be installed, its tests skip and say so.
 browser: $(READY)
+	@test -e tests/browser/node_modules/axe-core || npm ci --prefix tests/browser --no-fund --no-audit --loglevel=error || \
+	  echo "axe-core could not be installed: its tests skip" >&2
 	$(BIN)/python -m pytest tests/browser -rs
 
 stress: $(READY)

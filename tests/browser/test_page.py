@@ -15,14 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
+from random_runs import make_lines
 from specify_cli.invocation.run import open_invocation
 from specify_cli.page.page import make_page
 from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.timeline import make_timeline
 from support import FULL, Cli
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
 FLIPS = 2000 if FULL else 150
+RECORDS, RUNS = (200, 500) if FULL else (24, 60)
 HOSTILE = (
     "<script>document.title='owned'</script>",
     "</textarea></pre><img src=x onerror=\"document.title='owned'\">",
@@ -145,9 +149,19 @@ def _is_in_tag(data: bytes, at: int) -> bool:
     return opened + len(tag) > at and re.match(rb"</?[a-zA-Z!]", tag) is not None
 
 
-@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def make_hostile(number: int) -> str:
+    """Return one hostile text: the first ones as they are, then random pieces of them."""
+    if number < len(HOSTILE):
+        return HOSTILE[number]
+    dice = random.Random(number)
+    pieces = [text[: dice.randrange(1, 400)] for text in dice.choices(HOSTILE, k=dice.randrange(1, 6))]
+    return dice.choice(("", '"', "`", "-->", "]]>", "</script >")).join(pieces)
+
+
+@pytest.mark.parametrize("number", range(RECORDS))
 def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) -> None:
-    hostile = HOSTILE[number]
+    hostile = make_hostile(number)
+    long = hostile + "y" * 1_000_000 * (number % 20 == 0)
     key = hostile.encode("ascii", "ignore").decode()[:50]
     started = {"profile_id": hostile, "action": hostile, "match_reason": hostile, "capture": {key: hostile}}
     call = {"tool": hostile, "call_id": hostile, "args": {"head": hostile, "tail": hostile}}
@@ -155,7 +169,8 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
     bodies: list[dict[str, object]] = [
         {"event": "started", "request_text": hostile, "actor": {"actor_id": hostile}, **started},
         {"event": "tool_call", "at": hostile, **call},
-        {"event": hostile[:100], "at": "2026-11-22T10:00:01.000Z", "x": hostile, "duration_ms": 3},
+        {"event": "error", "at": number, "severity": hostile, "step": hostile, "within": hostile},
+        {"event": hostile[:100], "at": "2026-11-22T10:00:01.000Z", "x": long, "duration_ms": 3},
         {"event": "patch_apply", **patch},
         {"event": "retrieval_response", "hits": [{"uri": hostile, "explain": {key: hostile}}, hostile, None]},
         {"event": "completed", "outcome": hostile, "completed_at": hostile},
@@ -168,14 +183,33 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
         )
     )
 
-    verdict, _ = check(browser, path)
+    verdict, _ = check(browser, path, 1000)
     assert verdict == "good", browser.text("#verdict")[:300]
     assert browser.value("document.title") == "A record of an agent's work"
-    assert (
-        browser.value("document.querySelectorAll('main script, main img, main iframe, main [onerror], main a').length")
-        == 0
-    )
+    elements = "main script, main img, main iframe, main [onerror], main [onmouseover], main a"
+    assert browser.value(f"document.querySelectorAll('{elements}').length") == 0
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x1b\x07]", browser.text())
+
+
+def test_the_pages_fold_of_events_is_the_one_of_the_terminal(browser: Browser, tmp_path: Path) -> None:
+    """Kinds, lines, names, endings, durations and steps; JSON that Python spells with blanks is compared without."""
+    path = tmp_path / "fold.html"
+    path.write_bytes(make_page(["{}"], [], [], [], {}))
+    check(browser, path)
+    told = "e.kind, e.lines[0].fields.seq, e.lines.at(-1).fields.seq, e.name, e.status, e.duration, e.within"
+    dice = random.Random(20261123)
+    for number in range(RUNS):
+        lines = make_lines(dice, dice.randrange(0, 80))
+        theirs = browser.value(f"makeTimeline({json.dumps(lines)}.map((fields) => ({{fields}}))).map((e) => [{told}])")
+        ours = [
+            [one.kind, one.seq, one.end_seq, one.name, one.status or "", one.duration_ms, one.within]
+            for one in make_timeline(lines)
+        ]
+        assert _without_blanks(theirs) == _without_blanks(ours), number
+
+
+def _without_blanks(value: object) -> str:
+    return re.sub(r"(?<=[:,]) ", "", json.dumps(value).replace('\\"', "'"))
 
 
 def test_a_thousand_events_fit_into_a_megabyte(project: Path, cli: Cli, tmp_path: Path, browser: Browser) -> None:
@@ -224,6 +258,13 @@ def test_a_reader_with_a_keyboard_and_a_screen_reader_finds_everything(browser: 
     assert browser.value("document.querySelector('#verdict').getAttribute('role')") == "status"
     ids = browser.value("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
+
+
+def test_axe_finds_no_serious_fault(browser: Browser, page: Path) -> None:
+    check(browser, page)
+    browser.value("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+
+    assert find_faults(browser) == []
 
 
 def test_without_its_script_a_page_says_that_it_is_not_checked(browser: Browser, page: Path, tmp_path: Path) -> None:

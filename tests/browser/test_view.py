@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
 from specify_cli.invocation.run import open_invocation
 from viewing import Viewer, viewing
@@ -86,3 +87,19 @@ def test_what_a_screen_reader_needs_is_there(project: Path, chartered: Path, hom
                 "input:not([aria-label]):not([id]), select:not([id])",
             ):
                 assert browser.value(f"document.querySelectorAll('{wrong}').length") == 0, wrong
+
+
+def test_axe_finds_no_serious_fault(project: Path, chartered: Path, home: Path, browser: Browser) -> None:
+    with open_invocation(chartered, "fix the login test") as run, run.tool("Bash", {"command": "pytest -q"}) as call:
+        call.result = "1 failed"
+    with viewing(project, home) as viewer:
+        browser.open(viewer.opening)
+        for path in (
+            "/",
+            "/?q=pytest",
+            f"/invocations/{run.invocation_id}",
+            "/compare?a=last&b=last",
+            "/invocations/x",
+        ):
+            browser.open(viewer.base + path)
+            assert find_faults(browser) == [], path

@@ -127,9 +127,9 @@ def _find_values(param: Param) -> Iterator[Item]:
 
         yield from ((action, "") for action in shipped_table().action_roles)
     elif param.name == "name":
-        from specify_cli.cli.shapes import schemas
+        from specify_cli.cli.schema_names import SCHEMA_NAMES
 
-        yield from ((name, "") for name in schemas())
+        yield from ((name, "") for name in SCHEMA_NAMES)
 
 
 def _find_ids() -> Iterator[Item]:

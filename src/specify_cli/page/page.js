@@ -162,10 +162,7 @@ function makeTimeline(lines) {
       continue;
     }
     const opens = kind === "tool_call" || kind === "step_started";
-    let within = null;
-    if (fields.step !== undefined && !kind.startsWith("step_")) {
-      for (const [name, at] of steps) if (name.startsWith(`${fields.step} `)) within = at;
-    }
+    const within = findStep(fields, kind, steps, entries);
     if (opens) open.set(key, entries.length);
     entries.push({
       kind,
@@ -180,24 +177,39 @@ function makeTimeline(lines) {
   return entries;
 }
 
+function findStep(fields, kind, steps, entries) {
+  // The place of the open step that an entry names, or ran in beside other work.
+  if (kind.startsWith("step_")) return null;
+  const named = fields.step ?? null;
+  const places = [...steps.values()].filter((at) => (named !== null
+    ? entries[at].lines[0].fields.step === named
+    : `${text(entries[at].lines[0].fields.step ?? null)} ${text(entries[at].lines[0].fields.ordinal ?? null)}` === fields.within));
+  return (named !== null ? places.at(-1) : places[0]) ?? null;
+}
+
 function momentOf(fields) {
-  return fields.at ?? fields.started_at ?? fields.completed_at ?? "";
+  return [fields.at, fields.started_at, fields.completed_at].find((value) => typeof value === "string") ?? "";
 }
 
 function readStatus(kind, fields) {
   if (kind === "step_failed" || (["patch_apply", "model_call"].includes(kind) && fields.ok === false)) return "failed";
-  if (kind === "policy_violation" || kind === "error") return fields.severity === "error" ? "failed" : fields.severity;
+  if (kind === "policy_violation" || kind === "error") {
+    const severity = fields.severity === undefined ? "error" : fields.severity;
+    return severity === "error" ? "failed" : severity === null ? "" : text(severity);
+  }
   const told = fields.status ?? fields.decision ?? fields.outcome;
   return told === undefined || told === null ? "" : text(told);
 }
 
+const NAMED = {
+  tool_call: ["tool"], tool_result: ["tool"], step_started: ["step"], step_completed: ["step"],
+  step_failed: ["step", "error_code"], gate_decision: ["gate"], model_call: ["model"], turn: ["model"],
+  patch_apply: ["kind", "path"], error: ["error_code"], policy_violation: ["rule_id"], checkpoint: ["label"],
+};
+
 function nameOf(kind, fields) {
-  const keys = {
-    tool_call: "tool", tool_result: "tool", step_started: "step", step_completed: "step", step_failed: "step",
-    gate_decision: "gate", model_call: "model", patch_apply: "kind", error: "error_code", policy_violation: "rule_id",
-  };
-  const told = fields[keys[kind]];
-  return told === undefined || told === null ? kind : `${text(told)}`;
+  const told = (NAMED[kind] ?? []).map((key) => fields[key]).find((value) => value !== undefined && value !== null);
+  return told === undefined ? kind : text(told);
 }
 
 const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines",
@@ -274,7 +286,7 @@ function showTimeline(entries, begin, whole) {
     const about = make("td", {}, shown(gistOf(entry).slice(0, 300)));
     if (details.length) {
       about.append(make("details", {}, make("summary", {}, "what was kept"),
-        makeList(details.map(([key, value]) => [key, make("pre", {}, shown(value))]))));
+        makeList(details.map(([key, value]) => [key, make("pre", { tabindex: "0" }, shown(value))]))));
     }
     const wrong = entry.lines.some((line) => line.wrong.length);
     return make("tr", { class: [wrong ? "wrong" : "", entry.within === null ? "" : "inside"].join(" ").trim() },
@@ -304,7 +316,7 @@ function showContext(lines, objects) {
   }
   const whole = objects.get(started.governance_context_hash);
   if (whole !== undefined) {
-    parts.push(make("details", {}, make("summary", {}, "The whole text the agent was given"), make("pre", {}, shown(whole))));
+    parts.push(make("details", {}, make("summary", {}, "The whole text the agent was given"), make("pre", { tabindex: "0" }, shown(whole))));
   }
   return parts;
 }
@@ -315,7 +327,7 @@ function showDiffs(lines, objects) {
     const kept = isObject(diff) ? objects.get(diff.object) ?? text(diff.head ?? "") : text(diff ?? "");
     const part = isObject(diff) && diff.tail ? `${kept}\n… ${diff.size} bytes in all …\n${text(diff.tail)}` : kept;
     return make("details", {}, make("summary", {}, shown(`${text(fields.kind ?? "")} ${text(fields.path ?? "")}`)),
-      make("pre", {}, shown(part || "Its text was not kept.")));
+      make("pre", { tabindex: "0" }, shown(part || "Its text was not kept.")));
   });
   return rows.length ? [make("h2", {}, "Changes"), ...rows] : [];
 }
@@ -357,7 +369,7 @@ function showWithheld(lines, said) {
 function showLines(lines) {
   const wrong = lines.some((line) => line.wrong.length);
   return [make("details", wrong ? { open: "" } : {}, make("summary", {}, "The record, line by line"), ...lines.map((line) => {
-    const shownLine = make("pre", { id: `line-${line.number}`, class: line.wrong.length ? "wrong" : "" }, shown(line.raw));
+    const shownLine = make("pre", { tabindex: "0", id: `line-${line.number}`, class: line.wrong.length ? "wrong" : "" }, shown(line.raw));
     if (line.wrong.length) shownLine.prepend(make("strong", {}, `✗ line ${line.number}: ${line.wrong.join("; ")}\n`));
     return shownLine;
   }))];

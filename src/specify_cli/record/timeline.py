@@ -64,8 +64,10 @@ def make_timeline(events: Iterable[Mapping[str, object]]) -> list[Entry]:
         kind = say(fields.get("event") or "")
         seq = fields.get("seq")
         seq = seq if type(seq) is int else number
-        opened = open_calls if kind in ("tool_call", "tool_result") else open_steps
-        key = (say(fields.get("call_id") if opened is open_calls else fields.get("step")), say(fields.get("ordinal")))
+        # A call's end may say less of the step it ran in than its beginning: its id alone tells which call it is.
+        is_call = kind in ("tool_call", "tool_result")
+        opened = open_calls if is_call else open_steps
+        key = (say(fields.get("call_id")), "") if is_call else (say(fields.get("step")), say(fields.get("ordinal")))
         if kind in _ENDS and key in opened:
             place = opened.pop(key)
             entries[place] = _end(entries[place], kind, seq, fields)

@@ -95,9 +95,9 @@ def show_comparison(project: Project, one: str, two: str) -> str:
             for value, side in zip(shown, ("original", "replay"), strict=True)
         ]
         result = verify_replay(chains[0], chains[1], None)
-        verdict = f"{result.message} ({result.details.steps_compared} steps compared)"
-        mismatches = [f"{item.code}: expected {say(item.expected)}, found {say(item.actual)}"
-                      for item in result.details.mismatches]  # fmt: skip
+        verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
+        mismatches = [f"{item['code']}: expected {say(item['expected'])}, found {say(item['actual'])}"
+                      for item in result.details["mismatches"]]  # fmt: skip
     except InvocationError as error:
         verdict, mismatches = f"not compared: {error.message}", []
     return _PAGES.get_template("compare.html").render(

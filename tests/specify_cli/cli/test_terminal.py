@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from specify_cli.cli.completion import find_items
+from specify_cli.cli.shapes import schemas
 from support import Cli, run_main
 
 
@@ -120,3 +123,20 @@ def test_tab_completes_an_id_by_any_part_and_evaluates_nothing_recorded(cli: Cli
     assert zsh.out.startswith('_arguments \'*: :(("last"') and one in zsh.out
     assert not set("$`\\") & set(zsh.out) and zsh.out.count("'") == 2
     assert fish.out.splitlines()[1].startswith(f"{one}\t")
+
+
+def test_the_names_of_schemas_are_completed_without_the_models_they_are_made_of() -> None:
+    code = (
+        "import sys; from specify_cli.cli.completion import find_items; find_items(['schema'], ''); print(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+
+    assert [name for name, _ in find_items(["schema"], "")] == sorted(schemas())
+    assert "pydantic" not in loaded and "specify_cli.cli.shapes" not in loaded
+
+
+def test_a_hit_of_a_search_has_one_line_at_any_width(cli: Cli, seen: Callable[..., str]) -> None:
+    begin(cli, f"fix the login test {'very ' * 30}long")
+    for columns in (80, 120):
+        lines = seen("invocations", "search", "login", columns=columns).splitlines()
+        assert "fix the login" in lines[0] and max(map(len, lines)) <= columns, lines

@@ -23,6 +23,18 @@ def test_a_call_and_its_result_are_one_entry_with_the_time_between() -> None:
     assert (entry.status, entry.duration_ms, entry.bad) == ("error", 3000, True)
 
 
+def test_a_result_that_names_no_step_ends_the_call_that_does() -> None:
+    (step, call) = make_timeline(
+        [
+            line(4, "step_started", step="build", ordinal=1),
+            line(5, "tool_call", call_id="a", tool="Bash", step="build", ordinal=1),
+            line(6, "tool_result", call_id="a", status="ok"),
+        ]
+    )
+
+    assert (step.status, call.status, call.end_seq, call.within) == ("open", "ok", 6, 0)
+
+
 def test_calls_stand_in_the_step_they_ran_in() -> None:
     entries = make_timeline(
         [
