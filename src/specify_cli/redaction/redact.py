@@ -40,7 +40,10 @@ class RedactionError(Exception):
 
 
 class RuleSet(NamedTuple):
-    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2 patterns."""
+    """The rules in force and the digest that names them; `user` holds ids beside compiled RE2 patterns.
+
+    With `sieve` (`sieved`) a text in which no needle stands is known at one look.
+    """
 
     shipped: tuple[Rule, ...]
     user: tuple[tuple[str, Any], ...]
@@ -48,6 +51,7 @@ class RuleSet(NamedTuple):
     allowed_patterns: tuple[Any, ...]
     ids: frozenset[str]
     digest: str
+    sieve: tuple[Any, ...] = ()
 
 
 class Redacted(NamedTuple):
@@ -262,16 +266,58 @@ def redact(text: str, rules: RuleSet) -> Redacted:
     return redact_with(text, None, rules)
 
 
+_Needles = list[tuple[int, tuple[str, ...]]]
+
+
+@lru_cache(maxsize=2)
+def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
+    """Return the needles of the shipped rules with their places, by the view they are looked for in.
+
+    The long words of a text, its folded letters, the text itself.
+    """
+    groups: tuple[_Needles, _Needles, _Needles] = ([], [], [])
+    for place, rule in enumerate(SHIPPED if of_shipped else ()):
+        groups[0 if rule.in_words else 1 if rule.folded else 2].append((place, rule.needles))
+    return groups
+
+
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the table."""
     found = []
-    for place, rule in enumerate(rules.shipped):
-        where = view.words if rule.in_words else view.folded if rule.folded else view.text
-        for needle in rule.needles:
-            if needle in where:
-                found.append(place)
-                break
+    groups = _group_needles(bool(rules.shipped))
+    for number, (where, needles) in enumerate(zip((view.words, view.folded, view.text), groups, strict=True)):
+        # Few texts hold a long word.
+        if where and (not rules.sieve or _may_hold(rules.sieve[number], where)):
+            for place, ones in needles:
+                for needle in ones:
+                    if needle in where:
+                        found.append(place)
+                        break
+    found.sort()
     return tuple(found)
+
+
+def is_clear(text: str, rules: RuleSet) -> bool:
+    """Return whether no rule can apply to a text, nor to any part of it; False also where that takes a closer look."""
+    view = view_of(text)
+    return not rules.user and not view.cuts and not _find_candidates(view, rules)
+
+
+def sieved(rules: RuleSet) -> RuleSet:
+    """Return rules that look for all needles at once: worth its loading where there are thousands of texts."""
+    if not rules.shipped:
+        return rules
+    import re2  # as above
+
+    groups = [sorted({needle for _, ones in needles for needle in ones}) for needles in _group_needles(True)]
+    return rules._replace(sieve=tuple(re2.compile("|".join(map(re2.escape, ones))) for ones in groups))
+
+
+def _may_hold(sieve: Any, text: str) -> bool:
+    try:
+        return sieve.search(text) is not None
+    except UnicodeEncodeError:  # a lone surrogate, which RE2 does not take
+        return True
 
 
 def applicable(text: str, rules: RuleSet) -> tuple[int, ...]:

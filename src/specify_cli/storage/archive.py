@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
@@ -28,7 +29,7 @@ from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, split_lines
-from specify_cli.record.seal import Line, open_line, seal_at_end
+from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import (
     ERROR,
     FINDINGS,
@@ -42,7 +43,7 @@ from specify_cli.record.verify import (
 )
 from specify_cli.redaction.capture import RedactionError, RuleSet, redact
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.redaction.redact import OVERRUN
+from specify_cli.redaction.redact import OVERRUN, is_clear, sieved
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.memory import MemoryObjectStore
 from specify_cli.storage.publishing import prepare
@@ -64,6 +65,9 @@ MAX_EXPORT = 8 << 30
 # Why a line or an annex is withheld.
 REDACTION, IN_FULL, RECOVERED, CLOSING = "redaction", "captured-in-full", "recovered", "closing-line-withheld"
 _WHYS = (REDACTION, IN_FULL, RECOVERED, CLOSING)
+# Members of a line that verifies which hold nothing of the work, and how long a text may be to be remembered.
+_PROVEN = frozenset(("prev", "invocation_id"))
+_SHORT = 64
 _BLOCK = tarfile.BLOCKSIZE
 _BATCH = 64 << 20
 # JSON texts within JSON texts double their escapes, so no real value comes near this.
@@ -137,7 +141,7 @@ def export(
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
     wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
-    rules = project.config.redaction if safe else None
+    rules = _begin_search(project.config.redaction) if safe else None
     policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
     parts = [_compose_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
@@ -182,7 +186,7 @@ def export(
     return Exported(output, safe, digest(archive), len(archive), tuple(told), len(led_to), tuple(ordered))
 
 
-def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet | None) -> _Part:
+def _compose_part(project: Project, place: Place, reach: Reach, rules: _Search | None) -> _Part:
     """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
     require_whole(checked, place)
@@ -198,7 +202,7 @@ def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet |
     }
     withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data)]
     if rules is not None:
-        data, withheld = withhold_lines(data, rules)
+        data, withheld = _withhold_lines(data, rules)
     path = f"{layout.IMPORTED}/{place.name}"
     report = _report(path, data)
     # What leaves has to verify where it arrives, whatever was taken out of it.
@@ -209,7 +213,7 @@ def _compose_part(project: Project, place: Place, reach: Reach, rules: RuleSet |
     for name, found in list(annexes.items()):
         closing = report.tip if report.status == "closed" else None
         line = open_line(found.rstrip(b"\n"))
-        why, counts = (None, {}) if rules is None else _find_reason(line, rules)
+        why, counts = (None, {}) if rules is None else _find_reason(line.fields or {}, rules)
         if why is None and closing is None:
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
@@ -278,7 +282,37 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
 # --- what must not leave
 
 
+class _Search(NamedTuple):
+    """What is looked for, and how often each rule applies to a text as it stands; short ones are remembered."""
+
+    rules: RuleSet
+    look: Callable[[str], Mapping[str, int]]
+    is_clear: Callable[[str], bool]
+
+
+def _begin_search(rules: RuleSet) -> _Search:
+    quick = sieved(rules)
+
+    def look(text: str) -> Mapping[str, int]:
+        return redact(text, quick).counts
+
+    def judge(text: str) -> bool:
+        return is_clear(text, quick)
+
+    looked, judged = lru_cache(maxsize=8192)(look), lru_cache(maxsize=8192)(judge)
+    return _Search(
+        quick,
+        lambda text: (looked if len(text) <= _SHORT else look)(text),
+        lambda text: (judged if len(text) <= _SHORT else judge)(text),
+    )
+
+
 def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
+    """Return the lines of a record without those that must not leave; `_withhold_lines` says more."""
+    return _withhold_lines(data, _begin_search(rules))
+
+
+def _withhold_lines(data: bytes, search: _Search) -> tuple[bytes, list[dict[str, object]]]:
     """Return the lines of a record that verifies with those replaced that must not leave, and what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
@@ -302,7 +336,8 @@ def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, o
         if line.problems or line.fields is None:
             passed_over = True
             continue
-        seen, counts = _find_reason(line, rules)
+        # The record verifies: these members are its own id and a seal, and hold nothing else.
+        seen, counts = _find_reason({name: value for name, value in fields.items() if name not in _PROVEN}, search)
         if passed_over and seen is None:
             seen = RECOVERED
         passed_over = False
@@ -314,39 +349,38 @@ def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, o
     return b"".join(out), withheld
 
 
-def _find_reason(line: Line, rules: RuleSet) -> tuple[str | None, dict[str, int]]:
+def _find_reason(fields: Mapping[str, object], search: _Search) -> tuple[str | None, dict[str, int]]:
     """Return why a line must not leave, with the rules that say so; None where it may."""
-    fields = line.fields or {}
-    counts = _count_in_value(fields, rules)
+    counts = _count_in_value(fields, search)
     if counts:
         return REDACTION, counts
     return (IN_FULL, {}) if fields.get("export_safe") is False else (None, {})
 
 
-def _find_object_reason(data: bytes, rules: RuleSet) -> str | None:
+def _find_object_reason(data: bytes, search: _Search) -> str | None:
     """Return why an object must not leave; None where it may."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         return "not text, so it cannot be searched for secrets"
-    counts = _count_in_text(text, rules)
+    counts = _count_in_text(text, search)
     return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
 
 
-def _count_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dict[str, int]:
+def _count_in_value(value: object, search: _Search, *, named: bool = True) -> dict[str, int]:
     """Return how often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
     counts: dict[str, int] = {}
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            _add(counts, _count_in_text(item, rules))
+            _add(counts, _count_in_text(item, search))
         elif isinstance(item, Mapping):
             for key, inner in item.items():
                 if isinstance(inner, str):
                     # A name and the text beside it are judged together, as they were when they came in.
                     beside = (str(key), f"{key}={inner}") if named else (str(key),)
-                    _add(counts, _count_in_text(inner, rules, beside))
+                    _add(counts, _count_in_text(inner, search, beside))
                 else:
                     pending += [str(key), inner]
         elif isinstance(item, (list, tuple)):
@@ -354,23 +388,26 @@ def _count_in_value(value: object, rules: RuleSet, *, named: bool = True) -> dic
     return counts
 
 
-def _count_in_text(text: str, rules: RuleSet, beside: Sequence[str] = ()) -> dict[str, int]:
+def _count_in_text(text: str, search: _Search, beside: Sequence[str] = ()) -> dict[str, int]:
     """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it.
 
     A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
     read; a head or tail of such a text is no JSON any more, so its escapes are undone one layer after another.
     """
     most: dict[str, int] = {}
+    is_json = text.lstrip()[:1] in ("{", "[", '"')
+    if beside and not is_json and "\\" not in text and search.is_clear(beside[-1]):
+        return most  # name and text are both parts of what stands there
     try:
         for reading in (text, *beside, *_iter_unescaped(text)):
-            _raise_to(most, redact(reading, rules).counts)
-        if text.lstrip()[:1] in ("{", "[", '"'):
+            _raise_to(most, search.look(reading))
+        if is_json:
             try:
                 value = parse_foreign(text)
-                _raise_to(most, foreign_text(value, rules).counts)
+                _raise_to(most, foreign_text(value, search.rules).counts)
             except ForeignError:
                 return most
-            _raise_to(most, _count_in_value(value, rules, named=False))
+            _raise_to(most, _count_in_value(value, search, named=False))
     except RedactionError:
         _raise_to(most, {OVERRUN: 1})  # what cannot be judged does not leave
     return most

@@ -26,7 +26,15 @@ from specify_cli.redaction.capture import (
     shipped_rule_set,
 )
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
-from specify_cli.redaction.redact import MAX_USER_RULES, OVERRUN, digest_of_shipped, folded_of, refuse_catch_all
+from specify_cli.redaction.redact import (
+    MAX_USER_RULES,
+    OVERRUN,
+    digest_of_shipped,
+    folded_of,
+    is_clear,
+    refuse_catch_all,
+    sieved,
+)
 from specify_cli.redaction.rules import SHIPPED
 from support import FULL
 
@@ -612,3 +620,22 @@ def test_the_digest_stated_with_the_shipped_rules_is_theirs() -> None:
 def test_without_rules_nothing_is_looked_for() -> None:
     assert isinstance(NO_RULES, RuleSet)
     assert redact(f"password={drawn(random.Random(1), ALNUM, 20)}", NO_RULES).counts == {}
+
+
+@given(st.lists(ATOMS | st.text(max_size=4), max_size=24).map("".join))
+def test_looking_for_all_needles_at_once_masks_the_same(text: str) -> None:
+    quick = sieved(RULES)
+
+    assert redact(text, quick) == redact(text, RULES)
+    if is_clear(text, quick):
+        name, _, beside = text.partition("=")
+        assert redact(text, RULES).counts == redact(name, RULES).counts == redact(beside, RULES).counts == {}
+
+
+@pytest.mark.parametrize("kind", sorted(TOKENS))
+def test_a_planted_token_is_found_by_all_needles_at_once(kind: str, rng: random.Random) -> None:
+    quick = sieved(RULES)
+    for place, put in PLACES.items():
+        text = put(LEADS.get(kind, "") + TOKENS[kind](rng))
+        assert redact(text, quick) == redact(text, RULES), place
+        assert not is_clear(text, quick), place
