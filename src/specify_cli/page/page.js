@@ -181,6 +181,7 @@ function findStep(fields, kind, steps, entries) {
   // The place of the open step that an entry names, or ran in beside other work.
   if (kind.startsWith("step_")) return null;
   const named = fields.step ?? null;
+  if (named !== null && typeof named !== "string") return null;
   const places = [...steps.values()].filter((at) => (named !== null
     ? entries[at].lines[0].fields.step === named
     : `${text(entries[at].lines[0].fields.step ?? null)} ${text(entries[at].lines[0].fields.ordinal ?? null)}` === fields.within));

@@ -10,7 +10,7 @@ of the work tree.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -56,13 +56,19 @@ class Assessed(NamedTuple):
     not_proven: tuple[str, ...]
 
 
-def verify_trail(project: Project, trust: Trust = Trust(), workers: int = 1) -> SetReport:
+def verify_trail(
+    project: Project,
+    trust: Trust = Trust(),
+    workers: int = 1,
+    seen: Callable[[Iterable[RecordReport]], Iterable[RecordReport]] = iter,
+) -> SetReport:
     """Return what every record, the links between them and the logs say, with the level that all of them reach.
 
-    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there.
+    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there. `seen` is
+    shown each report as it comes, for a person who waits.
     """
     watch = TrailWatch(project, trust)
-    reports = watch.follow(queries.verify_all(project, workers))
+    reports = watch.follow(seen(queries.verify_all(project, workers)))
     # Files that belong to no record are looked for, and the logs judged, when every record has been read.
     judged = judge_set(reports, chain(queries.strays(project), watch.findings()))
     level, not_proven = watch.assess(judged)

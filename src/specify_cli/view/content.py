@@ -55,8 +55,8 @@ def show_list(project: Project, given: Mapping[str, str]) -> str:
         shares, given_rules = index.count_rules(_SHARES)
     return _PAGES.get_template("list.html").render(
         rows=rows, hits=hits, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
-        searched="q" in asked, pictures=_draw(counted, shares, given_rules), counted=len(counted),
-        state=read_state(project, None),
+        searched="q" in asked, full=len(hits) >= _ROWS, counted=len(counted), state=read_state(project, None),
+        pictures=_draw(counted, shares, given_rules),
     )  # fmt: skip
 
 

@@ -140,3 +140,14 @@ def test_a_hit_of_a_search_has_one_line_at_any_width(cli: Cli, seen: Callable[..
     for columns in (80, 120):
         lines = seen("invocations", "search", "login", columns=columns).splitlines()
         assert "fix the login" in lines[0] and max(map(len, lines)) <= columns, lines
+
+
+def test_a_check_of_many_records_shows_how_far_it_is(
+    cli: Cli, seen: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(cli, "implement WP01", "review WP02")
+    quiet = seen("invocations", "verify", "--all")
+    monkeypatch.setattr("specify_cli.cli.commands.invocations._WORTH_A_BAR", 2)
+
+    assert "checking records" not in quiet
+    assert "checking records" in seen("invocations", "verify", "--all", TERM="xterm")

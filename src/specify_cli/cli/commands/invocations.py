@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
-from specify_cli.cli.render import event_line, invocation_page, render_findings
+from specify_cli.cli.render import event_line, invocation_page, progress_bar, render_findings
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
@@ -36,6 +36,8 @@ from specify_cli.trail.testimony import make_testimony
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
+# How many records are checked in about a second.
+_WORTH_A_BAR = 1000
 
 
 def show(values: Values) -> int:
@@ -81,7 +83,7 @@ def verify(values: Values) -> int:
     if target is None:
         for name in invocations.unexpected_names(project):
             write_note(f"warning: {name} is not named like a record and was not read")
-        judged = verify_trail(project, trust, workers)
+        judged = verify_trail(project, trust, workers, partial(_show_progress, project))
     else:
         proofs = Checked((), "")
         file = os.sep in target or target.endswith((".jsonl", ".tar"))
@@ -120,6 +122,18 @@ def verify(values: Values) -> int:
         write_note(f"the level {required} is required, and {judged.level} is reached")
         return 4
     return 0
+
+
+def _show_progress(project: Project, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
+    """Yield the reports, with a bar where a person watches and there is more to check than a moment takes."""
+    total = sum(1 for _ in Index(project.root).newest()) if os.isatty(2) else 0
+    if total < _WORTH_A_BAR:
+        yield from reports
+        return
+    with progress_bar("checking records") as show:
+        for done, report in enumerate(reports, 1):
+            show(done, total)
+            yield report
 
 
 def _read_trust(values: Values) -> Trust:
