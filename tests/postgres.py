@@ -24,6 +24,8 @@ unix_socket_directories = ''
 max_connections = 200
 wal_level = replica
 hot_standby = on
+# Shared memory that a killed server leaves behind lies in its folder.
+dynamic_shared_memory_type = mmap
 # A standby that has lost its primary looks for it this long before it lets itself be promoted; 5 s by default.
 wal_retrieve_retry_interval = 200ms
 """

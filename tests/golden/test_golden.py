@@ -207,7 +207,7 @@ def test_every_command_stands_in_the_golden_copy() -> None:
     # A program of one's own is re-executed, a collector serves until it is stopped, a log or an approval is signed by a
     # new key each time (a backtest cites the log), a token is new each time; all have tests of their own. `close` is
     # `complete`.
-    tokens = [("collector", "token", word) for word in ("create", "list", "revoke")]
+    tokens = [("collector", "export"), *(("collector", "token", word) for word in ("create", "list", "revoke"))]
     signed = [("approve",), ("profile-invocation", "close")]
     signed += [("trail", word) for word in ("checkpoint", "enroll", "proof", "export")]
     assert missing == [

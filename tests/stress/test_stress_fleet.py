@@ -24,7 +24,7 @@ from victims import Victim
 
 CLONES, INVOCATIONS = (500, 100_000) if FULL else (40, 2_000)
 # When the shard is added and when the primary is killed, and how often something else is, each as a share.
-SHARDED, PROMOTED, KILLS = (0.5, 0.3, 0.2) if FULL else (0.2, 0.05, 0.2)
+SHARDED, PROMOTED, KILLS = (0.4, 0.25, 0.2) if FULL else (0.2, 0.05, 0.2)
 SENDERS, COLLECTORS, BATCH = 4, 3, 10
 LONGEST_STALL = 5.0
 REPORT: list[str] = []

@@ -1036,6 +1036,29 @@ class CollectorListening(BaseModel):
     endpoint: str
 
 
+class LeftOut(_Shape):
+    """A record that could not be read for an export."""
+
+    invocation_id: str
+    why: str
+
+
+class TablesExported(_Shape):
+    """invocations export --parquet: how many rows each table has, and the records that could not be read."""
+
+    path: str
+    tables: dict[str, int]
+    left_out: list[LeftOut]
+
+
+class LedgerExported(_Shape):
+    """collector export: how many invocations in how many files."""
+
+    path: str
+    invocations: int
+    files: int
+
+
 class CollectorToken(BaseModel):
     """collector token list: one token, without its secret; `projects` null is all, `rate` requests a minute."""
 
@@ -1117,6 +1140,8 @@ SHAPES: dict[str, Any] = {
     "sync-planned": SyncPlanned,
     "doctor-report": shape_of(doctor.DoctorReport),
     "collector-listening": CollectorListening,
+    "tables-exported": TablesExported,
+    "ledger-exported": LedgerExported,
     "collector-token": CollectorToken,
     "collector-token-created": CollectorTokenCreated,
     "view-listening": ViewListening,

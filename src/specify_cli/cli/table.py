@@ -508,9 +508,10 @@ _COMMANDS = (
         "invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
-            _ID._replace(name="ids", multiple=True, metavar="ID…"),
+            _ID._replace(name="ids", multiple=True, metavar="[ID…]", required=False),
             Param("output", "option", "The new file.", metavar="FILE", short="-o"),
             Param("html", "option", "One record as a page that checks itself in a browser.", metavar="FILE"),
+            Param("parquet", "option", "These records, or all, as tables for DuckDB, in a new folder.", metavar="DIR"),
             Param(
                 "safe",
                 "flag",
@@ -533,6 +534,7 @@ _COMMANDS = (
             "spec-kitty invocations export last --html run.html",
             "spec-kitty invocations export ID OTHER_ID --safe -o runs.tar",
             "spec-kitty invocations export last --format perfetto -o run.json",
+            "spec-kitty invocations export --parquet tables",
         ),
         "0 written · 1 refused, nothing written · 2 usage",
     ),
@@ -812,6 +814,17 @@ _COMMANDS = (
         ),
         ("spec-kitty collector serve --db events.db",),
         "0 stopped by a signal · 1 refused · 2 usage",
+    ),
+    Command(
+        ("collector", "export"),
+        "tables:export_ledger",
+        "Write what is held as Parquet, a file for each day and project.",
+        (
+            _LEDGER._replace(multiple=True),
+            Param("parquet", "option", "The new folder.", required=True, metavar="DIR"),
+        ),
+        ("spec-kitty collector export --db events.db --parquet held",),
+        "0 written · 1 refused · 2 usage",
     ),
     Command(
         ("collector", "token", "create"),

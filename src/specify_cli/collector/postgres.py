@@ -65,7 +65,7 @@ class _Statements:
 
 
 def _translate(statement: str) -> str:
-    return statement.replace("?", "%s")
+    return statement.replace("%", "%%").replace("?", "%s")
 
 
 class PostgresDatabase:

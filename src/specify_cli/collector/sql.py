@@ -80,11 +80,11 @@ class SqlStorage:
                 folded = (filters.actor.casefold(), _ACTORS + 1)
                 found = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
                 actors = [name for (name,) in found]
-            where, values, lists = _plan_page(filters, actors, after)
+            order, where, values, lists = _plan_page(filters, actors, after)
             rows: list[Row] = []
             at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
             for first in range(0, len(lists), at_once):
-                rows += _read_lists(transaction, where, values, lists[first : first + at_once], limit)
+                rows += _read_lists(transaction, order, where, values, lists[first : first + at_once], limit)
             return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
 
         return self._database.read(read)
@@ -195,23 +195,16 @@ def _get_state(row: Row) -> str:
 
 def _plan_page(
     filters: Filter, actors: Sequence[str] | None, after: Place | None
-) -> tuple[list[str], list[str], list[tuple[tuple[str, str], ...]]]:
-    """Return the conditions of a page, their values, and the lists it is merged from, each by its columns and values.
+) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
+    """Return the order of a page, its conditions, their values, and the lists it is merged from, by columns and values.
 
     Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
     every pair of filters. What would be too many lists is a condition, which no index is used for.
     """
-    columns = (
-        ("profile_id = ?", filters.profile),
-        ("action = ?", filters.action),
-        ("invocation_id >= ?", filters.since),
-        ("invocation_id < ?", filters.until),
-    )
-    where = [condition for condition, value in columns if value is not None]
-    values = [value for _, value in columns if value is not None]
-    if after is not None:
-        where.append("(invocation_id, project_uuid) < (?, ?)")
-        values += after
+    equal = (("profile_id = ?", filters.profile), ("action = ?", filters.action))
+    where = [condition for condition, value in equal if value is not None]
+    values = [value for _, value in equal if value is not None]
+    indexed = bool(where)
     states: Sequence[str] | None = None
     if filters.outcome is not None:
         states = () if filters.status == OPEN else (filters.outcome,)
@@ -229,11 +222,22 @@ def _plan_page(
         elif chosen is not None:
             where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
             values += chosen
-    return where, values, lists
+    # What is walked newest first, whatever it holds, follows the primary key.
+    order = "ordinal" if indexed or lists != [()] else "invocation_id"
+    if filters.since is not None:
+        where.append(f"{order} >= ?")
+        values.append(filters.since)
+    ends = [end for end in (after, filters.until and Place(filters.until, "")) if end]
+    if ends:
+        # One bound: of two an engine begins at either, and walks from there to the other.
+        where.append(f"({order}, project_uuid) < (?, ?)")
+        values += min(ends)
+    return order, where, values, lists
 
 
 def _read_lists(
     transaction: Transaction,
+    order: str,
     where: Sequence[str],
     values: Sequence[str],
     lists: Sequence[Sequence[tuple[str, str]]],
@@ -245,7 +249,7 @@ def _read_lists(
         conditions = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
         parts.append(
             f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {conditions}"
-            f" ORDER BY invocation_id DESC, project_uuid DESC LIMIT ?) AS list_{number}"
+            f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
         )
         given += [*values, *(value for _, value in one), limit]
     rows = []

@@ -210,6 +210,19 @@ def test_an_actor_filter_that_many_actors_meet_finds_them_all(storage: Storage) 
     assert [id_of(n) for n in (5, 4)] == ids(storage, Filter(actor="agent"), 2, Place(id_of(6), PROJECT))
 
 
+def test_a_question_of_more_lists_than_are_merged_is_answered_too(storage: Storage) -> None:
+    projects = [f"00000000-0000-4000-8000-{number:012}" for number in range(500)]
+    actors = [{"actor_id": f"agent {n}", "actor_type": "llm"} for n in range(30)]
+    storage.accept([started(n, project=projects[n], actor=actors[n]) for n in range(30)], NOW)
+    storage.accept([completed(n, project=projects[n]) for n in range(0, 30, 2)], NOW)
+
+    assert [id_of(n) for n in range(28, 10, -2)] == ids(
+        storage, Filter(frozenset(projects), status=CLOSED, actor="AGENT", since=id_of(11))
+    )
+    assert [id_of(7)] == ids(storage, Filter(frozenset(projects), actor="agent 7"))
+    assert 30 == len(ids(storage, Filter(frozenset(projects))))
+
+
 def test_pages_follow_one_another_while_events_arrive(storage: Storage) -> None:
     storage.accept([started(n, project=p) for n in range(10, 30, 2) for p in (PROJECT, OTHER_PROJECT)], NOW)
     before = [row.place for row in storage.rows(ALL, 200)]

@@ -19,6 +19,7 @@ from specify_cli.sync.contract import is_signing_secret
 
 if TYPE_CHECKING:
     from specify_cli.collector.database import Database
+    from specify_cli.collector.ledger import Ledger
     from specify_cli.collector.tokens import Token, Tokens
     from specify_cli.collector.witness import Witness
 
@@ -143,6 +144,24 @@ def revoke_token(values: Values) -> int:
     else:
         write_text(f"revoked {token.id} of {token.name}: the next request with it is refused")
     return 0
+
+
+@contextmanager
+def opened_ledger(values: Values) -> Iterator[Ledger]:
+    """Yield what the databases of `--db` hold. Raises StoredDataError, EnvironmentFault."""
+    try:
+        from specify_cli.collector.ledger import open_ledger
+    except ModuleNotFoundError as error:
+        raise shell.extra_missing("collector", str(error.name)) from error
+    addresses = values["db"]
+    assert isinstance(addresses, list)
+    with _explained():
+        ledger = open_ledger([str(address) for address in addresses])
+    try:
+        with _explained():
+            yield ledger
+    finally:
+        ledger.storage.close()
 
 
 def _describe_token(token: Token) -> dict[str, object]:

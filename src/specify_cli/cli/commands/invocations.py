@@ -251,10 +251,16 @@ def export(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     given = values["ids"]
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
-    targets = [values[name] for name in ("output", "html", "endpoint") if values[name] is not None]
+    targets = [values[name] for name in ("output", "html", "endpoint", "parquet") if values[name] is not None]
+    if not ids and values["parquet"] is None:
+        raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty invocations export --help")
     if len(targets) != 1 or (values["endpoint"] is not None and values["format"] != "otlp"):
-        told = "expected one of --output FILE, --html FILE, and with --format otlp --endpoint URL"
+        told = "expected one of --output FILE, --html FILE, --parquet DIR, and with --format otlp --endpoint URL"
         raise CallerError("USAGE", told, "spec-kitty invocations export --help")
+    if values["parquet"] is not None:
+        from specify_cli.cli.commands.tables import export_tables
+
+        return export_tables(project, ids, values)
     if values["html"] is not None:
         return _export_page(project, ids, values)
     if values["format"] == "testimony":

@@ -1,0 +1,136 @@
+"""A page of the list costs the same however much a collector holds, for every filter and every pair of filters."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collecting import completed, started
+from specify_cli.collector.database import Database
+from specify_cli.collector.ledger import open_database
+from specify_cli.collector.sql import SqlStorage
+from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
+from support import FULL
+
+SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 40_000, 9, 3.0)
+LOADED_AT_ONCE = 50_000
+REPORT: list[str] = []
+# Profile and action, and action and outcome, are frequent and never meet: what has no index of both reads everything.
+ROWS = """
+INSERT INTO invocation (project_uuid, invocation_id, status, profile_id, action, request, actor_id, actor_type, level,
+  started_at, completed_at, outcome, received_at, digest, state)
+SELECT '00000000-0000-4000-8000-' || (100000000000 + i % 50), '000000000000000000' || (10000000 + i),
+  CASE WHEN i % 5 = 0 THEN 'open' ELSE 'closed' END, CASE WHEN i % 2 = 0 THEN 'builder' ELSE 'reviewer' END,
+  CASE WHEN i % 2 = 0 THEN 'implement' ELSE 'review' END, 'fix the login test', 'agent ' || (i % 20), 'llm', 'full',
+  '2026-11-21T09:00:00.000Z', NULL, CASE WHEN i % 5 = 0 THEN NULL WHEN i % 2 = 0 THEN 'done' ELSE 'failed' END,
+  '2026-11-21T09:00:00.000Z', '', CASE WHEN i % 5 = 0 THEN 'open' WHEN i % 2 = 0 THEN 'done' ELSE 'failed' END
+FROM """
+SERIES = {
+    "sqlite": "(WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n) AS n",
+    "postgres": "generate_series(CAST(? AS INTEGER), CAST(? AS INTEGER)) AS n(i)",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _report() -> Iterator[None]:
+    yield
+    if FULL:
+        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
+
+
+def _name_id(number: int) -> str:
+    return f"{10_000_000 + number:026}"
+
+
+def _fill(database: Database, engine: str, count: int) -> None:
+    for first in range(1, count + 1, LOADED_AT_ONCE):
+        ends = (first, min(first + LOADED_AT_ONCE - 1, count))
+        database.write(lambda transaction, ends=ends: transaction.run(ROWS + SERIES[engine], ends))  # type: ignore[misc]
+    names = [(f"agent {number}", f"agent {number}") for number in range(20)]
+    database.write(lambda transaction: transaction.run_many("INSERT INTO actor VALUES (?, ?)", names))
+    if engine == "postgres":
+        # As autovacuum does after a while.
+        database.read(lambda transaction: transaction.run("VACUUM ANALYZE invocation"))
+
+
+def _list_filters(count: int) -> dict[str, Filter]:
+    """Every filter and every pair of filters, with a project set and an older page besides."""
+    one: Mapping[str, Any] = {
+        "projects": frozenset({"00000000-0000-4000-8000-100000000008"}),
+        "profile": "builder",
+        "action": "review",
+        "outcome": "done",
+        "status": CLOSED,
+        "actor": "GENT 1",
+        "since": _name_id(count // 4),
+        "until": _name_id(count * 3 // 4),
+    }
+    pairs = {f"{a}+{b}": Filter(**{a: one[a], b: one[b]}) for a, b in itertools.combinations(one, 2)}
+    some = frozenset(f"00000000-0000-4000-8000-{100_000_000_000 + number}" for number in range(20))
+    alone = {name: Filter(**{name: value}) for name, value in one.items()}
+    return {"none": Filter(), "20 projects": Filter(some), **alone, **pairs}
+
+
+def _pair_filters() -> list[tuple[str, Filter, Filter]]:
+    return [(name, small, _list_filters(LARGE)[name]) for name, small in _list_filters(SMALL).items()]
+
+
+def _time_page(storage: Storage, filters: Filter, after: Place | None) -> float:
+    begun = time.perf_counter()
+    storage.rows(filters, 51, after)
+    return time.perf_counter() - begun
+
+
+def _time_ingest(storage: Storage) -> float:
+    batches = [
+        [make(at + n, project=f"10000000-0000-4000-8000-{at:012}") for n in range(50) for make in (started, completed)]
+        for at in range(0, 1_000, 50)
+    ]
+    begun = time.perf_counter()
+    for batch in batches:
+        storage.accept(batch, "2026-11-21T12:00:00.000Z", "ada")
+    return time.perf_counter() - begun
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_page_costs_the_same_at_any_size(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    storages: list[Storage] = []
+    for count in (SMALL, LARGE):
+        address = str(tmp_path / f"{count}.db")
+        if engine == "postgres":
+            address = request.getfixturevalue("postgres").make_schema(f"{tmp_path.name}_{count}")
+        database = open_database(address)
+        _fill(database, engine, count)
+        storages.append(SqlStorage(database))
+    pages: dict[str, list[tuple[Storage, Filter, Place | None]]] = {}
+    for name, *both in _pair_filters():
+        for page in ("", ", an older page"):
+            ends = [Place(_name_id(count // 2), "z") if page else None for count in (SMALL, LARGE)]
+            pages[name + page] = list(zip(storages, both, ends, strict=True))
+    # The least of many that lie apart: what the engine needs, without what the machine did besides.
+    least = {(name, size): math.inf for name in pages for size in (0, 1)}
+    for _ in range(ROUNDS):
+        for name, both_sizes in pages.items():
+            for size, page_of in enumerate(both_sizes):
+                least[name, size] = min(least[name, size], _time_page(*page_of))
+    ratios = {name: least[name, 1] / least[name, 0] for name in pages}
+    ingest = [_time_ingest(storage) for storage in storages]
+    for storage in storages:
+        storage.close()
+    worst = sorted(ratios, key=lambda name: -ratios[name])[:3]
+    REPORT.append(
+        f"list on {engine}: {len(ratios)} pages of {LARGE:,} invocations cost {min(ratios.values()):.2f} to "
+        f"{max(ratios.values()):.2f} x those of {SMALL:,} (at most {MOST}; dearest: "
+        f"{', '.join(f'{name} {ratios[name]:.2f}' for name in worst)}); ingest {ingest[1] / ingest[0]:.2f} x, "
+        f"{2_000 / ingest[1]:.0f} events/s"
+    )
+
+    assert {name: ratio for name, ratio in ratios.items() if ratio > MOST} == {}, REPORT[-1]
