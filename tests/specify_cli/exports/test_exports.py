@@ -29,6 +29,7 @@ from specify_cli.exports.otlp import make_otlp
 from specify_cli.exports.perfetto import make_perfetto
 from specify_cli.exports.run import encode_document, read_run
 from specify_cli.invocation.run import open_invocation
+from specify_cli.record.record import fold
 from support import FULL, Cli, git, valid
 
 RUNS = 500 if FULL else 40
@@ -141,6 +142,18 @@ def test_slices_of_a_row_lie_in_each_other() -> None:
         assert sum(event["ph"] in "Xi" for event in trace["traceEvents"]) == 1 + len(
             [span for span in run.spans if span.lasts or span.entry.kind not in ("started", "completed")]
         )
+
+
+def test_every_record_of_the_histories_is_a_trace() -> None:
+    read = 0
+    for path in (Path(__file__).parents[2] / "histories").rglob("*.jsonl"):
+        record = fold(path.read_bytes())
+        if record is not None:
+            run = read_run([entry.fields for entry in record.entries])
+            (told,) = parse(encode_document(make_otlp([run]))).resource_spans
+            read += bool(told.scope_spans[0].spans) and bool(make_perfetto([run])["traceEvents"])
+
+    assert read >= 5
 
 
 def test_perfettos_trace_processor_reads_it(worked: str, cli: Cli, tmp_path: Path) -> None:
