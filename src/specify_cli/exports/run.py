@@ -62,9 +62,10 @@ class Run(NamedTuple):
     def model(self) -> str | None:
         """Return the model that worked: what the last turn said, else what the caller said of itself."""
         actor = self.started.get("actor")
-        told = [span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"]
-        named = [*filter(None, told), *([actor.get("model")] if isinstance(actor, dict) else [])]
-        return None if not named or named[-1] is None else say(told[-1] if told and told[-1] else named[-1])
+        named = [actor.get("model")] if isinstance(actor, dict) else []
+        named += [span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"]
+        told = [name for name in named if name]
+        return say(told[-1]) if told else None
 
 
 def read_run(
