@@ -19,7 +19,7 @@ from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
 from support import FULL
 
-SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 40_000, 9, 3.0)
+SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 24_000, 7, 3.0)
 LOADED_AT_ONCE = 50_000
 REPORT: list[str] = []
 # Profile and action, and action and outcome, are frequent and never meet: what has no index of both reads everything.
@@ -79,7 +79,11 @@ def _list_filters(count: int) -> dict[str, Filter]:
 
 
 def _pair_filters() -> list[tuple[str, Filter, Filter]]:
-    return [(name, small, _list_filters(LARGE)[name]) for name, small in _list_filters(SMALL).items()]
+    every = [(name, small, _list_filters(LARGE)[name]) for name, small in _list_filters(SMALL).items()]
+    # Of the short version each fourth, and those that never meet.
+    return [
+        one for at, one in enumerate(every) if FULL or at % 4 == 0 or one[0] in ("profile+action", "action+outcome")
+    ]
 
 
 def _time_page(storage: Storage, filters: Filter, after: Place | None) -> float:

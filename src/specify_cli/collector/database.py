@@ -89,8 +89,9 @@ class SqliteDatabase:
 
     def __init__(self, path: str, *, schema: str = "sqlite") -> None:
         try:
-            # Created for its owner alone; SQLite gives the log beside it the same mode.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+            # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's key is no link.
+            follow = os.O_NOFOLLOW if schema == "witness" else 0
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follow, 0o600))
         except OSError as error:
             raise StorageUnusable(f"{path}: {error.strerror}") from error
         self._writer, self._reader = _Connection(path), _Connection(path)

@@ -88,7 +88,7 @@ class PostgresDatabase:
             self._idle.append(self._connect())
             self.write(lambda transaction: _migrate(transaction, self._place))
         except psycopg.Error as error:
-            raise StorageUnusable(f"{self._place}: {str(error).strip()}") from error
+            raise StorageUnusable(f"{self._place}: {' '.join(str(error).split())}") from error
         except StorageError as error:
             self.close()
             raise StorageUnusable(str(error)) from error

@@ -65,10 +65,11 @@ def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
 
-def test_ten_thousand_wrong_tokens_are_refused_in_the_same_time(tokens: Tokens) -> None:
+def test_ten_thousand_wrong_tokens_are_refused_in_the_same_time(tokens: Tokens, request: Any) -> None:
     """Whatever they share with a real one: the median times of near and far secrets differ by less than the noise."""
     _, secret = tokens.create("ada", ["send"], None, rate=None, now=NOW)
-    far = [secrets.token_urlsafe(len(secret))[: len(secret)] for _ in range(5_000)]
+    pairs = 5_000 if "sqlite" in request.node.name else 1_000  # a request to a server takes longer
+    far = [secrets.token_urlsafe(len(secret))[: len(secret)] for _ in range(pairs)]
     near = [secret[:-3] + one[-3:] for one in far]
     times: dict[str, list[int]] = {"far": [], "near": []}
     for pair in zip(far, near, strict=True):
