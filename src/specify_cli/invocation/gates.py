@@ -26,11 +26,16 @@ Rule = Callable[[Any], Verdict]
 
 
 class GateRule(NamedTuple):
-    """A registered rule."""
+    """A registered rule; `source` is its text, None where that is gone."""
 
     name: str
     digest: str
     decide: Rule
+    source: str | None
+
+    def describe(self) -> dict[str, object]:
+        """Return the members by which a record tells which rule was asked."""
+        return {"rule_digest": self.digest, **({} if self.source is None else {"rule_source": self.source})}
 
     def __call__(self, inputs: object) -> Verdict:
         """Ask the rule. Raises TypeError where it does not answer with a Verdict."""
@@ -50,7 +55,7 @@ class RuleRegistry:
 
     def register(self, name: str, decide: Rule) -> GateRule:
         """Take a rule under a name. Raises ValueError where another one has it."""
-        rule = GateRule(name, source_digest(decide), decide)
+        rule = GateRule(name, source_digest(decide), decide, read_source(decide))
         known = self._rules.setdefault(name, rule)
         if known.digest != rule.digest:
             raise ValueError(f"gate rule {name!r} is registered already, with other source")
@@ -91,6 +96,13 @@ class RuleRegistry:
 
 def source_digest(function: Callable[..., object]) -> str:
     """SHA-256 of a function's source as written, its decorators left out; of its code where the source is gone."""
+    source = read_source(function)
+    text = _read_code(getattr(function, "__code__", None)) if source is None else source
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def read_source(function: Callable[..., object]) -> str | None:
+    """Return a function's source as written, its decorators left out; None where the source is gone."""
     import inspect
     import textwrap
     import tokenize
@@ -98,10 +110,10 @@ def source_digest(function: Callable[..., object]) -> str:
     try:
         source = textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError, SyntaxError, tokenize.TokenError):
-        return hashlib.sha256(_read_code(getattr(function, "__code__", None)).encode("utf-8")).hexdigest()
+        return None
     lines = source.splitlines()
     start = next((number for number, line in enumerate(lines) if line.startswith(("def ", "lambda", "class "))), 0)
-    return hashlib.sha256("\n".join(lines[start:]).encode("utf-8")).hexdigest()
+    return "\n".join(lines[start:])
 
 
 def _read_code(code: Any) -> str:

@@ -173,7 +173,7 @@ class Recorder:
             if event not in RECORDABLE:
                 raise _not_recordable(event)
             if event == "gate_decision" and "rule_digest" not in payload:
-                payload = {**payload, **_find_digest(payload.get("rule_ref"))}
+                payload = {**payload, **_describe_rule(payload.get("rule_ref"))}
             return compose_event(
                 event,
                 payload,
@@ -545,12 +545,12 @@ def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[d
     return list(hits)[: config.get("limit", len(hits))]
 
 
-def _find_digest(rule: object) -> dict[str, object]:
-    """Return the digest of a registered rule as a member, so that a replay can ask it again; nothing of another."""
+def _describe_rule(rule: object) -> dict[str, object]:
+    """Return digest and source of a registered rule, so that a replay can ask it again; nothing of another."""
     from specify_cli.invocation.gates import RULES
 
     found = RULES.find(str(rule))
-    return {} if found is None else {"rule_digest": found.digest}
+    return {} if found is None else found.describe()
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

@@ -440,7 +440,7 @@ class Run:
         decided: dict[str, object] = {
             "gate": name,
             "rule_ref": rule,
-            "rule_digest": asked.digest,
+            **asked.describe(),
             "inputs": inputs,
             "outcome": verdict.outcome,
             "reason_code": verdict.reason_code,

@@ -345,6 +345,7 @@ EVENTS: Mapping[str, EventType] = {
             "gate": _required("name"),
             "rule_ref": _required("name"),
             "rule_digest": _optional("digest"),
+            "rule_source": _optional("object", side="tool_args", note="(the rule as it was written)"),
             "inputs": _optional("object", side="tool_args"),
             "outcome": _required("choice", choices=("pass", "fail", "warn", "skip")),
             "blocking": _optional("boolean", default=True),

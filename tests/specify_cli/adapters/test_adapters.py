@@ -287,7 +287,9 @@ def test_a_run_of_the_openai_agents_sdk_is_recorded(chartered: Path) -> None:
     agent = OpenAgent(name="mender", instructions="Mend it.", model=Scripted(), tools=[read])
     with open_invocation(chartered, REQUEST, capture=FULL) as run:
         config = RunConfig(tracing_disabled=True)
-        assert Runner.run_sync(agent, REQUEST, hooks=RecordHooks(run), run_config=config).final_output == "Done."
+        # Not run_sync, which leaves its event loop open.
+        done = asyncio.run(Runner.run(agent, REQUEST, hooks=RecordHooks(run), run_config=config))
+        assert done.final_output == "Done."
     found = events(chartered, run)
 
     assert shown(found)[:-1] == [

@@ -25,6 +25,7 @@ from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
 from specify_cli.storage.queries import verify_all
 from specify_cli.storage.store import FileObjectStore
+from support import Cli
 
 
 def lines(root: Path) -> list[dict[str, Any]]:
@@ -604,3 +605,19 @@ def test_what_was_written_survives_kill_9(chartered: Path) -> None:
 
     assert [line["error_code"] for line in lines(chartered)[4:]] == [f"E{number}" for number in range(30)]
     assert "pydantic" not in sys.modules or intact(chartered)
+
+
+def test_the_source_of_a_rule_is_kept_and_can_be_opened(chartered: Path, cli: Cli) -> None:
+    rules = gates.RuleRegistry()
+
+    @rules.rule("few")
+    def few(inputs: Any) -> gates.Verdict:
+        return gates.Verdict("pass", "few") if inputs["n"] < 3 else gates.Verdict("fail", "many")
+
+    with open_invocation(chartered, "fix the login test", rules=rules) as run:
+        run.gate("size", "few", {"n": 2})
+    (decided,) = (line for line in lines(chartered) if line["event"] == "gate_decision")
+    opened = cli("show-uri", f"obj://{decided['rule_source']}")
+
+    assert 'gates.Verdict("fail", "many")' in opened.out
+    assert intact(chartered)
