@@ -127,16 +127,8 @@ def replay_against(
         then, first = _run_frozen(opened, retrieval)
         today = _run_today(project, cache, opened, retrieval)
         others = _ask_others(opened, today)
-    envelope = {
-        "original_invocation_id": opened.past.invocation_id,
-        "replay_invocation_id": None,
-        "recorded": False,
-        "reason": None,
-        "diff": diff_of(recorded, today.outcome),
-        "causes": _find_causes(project, opened, (recorded, first, today), then),
-        "transitions": [item._asdict() for item in others.found],
-        "not_evaluated": [item._asdict() for item in others.skipped],
-    }
+    causes = _find_causes(project, opened, (recorded, first, today), then)
+    envelope = _make_envelope(opened.past.invocation_id, diff_of(recorded, today.outcome), causes, others)
     # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
     for _ in range(_DRAWS):
         millis = clock() // 1_000_000
@@ -153,6 +145,22 @@ def replay_against(
     except (InvocationError, OSError) as error:
         return {**envelope, "reason": _explain_error(error)}
     return _write_child(project, records, objects, child, answer)
+
+
+def _make_envelope(
+    invocation_id: str, diff: dict[str, Any], causes: list[dict[str, object]], others: Answer
+) -> dict[str, Any]:
+    """Return the answer as it stands before its record is written."""
+    return {
+        "original_invocation_id": invocation_id,
+        "replay_invocation_id": None,
+        "recorded": False,
+        "reason": None,
+        "diff": diff,
+        "causes": causes,
+        "transitions": [item._asdict() for item in others.found],
+        "not_evaluated": [item._asdict() for item in others.skipped],
+    }
 
 
 def _explain_error(error: Exception) -> str:

@@ -63,7 +63,7 @@ from specify_cli.replay.report import page_of, report_bytes, report_value
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, mapping_of, policy_hash_of
 from specify_cli.storage.index import Index
-from specify_cli.storage.reachability import Reach
+from specify_cli.storage.reachability import Reach, Reached
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
 from specify_cli.trail.log import write_annex
 
@@ -261,20 +261,7 @@ def open_past(
         )
     # 3. What was in force has to be kept.
     missing = {item.digest: item for item in reached if item.code in ("OBJECT_MISSING", "WITHHELD")}
-    named = past.started.get("snapshot")
-    if not isinstance(named, str):
-        why = "its trail was off" if past.started.get("tombstone") is True else "it was written before snapshots were"
-        raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
-    hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
-    if hidden is not None:
-        raise refusal("missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}")
-    if not past.references:
-        raise refusal("missing_policy_snapshot", f"{past.invocation_id} holds no reference to the policy in force")
-    gone = next((item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None)
-    if gone is not None and gone.why is not None:
-        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
-    if gone is not None:
-        raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
+    named = _require_snapshot(past, missing)
     # 4. The snapshot has to agree with itself.
     wrong = next((item for item in reached if item.code == "SNAPSHOT_INVALID"), None)
     if wrong is not None:
@@ -307,6 +294,25 @@ def open_past(
     held = frozenset(item.digest for item in reached if item.code is None)
     integrity = Integrity(report.tip, len(held), tuple(notes))
     return Opened(record, past, text, kept, manifest, frozen, profile, integrity, held)
+
+
+def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str:
+    """Return the snapshot a record names, where it and the policy in force are not among what is missing."""
+    named = past.started.get("snapshot")
+    if not isinstance(named, str):
+        why = "its trail was off" if past.started.get("tombstone") is True else "it was written before snapshots were"
+        raise refusal("missing_policy_snapshot", f"{past.invocation_id} names no snapshot: {why}")
+    hidden = next((fields for fields in past.withheld if fields.get("seq") == 1), None)
+    if hidden is not None:
+        raise refusal("missing_input", f"seq 1, its policy reference, was withheld: {hidden['withheld']}")
+    if not past.references:
+        raise refusal("missing_policy_snapshot", f"{past.invocation_id} holds no reference to the policy in force")
+    gone = next((item for item in missing.values() if item.field in ("snapshot", "policy", "bundle")), None)
+    if gone is not None and gone.why is not None:
+        raise refusal("missing_input", f"{gone.field} {gone.digest} was withheld: {gone.why}")
+    if gone is not None:
+        raise refusal("missing_policy_snapshot", f"{gone.field} {gone.digest} is not in the store")
+    return named
 
 
 def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:

@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
+from charter.model import Policy
 from doctrine.load import ParseCache
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
@@ -145,6 +146,35 @@ def export(
     policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
     parts = [_compose_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
+    kept, left_out = _gather_objects(objects, parts, reach, rules, policies)
+    # 3. One file, created whole.
+    files: dict[str, bytes] = {}
+    for part in parts:
+        files |= {part.path: part.data, **part.annexes}
+    for name, held in kept.items():
+        shard, rest = layout.object_parts(name)
+        files[f"{layout.OBJECTS}/{shard}/{rest}"] = held
+    if prove is not None:
+        annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
+        files |= prove({place.invocation_id for place in wanted}, annexed)
+    told = [part.row for part in parts]
+    ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
+    files[MANIFEST] = _encode_manifest(
+        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
+    )
+    archive = _make_archive(files)
+    create_file(output, archive)
+    return Exported(output, safe, digest(archive), len(archive), tuple(told), len(kept), tuple(ordered))
+
+
+def _gather_objects(
+    objects: FileObjectStore,
+    parts: Sequence[_Part],
+    reach: Reach,
+    rules: _Search | None,
+    policies: Sequence[Policy],
+) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the objects that leave, and why each other one does not."""
     kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         reached = tuple(reach.of(part.named))
@@ -166,24 +196,7 @@ def export(
     follow = Reach(kept)
     led_to = {item.digest for part in parts for item in follow.of(part.named) if item.code is None}
     left_out |= dict.fromkeys(kept.objects.keys() - led_to, "only what is withheld leads to it")
-    # 3. One file, created whole.
-    files: dict[str, bytes] = {}
-    for part in parts:
-        files |= {part.path: part.data, **part.annexes}
-    for name in led_to:
-        shard, rest = layout.object_parts(name)
-        files[f"{layout.OBJECTS}/{shard}/{rest}"] = kept.objects[name]
-    if prove is not None:
-        annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
-        files |= prove({place.invocation_id for place in wanted}, annexed)
-    told = [part.row for part in parts]
-    ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
-    files[MANIFEST] = _encode_manifest(
-        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
-    )
-    archive = _make_archive(files)
-    create_file(output, archive)
-    return Exported(output, safe, digest(archive), len(archive), tuple(told), len(led_to), tuple(ordered))
+    return {name: kept.objects[name] for name in led_to}, left_out
 
 
 def _compose_part(project: Project, place: Place, reach: Reach, rules: _Search | None) -> _Part:
