@@ -111,7 +111,10 @@ class LogState(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """The report: the table, everything in it, what was left out, and the log that shows if a record is missing."""
+    """The report: the table, everything in it, what was left out, and the log that shows if a record is missing.
+
+    `log` is None where the log cannot be signed; `unsigned` says why.
+    """
 
     records: int
     unchanged: int
@@ -119,6 +122,7 @@ class Backtest(NamedTuple):
     transitions: tuple[Transition, ...]
     not_evaluated: tuple[Skipped, ...]
     log: LogState | None
+    unsigned: str | None
     loosened: bool
 
 
@@ -319,7 +323,7 @@ def backtest(
     index = Index(project.root)
     keys = [key for key in index.reconcile() if since is None or millis_of(key.invocation_id) >= since]
     places = [place for key in keys if (place := index.place(key)) is not None]
-    log = _read_log(project, {place.invocation_id for place in places}, since)
+    log, unsigned = _read_log(project, {place.invocation_id for place in places}, since)
     parts = [places[at : at + _PART] for at in range(0, len(places), _PART)]
     given = (repeat(project.root), repeat(candidate), repeat(rules), parts)
     if workers > 1 and len(parts) > 1:
@@ -335,6 +339,7 @@ def backtest(
         transitions=tuple(found),
         not_evaluated=tuple(item for answer in answers for item in answer.skipped),
         log=log,
+        unsigned=unsigned,
         loosened=any(item.kind in ("deny->allow", "redact->allow") for item in found),
     )
 
@@ -368,12 +373,12 @@ def _tabulate(found: Sequence[Transition]) -> Iterable[Row]:
         yield Row(kind, cause, len(items), len({item.invocation_id for item in items}), items[0])
 
 
-def _read_log(project: Project, here: set[str], since: int | None) -> LogState | None:
-    """Return the state of the log, signed, and which of its records are not here; None where nothing can be signed."""
+def _read_log(project: Project, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:
+    """Return the state of the log, signed, with its records that are not here; or why it cannot be signed."""
     try:
         signed = make_checkpoint(project)
-    except InvocationError:
-        return None
+    except InvocationError as error:
+        return None, f"{error.code}: {error.message}"
     logged = {
         leaf.invocation_id
         for generation in open_log(project).generations()
@@ -381,7 +386,7 @@ def _read_log(project: Project, here: set[str], since: int | None) -> LogState |
         if leaf.kind == START
     }
     wanted = {name for name in logged if since is None or millis_of(name) >= since}
-    return LogState(signed.origin, signed.size, encode(signed.root), tuple(sorted(wanted - here)))
+    return LogState(signed.origin, signed.size, encode(signed.root), tuple(sorted(wanted - here))), None
 
 
 def _load_frozen(opened: Opened, corpus: str) -> ContextInputs:

@@ -212,6 +212,17 @@ def test_a_candidate_that_cannot_be_used_is_refused(tmp_path: Path, path: str, t
     assert says in refused.value.message
 
 
+def test_without_a_log_the_report_says_why(tmp_path: Path) -> None:
+    write(tmp_path, ".kittify/charter/charter.md", "# Charter\n")
+    record(tmp_path, "fix the login test")
+    shutil.rmtree(tmp_path / ".kittify/local")
+    report = backtest(load_project(str(tmp_path))[0], read_candidate(str(tmp_path), None))
+
+    assert (report.records, report.log) == (1, None)
+    assert report.unsigned is not None
+    assert report.unsigned.startswith("NOTHING_LOGGED")
+
+
 def test_the_command_exits_1_where_what_was_kept_back_would_be_shown(cli: Cli, planted: Any, tmp_path: Path) -> None:
     root, now, _ = planted
     charter = tmp_path / "charter"

@@ -55,7 +55,7 @@ def _render(report: Backtest) -> Iterator[str]:
             yield f"  and {len(report.not_evaluated) - _SHOWN} more: --json lists them"
     yield ""
     if report.log is None:
-        yield "log: not signed, so nothing shows whether a record is missing"
+        yield f"log: not signed, so nothing shows whether a record is missing ({one_line(str(report.unsigned))})"
     else:
         yield f"log: {report.log.origin}, {count(report.log.size, 'leaf', 'leaves')}, root {report.log.root}"
         if report.log.missing:
