@@ -24,6 +24,7 @@ from specify_cli.replay import resume as resuming
 from specify_cli.replay.resume import plan_resume, program_digest, reexecute, resume, run_program, spent_seconds
 from specify_cli.storage.queries import verify_all
 from support import CHARTER, git
+from support import FULL as STRESS
 
 Program = Callable[[Run], Any]
 FULL = {"llm": "full", "tool": "full"}
@@ -532,7 +533,10 @@ def test_the_time_between_two_processes_is_not_spent() -> None:
     assert spent_seconds(record) == 12
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.stress
+@settings(
+    max_examples=200 if STRESS else 20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_wherever_a_run_crashes_a_resume_ends_as_if_it_had_not(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -598,7 +602,10 @@ def test_wherever_a_run_crashes_a_resume_ends_as_if_it_had_not(
     assert intact(root)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.stress
+@settings(
+    max_examples=100 if STRESS else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.data())
 def test_whatever_steps_are_missing_a_resume_does_those_and_each_once(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -124,7 +124,7 @@ def test_no_fault_loses_what_was_answered(memory_path: Path, act: Callable[[Path
     dice = random.Random(trail)
     tried = answered = 0
     for kind in FAULTS:
-        at = 1 if FULL else dice.randrange(1, 4)
+        at = 1 if FULL else dice.randrange(1, 5)
         while True:
             root = memory_path / "root"
             shutil.copytree(begun, root)
@@ -139,7 +139,7 @@ def test_no_fault_loses_what_was_answered(memory_path: Path, act: Callable[[Path
             except AssertionError as error:
                 raise AssertionError(f"{kind} at call {at}, exit {code}") from error
             shutil.rmtree(root)
-            at += 1 if FULL else dice.randrange(2, 7)
+            at += 1 if FULL else dice.randrange(3, 10)
 
     print(f"{trail} {act.__name__[1:]}: {tried} faults, {answered} answered, the rest refused or killed; nothing lost")
 
