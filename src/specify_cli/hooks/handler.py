@@ -17,6 +17,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks import translation
 from specify_cli.hooks.translation import MAX_PATH, HookEvent, HookInput, sender, translate
 from specify_cli.invocation.bindings import (
+    asked_folder,
     binding_of,
     find_session,
     is_record_open,
@@ -78,7 +79,7 @@ def run_hook(
 
             call = with_ending(call)
         call = _key_stand_ins(call, git_dir) if call.events else call
-        if call.asks or os.path.lexists(f"{root}/{layout.ASKED}"):
+        if call.asks or os.path.lexists(f"{root}/{asked_folder(harness, call.session_id or '')}"):
             from specify_cli.hooks.permission import follow_request
 
             call = follow_request(root, harness, call)

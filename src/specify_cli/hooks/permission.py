@@ -12,7 +12,7 @@ import os
 from doctrine.light import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.hooks.translation import HookEvent, compute_fingerprint, judge_call
-from specify_cli.invocation.bindings import short_digest
+from specify_cli.invocation.bindings import asked_folder, short_digest
 from specify_cli.record import layout
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
     """Keep what is asked, or return the result of what was asked with the approval before it."""
     if call.session_id is None:
         return call
-    folder = f"{layout.ASKED}/{short_digest(harness, call.session_id)}"
+    folder = asked_folder(harness, call.session_id)
     if call.asks:
         _keep(root, folder, _name_request(call, call.asks))
     elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
@@ -74,5 +74,7 @@ def _forget(root: str, folder: str) -> None:
         with durable.folder(root, folder) as fd:
             for name in os.listdir(fd):
                 os.unlink(name, dir_fd=fd)
+        with durable.folder(root, layout.ASKED) as fd:
+            os.rmdir(folder.rpartition("/")[2], dir_fd=fd)
     except FileNotFoundError:
         pass

@@ -170,6 +170,11 @@ def calls_folder(harness: str, session: str) -> str:
     return f"{layout.LOCAL}/calls/{short_digest(harness, session)}"
 
 
+def asked_folder(harness: str, session: str) -> str:
+    """Return where what a session's person was asked waits for an answer; it is there only while something does."""
+    return f"{layout.ASKED}/{short_digest(harness, session)}"
+
+
 def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
     """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
     for name in sorted(os.listdir(fd))[:_MAX_MARKS]:

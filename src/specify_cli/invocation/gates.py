@@ -55,7 +55,8 @@ class RuleRegistry:
 
     def register(self, name: str, decide: Rule) -> GateRule:
         """Take a rule under a name. Raises ValueError where another one has it."""
-        rule = GateRule(name, source_digest(decide), decide, read_source(decide))
+        source = read_source(decide)
+        rule = GateRule(name, _digest_rule(decide, source), decide, source)
         known = self._rules.setdefault(name, rule)
         if known.digest != rule.digest:
             raise ValueError(f"gate rule {name!r} is registered already, with other source")
@@ -96,7 +97,10 @@ class RuleRegistry:
 
 def source_digest(function: Callable[..., object]) -> str:
     """SHA-256 of a function's source as written, its decorators left out; of its code where the source is gone."""
-    source = read_source(function)
+    return _digest_rule(function, read_source(function))
+
+
+def _digest_rule(function: Callable[..., object], source: str | None) -> str:
     text = _read_code(getattr(function, "__code__", None)) if source is None else source
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 

@@ -305,12 +305,15 @@ def is_clear(text: str, rules: RuleSet) -> bool:
 
 def sieved(rules: RuleSet) -> RuleSet:
     """Return rules that look for all needles at once: worth its loading where there are thousands of texts."""
-    if not rules.shipped:
-        return rules
+    return rules._replace(sieve=_compile_sieve()) if rules.shipped else rules
+
+
+@lru_cache(maxsize=1)
+def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
     groups = [sorted({needle for _, ones in needles for needle in ones}) for needles in _group_needles(True)]
-    return rules._replace(sieve=tuple(re2.compile("|".join(map(re2.escape, ones))) for ones in groups))
+    return tuple(re2.compile("|".join(map(re2.escape, ones))) for ones in groups)
 
 
 def _may_hold(sieve: Any, text: str) -> bool:

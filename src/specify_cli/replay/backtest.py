@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
 from itertools import repeat
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ from charter.context import (
     CHARTER_YAML,
     DOCTRINE_FOLDER,
     POLICY_PATH,
-    CharterContextResult,
     ContextInputs,
     files_of,
     load_inputs,
@@ -31,7 +29,7 @@ from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepo
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.invocation import gates
-from specify_cli.project.config import Project, parse_config
+from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
 from specify_cli.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
 from specify_cli.replay.replay import Opened, assembled, load_rules, network_denied, open_past, outcome_of, routed_among
@@ -44,7 +42,8 @@ from specify_cli.trail.notes import encode
 from specify_cli.trail.signing import make_checkpoint
 
 _CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
-_PART = 32
+# How many parts each worker gets, so that none waits long for the last.
+_PARTS = 4
 
 
 class Candidate(NamedTuple):
@@ -58,16 +57,31 @@ class Candidate(NamedTuple):
     profiles: tuple[AgentProfile, ...] | None
     bundle: ShippedBundle | None = None
 
-    def put_into(self, then: ContextInputs, cache: ParseCache) -> ContextInputs:
-        """Return what a decision would have seen."""
-        kept = {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(self.replaced)}
-        lost = {path: why for path, why in then.unreadable.items() if not path.startswith(self.replaced)}
+
+class Sights:
+    """What decisions saw, and would have seen under a candidate: records share most of it, so each is built once."""
+
+    def __init__(self, candidate: Candidate, cache: ParseCache | None = None) -> None:
+        self.candidate = candidate
+        self.cache = cache or ParseCache(None)
+        self._known: dict[str, tuple[ContextInputs, ContextInputs]] = {}
+
+    def of(self, opened: Opened, corpus: str) -> tuple[ContextInputs, ContextInputs]:
+        """Return what a corpus of a record held, and what the candidate makes of it."""
+        if corpus not in self._known:
+            then = inputs_of_corpus(opened.objects, corpus, cache=self.cache)
+            self._known[corpus] = then, self._replace_in(then)
+        return self._known[corpus]
+
+    def _replace_in(self, then: ContextInputs) -> ContextInputs:
+        files, replaced, _, bundle = self.candidate
         return ContextInputs.from_bytes(
-            {**kept, **self.files},
+            {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(replaced)}
+            | dict(files),
             settings={"governance": then.settings},
-            bundle=self.bundle or then.bundle,
-            unreadable=lost,
-            cache=cache,
+            bundle=bundle or then.bundle,
+            unreadable={path: why for path, why in then.unreadable.items() if not path.startswith(replaced)},
+            cache=self.cache,
         )
 
 
@@ -186,17 +200,17 @@ def _refuse(folder: str, why: str) -> CallerError:
 # --- one record
 
 
-def judge_record(opened: Opened, candidate: Candidate, rules: gates.RuleRegistry) -> Answer:
+def judge_record(opened: Opened, sights: Sights, rules: gates.RuleRegistry) -> Answer:
     """Return what would have come out otherwise for one record."""
-    found = list(_judge_route(opened, candidate))
-    retrieved = judge_retrievals(opened, candidate, opened.past.retrievals)
+    found = list(_judge_route(opened, sights.candidate))
+    retrieved = judge_retrievals(opened, sights, opened.past.retrievals)
     decided = judge_gates(opened, rules)
     return Answer(
         tuple(dict.fromkeys((*found, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
     )
 
 
-def judge_retrievals(opened: Opened, candidate: Candidate, retrievals: Iterable[Retrieval]) -> Answer:
+def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrieval]) -> Answer:
     """Return which rules these retrievals would have put in front of the agent, and did not, or the other way about."""
     found: list[Transition] = []
     skipped: list[Skipped] = []
@@ -206,7 +220,7 @@ def judge_retrievals(opened: Opened, candidate: Candidate, retrievals: Iterable[
             why = f"retrieval {retrieval.request_id} was never answered"
             skipped.append(Skipped(opened.past.invocation_id, why, retrieval.seq))
         else:
-            found += _judge_retrieval(opened, retrieval, then, candidate)
+            found += _judge_retrieval(opened, retrieval, then, sights)
     return Answer(tuple(found), tuple(skipped))
 
 
@@ -252,15 +266,14 @@ def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
     return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
 
 
-def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, candidate: Candidate) -> Iterator[Transition]:
-    frozen = _load_frozen(opened, str(retrieval.request.get("corpus")))
-    inputs = candidate.put_into(frozen, _cache())
+def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights: Sights) -> Iterator[Transition]:
+    frozen, inputs = sights.of(opened, str(retrieval.request.get("corpus")))
     profile = next(
-        (item for item in _choose_profiles(opened, candidate) if item.profile_id == opened.profile.profile_id),
+        (item for item in _choose_profiles(opened, sights.candidate) if item.profile_id == opened.profile.profile_id),
         opened.profile,
     )
     first, now = (
-        outcome_of(_assemble(opened, retrieval, given, who), retrieval)
+        outcome_of(assembled(opened, given, retrieval, profile=who), retrieval)
         for given, who in ((frozen, opened.profile), (inputs, profile))
     )
     if now.failure is not None:
@@ -278,20 +291,6 @@ def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, candid
             ours = unchanged.get(uri) == after.get(uri)
             cause = "code" if ours else _find_cause(uri, frozen, inputs, opened, profile)
             yield Transition(opened.past.invocation_id, kind, uri, before.get(uri), after.get(uri), cause)
-
-
-def _assemble(
-    opened: Opened, retrieval: Retrieval, inputs: ContextInputs, profile: AgentProfile
-) -> CharterContextResult | str:
-    started = opened.past.started
-    return assembled(
-        inputs,
-        retrieval,
-        profile=profile,
-        action=str(started.get("action")),
-        request=opened.request,
-        first_load=started.get("first_load") is True,
-    )
 
 
 def _list_rules(outcome: Outcome) -> dict[str, str]:
@@ -324,9 +323,10 @@ def backtest(
     keys = [key for key in index.reconcile() if since is None or millis_of(key.invocation_id) >= since]
     places = [place for key in keys if (place := index.place(key)) is not None]
     log, unsigned = _read_log(project, {place.invocation_id for place in places}, since)
-    parts = [places[at : at + _PART] for at in range(0, len(places), _PART)]
+    size = len(places) if workers < 2 else -(-len(places) // (_PARTS * workers))
+    parts = [places[at : at + size] for at in range(0, len(places), max(1, size))]
     given = (repeat(project.root), repeat(candidate), repeat(rules), parts)
-    if workers > 1 and len(parts) > 1:
+    if len(parts) > 1:
         with ProcessPoolExecutor(workers) as pool:
             answers = [answer for part in pool.map(_judge_part, *given) for answer in part]
     else:
@@ -348,15 +348,15 @@ def _judge_part(root: str, candidate: Candidate, rules: str | None, places: Sequ
     """Ask some records, in this process or one of its own."""
     if rules is not None:
         load_rules(rules)
-    records, objects = FileRecordStore(root), FileObjectStore(root, parse_config({}, None).trail)
+    records, objects, sights = FileRecordStore(root), FileObjectStore(root), Sights(candidate)
     found = []
     for place in places:
         try:
             with network_denied():
-                opened = open_past(records.read(place), place.path, objects, cache=_cache())
+                opened = open_past(records.read(place), place.path, objects, cache=sights.cache)
                 if str(opened.past.started.get("run_kind") or "live") != "live":
                     continue
-                found.append(judge_record(opened, candidate, gates.RULES))
+                found.append(judge_record(opened, sights, gates.RULES))
         except (InvocationError, OSError) as error:
             reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
             found.append(Answer((), (Skipped(place.invocation_id, reason),), False))
@@ -387,21 +387,3 @@ def _read_log(project: Project, here: set[str], since: int | None) -> tuple[LogS
     }
     wanted = {name for name in logged if since is None or millis_of(name) >= since}
     return LogState(signed.origin, signed.size, encode(signed.root), tuple(sorted(wanted - here))), None
-
-
-def _load_frozen(opened: Opened, corpus: str) -> ContextInputs:
-    known = _known_inputs()
-    if corpus not in known:
-        known[corpus] = inputs_of_corpus(opened.objects, corpus, cache=_cache())
-    return known[corpus]
-
-
-@cache
-def _cache() -> ParseCache:
-    """Return the parse of every file this process has met: records share most of theirs."""
-    return ParseCache(None)
-
-
-@cache
-def _known_inputs() -> dict[str, ContextInputs]:
-    return {}

@@ -14,11 +14,12 @@ from typing import NamedTuple
 from charter.context import DOCTRINE_FOLDER
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.git import ask_git, find_worktree, read_git
+from doctrine.load import ParseCache
 from specify_cli.errors import CallerError
 from specify_cli.invocation import gates
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of
-from specify_cli.replay.backtest import Candidate, Transition, judge_record, read_project
+from specify_cli.replay.backtest import Candidate, Sights, Transition, judge_record, read_project
 from specify_cli.replay.replay import Opened, network_denied, open_past
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileObjectStore, FileRecordStore
@@ -63,20 +64,20 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
         opened = open_past(FileRecordStore(project.root).read(place), place.path, objects)
-        ours = judge_record(opened, _NOTHING, gates.RULES).found
+        ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     found = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
     return found if ours else _ask_commits(project.root, top, opened, found)
 
 
 def _ask_commits(root: str, top: str, opened: Opened, found: Culprit) -> Culprit:
     """Ask each commit after the last that is older than the record and decides as it does."""
-    began = millis_of(opened.past.invocation_id) // 1000
+    began, parsed = millis_of(opened.past.invocation_id) // 1000, ParseCache(None)
     answers: dict[frozenset[tuple[str, str]], tuple[Transition, ...]] = {}
     asked: list[tuple[int, Commit, tuple[Transition, ...]]] = []
     for commit, seconds in _list_commits(root, top):
         files = frozenset(_list_files(root, top, str(commit.sha)))
         if files not in answers:
-            answers[files] = _ask(top, files, opened)
+            answers[files] = _ask(top, files, opened, parsed)
         asked.append((seconds, commit, answers[files]))
     older = [place for place, (seconds, _, changed) in enumerate(asked) if not changed and seconds < began]
     same = [place for place, (_, _, changed) in enumerate(asked) if not changed]
@@ -87,7 +88,7 @@ def _ask_commits(root: str, top: str, opened: Opened, found: Culprit) -> Culprit
             return found._replace(cause="commit", commit=commit, base=last, asked=number, transitions=changed)
         last = commit if not changed else last
     with network_denied():
-        live = judge_record(opened, read_project(root), gates.RULES).found
+        live = judge_record(opened, Sights(read_project(root)), gates.RULES).found
     count = len(asked) - base - 1
     if live:
         return found._replace(cause="work tree", base=last, asked=count, transitions=live)
@@ -111,18 +112,29 @@ def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
 def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
     """Yield (path below the project, blob) of what decisions were made by at a commit; links and the like left out."""
     paths = [f"{os.path.relpath(root, top)}/{folder}".removeprefix("./") for folder in _FOLDERS]
-    for entry in (ask_git(top, "ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths) or "").split("\0"):
+    said = ask_git(top, "ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
+    if said is None:
+        raise _unread(sha)
+    for entry in said.split("\0"):
         fields, _, path = entry.partition("\t")
         if fields.startswith("100"):
             yield os.path.relpath(f"{top}/{path}", root), fields.split(" ")[2]
 
 
-def _ask(top: str, files: frozenset[tuple[str, str]], opened: Opened) -> tuple[Transition, ...]:
+def _ask(top: str, files: frozenset[tuple[str, str]], opened: Opened, parsed: ParseCache) -> tuple[Transition, ...]:
     """Return what would have come out otherwise with these files: they are laid out anew, so they are read as ever."""
     with tempfile.TemporaryDirectory(prefix="spec-kitty-") as folder:
         for path, blob in sorted(files):
             os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
+            data = read_git(top, "cat-file", "blob", blob)
+            if data is None:
+                raise _unread(blob)
             with open(f"{folder}/{path}", "wb") as file:
-                file.write(read_git(top, "cat-file", "blob", blob) or b"")
+                file.write(data)
         with network_denied():
-            return judge_record(opened, read_project(folder), gates.RULES).found
+            return judge_record(opened, Sights(read_project(folder), parsed), gates.RULES).found
+
+
+def _unread(name: str) -> CallerError:
+    """Return the error for what this clone has no bytes of: taken for empty, it would put the blame on its commit."""
+    return CallerError("COMMIT_NOT_FOUND", f"git cannot read {name} in this clone", "git fetch --refetch")

@@ -31,7 +31,7 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
 from specify_cli.redaction.capture import MODES, narrower
 from specify_cli.redaction.redact import Redacted
-from specify_cli.replay.backtest import Answer, Candidate, judge_gates, judge_retrievals
+from specify_cli.replay.backtest import Answer, Candidate, Sights, judge_gates, judge_retrievals
 from specify_cli.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
 from specify_cli.replay.replay import (
     Opened,
@@ -203,14 +203,8 @@ def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
     if not isinstance(decision, str):
         profile = next(item for item in opened.frozen.profiles if item.profile_id == decision.profile_id)
         action = decision.action
-    found = assembled(
-        inputs_of_corpus(opened.objects, str(retrieval.request.get("corpus"))),
-        retrieval,
-        profile=profile,
-        action=action,
-        request=opened.request,
-        first_load=started.get("first_load") is True,
-    )
+    inputs = inputs_of_corpus(opened.objects, str(retrieval.request.get("corpus")))
+    found = assembled(opened, inputs, retrieval, profile=profile, action=action)
     return decision, outcome_of(found, retrieval)
 
 
@@ -231,14 +225,7 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     live = load_inputs(project.root, cache, settings=project.config.document)
     inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _read_settings_then(opened), cache)
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
-    found = assembled(
-        inputs,
-        retrieval,
-        profile=profile,
-        action=decision.action,
-        request=opened.request,
-        first_load=started.get("first_load") is True,
-    )
+    found = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
     if isinstance(found, str):
         raise refusal("invalid_snapshot", f"the recorded config cannot be used: {found}")
     masks = started.get("redactions")
@@ -249,12 +236,15 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
 
 def _ask_others(opened: Opened, today: Today) -> Answer:
     """Ask every gate, and every retrieval but that of the context, under what holds today and the recorded policy."""
+    decided = judge_gates(opened, gates.RULES)
+    others = [item for item in opened.past.retrievals if not item.is_context]
+    if not others:
+        return decided
     files = {path: today.live.blobs[name] for path, name in today.live.files.items() if path != POLICY_PATH}
     then = inputs_of_corpus(opened.objects, opened.corpus)
     replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
     live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
-    retrieved = judge_retrievals(opened, live, [item for item in opened.past.retrievals if not item.is_context])
-    decided = judge_gates(opened, gates.RULES)
+    retrieved = judge_retrievals(opened, Sights(live), others)
     return Answer((*retrieved.found, *decided.found), (*retrieved.skipped, *decided.skipped))
 
 

@@ -520,16 +520,7 @@ def _rerun(
     def outcome(corpus: str) -> Outcome:
         if corpus not in corpora:
             corpora[corpus] = _load_inputs(opened.objects, corpus)
-        started = opened.past.started
-        found = assembled(
-            corpora[corpus],
-            retrieval,
-            profile=opened.profile,
-            action=str(started.get("action")),
-            request=opened.request,
-            first_load=started.get("first_load") is True,
-        )
-        return outcome_of(found, retrieval)
+        return outcome_of(assembled(opened, corpora[corpus], retrieval), retrieval)
 
     corpus = own if as_of is None else as_of.corpus
     actual = outcome(corpus)
@@ -551,25 +542,28 @@ def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
 
 
 def assembled(
+    opened: Opened,
     inputs: ContextInputs,
     retrieval: Retrieval,
     *,
-    profile: AgentProfile | None,
-    action: str,
-    request: str,
-    first_load: bool,
+    profile: AgentProfile | None = None,
+    action: str | None = None,
 ) -> CharterContextResult | str:
-    """Return what a recorded request finds in these inputs with its recorded config, or why that failed."""
+    """Return what a recorded request finds in these inputs with its recorded config, or why that failed.
+
+    Without a profile or an action it is that of the record.
+    """
+    started = opened.past.started
     config = retrieval.request.get("config")
     try:
         if not isinstance(config, dict):
             raise TypeError("config: expected an object")
         found = assemble_context(
             inputs,
-            profile=profile,
-            action=action,
-            request=request if retrieval.is_context else str(retrieval.request.get("query")),
-            first_load=retrieval.is_context and first_load,
+            profile=profile or opened.profile,
+            action=action or str(started.get("action")),
+            request=opened.request if retrieval.is_context else str(retrieval.request.get("query")),
+            first_load=retrieval.is_context and started.get("first_load") is True,
             config=config,
         )
         return found if retrieval.is_context else found._replace(hits=tuple(limited(found.hits, config)))

@@ -292,6 +292,16 @@ def test_what_was_asked_and_not_allowed_allows_no_later_call(
     assert [item for item in approvals(chartered, run) if item[0] == "allow"] == []
 
 
+def test_a_hook_looks_for_questions_only_while_one_waits(tell: Tell, cli: Cli, chartered: Path) -> None:
+    begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    waiting = [*(chartered / layout.ASKED).iterdir()]
+    tell("UserPromptSubmit", prompt="No.", prompt_id="p2")
+
+    assert (len(waiting), [*(chartered / layout.ASKED).iterdir()]) == (1, [])
+
+
 def test_gemini_tells_what_it_asks_by_the_command(cli: Cli, chartered: Path) -> None:
     cli("init")
     answer = cli("do", "implement WP03", "--json", env={"GEMINI_CLI": "1", "GEMINI_CLI_SESSION_ID": SESSION})

@@ -335,6 +335,23 @@ def test_rules_that_are_not_committed_are_the_work_trees_doing(cli: Cli, tmp_pat
     valid(json.loads(value.out), "culprit")
 
 
+def test_a_file_git_cannot_read_blames_no_commit(tmp_path: Path) -> None:
+    root = tmp_path / "other"
+    root.mkdir()
+    git(tmp_path, "init", "-q", str(root))
+    directive(root, "quokka")
+    write(root, ".kittify/charter/charter.md", "# Charter\n")
+    write(root, "notes", "0")
+    commit(root, "rules", int(time.time()) - 100)
+    invocation_id = record(root, "fix the quokka test")
+    blob = git(root, "rev-parse", "HEAD:.kittify/doctrine/directives/quokka.yaml").strip()
+    (root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+
+    with pytest.raises(CallerError) as refused:
+        find_culprit(load_project(str(root))[0], invocation_id)
+    assert (refused.value.code, blob in refused.value.message) == ("COMMIT_NOT_FOUND", True)
+
+
 def test_without_a_repository_there_are_no_commits_to_ask(tmp_path: Path) -> None:
     write(tmp_path, ".kittify/charter/charter.md", "# Charter\n")
     invocation_id = record(tmp_path, "fix the login test")
