@@ -64,6 +64,7 @@ LINES = {
     "export": "invocations export ONE -o out.tar",
     "export-safe": "invocations export TWO --safe -o safe.tar",
     "import": "invocations import out.tar",
+    "import-sessions": "import sessions --harness claude-code --harness opencode",
     "reindex": "invocations reindex",
     "replay": "replay ONE --report report",
     "show-uri": "show-uri inv://ONE/event/0",

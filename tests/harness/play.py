@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -23,9 +24,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.importing import list_differences
 from harness.models import Model
 from harness.plays import CHAPTERS, PLAYED, Call
 from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
+from specify_cli.sessions.reading import READERS
+from specify_cli.sessions.transcripts import find_transcripts
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"
@@ -33,6 +37,8 @@ PAGE = ROOT / "docs/hooks.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 120
+# Plays after which a program keeps less than its hooks were told: what was interrupted, and patches in a script.
+NOT_KEPT = {"codex": ("interrupted", "broken", "failing")}
 BEGIN, END = "<!-- played: begin -->", "<!-- played: end -->"
 # Every secret here is made up, and none stands whole in this file.
 SECRETS = (
@@ -158,6 +164,37 @@ def write_fixtures(kept: Path) -> None:
             target = ROOT / f"tests/fixtures/sessions/{name}/{play}.jsonl"
             target.parent.mkdir(exist_ok=True)
             target.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+            if play == "job" and name in READERS:
+                _write_transcripts(name, top, ids)
+
+
+def _write_transcripts(name: str, top: Path, ids: list[str]) -> None:
+    """Write what the program kept of a session, without the lines that say what its model was told at the start."""
+    folder = ROOT / "tests/fixtures/kept" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    for transcript in find_transcripts(name, str(top / "home"), {}):
+        main, others = transcript.read()
+        paths = {transcript.name: main, **{transcript.subagents[agent]: data for agent, data in others.items()}}
+        if name == "opencode":
+            paths = {str(top / "home/rows.jsonl"): main + b"".join(others.values())}
+        for path, data in paths.items():
+            target = folder / os.path.relpath(path, top / "home").replace(
+                str(top / "project").replace("/", "-"), "-shop"
+            )
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lines = [json.loads(line) for line in data.splitlines() if _is_told(name, json.loads(line))]
+            texts = (json.dumps(_name_values(line, top, ids), ensure_ascii=False) for line in lines)
+            target.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+
+
+def _is_told(name: str, line: dict[str, Any]) -> bool:
+    if name == "claude-code":
+        return line["type"] in ("user", "assistant", "system")
+    if name == "gemini":
+        return "$set" not in line
+    payload = line.get("payload", {})
+    payload.pop("base_instructions", None)
+    return payload.get("type") not in ("message", "additional_tools") and line.get("type") != "world_state"
 
 
 def _list_told(top: Path) -> list[Path]:
@@ -176,7 +213,8 @@ def _name_values(value: Any, top: Path, ids: list[str]) -> Any:
         value = value.replace(found[0], f"@ANSWER{ids.index(found[1]) + 1 if ids.index(found[1]) else ''}@")
     for number, invocation_id in enumerate(ids):
         value = value.replace(invocation_id, f"@ID{number + 1 if number else ''}@")
-    return value.replace(str(top / "project"), "/home/dev/shop").replace(str(top / "home"), "/home/dev/home")
+    value = value.replace(str(top / "project"), "/home/dev/shop").replace(str(top / "home"), "/home/dev/home")
+    return value.replace(str(top / "project").replace("/", "-"), "-shop")  # how Claude Code names a project's folder
 
 
 def _make_environment(program: Program, binary: Path, top: Path) -> dict[str, str]:
@@ -292,6 +330,43 @@ def _check(
         text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""
         if any(secret[at : at + 10] in text for secret in SECRETS for at in range(len(secret) - 9)):
             yield f"a secret stands in {path.name}"
+    # 7. The session's transcript, imported where nothing was recorded, tells the same.
+    if program.name in READERS and play not in NOT_KEPT.get(program.name, ("interrupted", "broken")):
+        live = [line for lines in records for line in lines] + _read_annexes(project)
+        yield from list_differences(program.name, live, _import_session(program.name, top, env))
+
+
+def _read_annexes(project: Path) -> list[dict[str, Any]]:
+    paths = sorted((project / ".kittify/events/annexes").glob("*/*.jsonl"))
+    return [json.loads(path.read_text()) for path in paths]
+
+
+def _import_session(name: str, top: Path, env: dict[str, str]) -> list[dict[str, Any]]:
+    """Return the lines of the records an import makes where nothing was recorded; what was is put back."""
+    project = top / "project"
+    before = {project / ".kittify/events": top / "events", project / ".kittify/local": top / "local"}
+    for path, aside in before.items():
+        path.rename(aside)
+    for path in (top / "home").rglob("*.json*"):
+        os.utime(path, (1_600_000_000, 1_600_000_000)) if path.is_file() else None
+    _age_rows(top / "home/.local/share/opencode/opencode.db")
+    _ask(project, env, "import", "sessions", "--harness", name, "--json")
+    lines = [
+        json.loads(line)
+        for path in sorted((project / ".kittify/events/imported").glob("*.jsonl"))
+        for line in path.read_text().splitlines()
+    ]
+    for path, aside in before.items():
+        shutil.rmtree(path, ignore_errors=True)
+        aside.rename(path)
+    return lines
+
+
+def _age_rows(path: Path) -> None:
+    """Make opencode's sessions older than what an import takes for work under way."""
+    if path.exists():
+        with sqlite3.connect(path) as database:
+            database.execute("UPDATE session SET time_updated = 1600000000000")
 
 
 def _check_calls(sent: list[Call], records: list[list[dict[str, Any]]]) -> Iterator[str]:

@@ -230,6 +230,8 @@ def vectors() -> dict[str, tuple[str, list[bytes], list[tuple[str, int | None, i
     began, *rest = bodies()
     add("started-twice", sealed([began, dict(began), *rest]), ("SECOND_START", 1, 1))
     add("time-is-none", sealed([began, {**rest[0], "at": "yesterday"}, *rest[1:]]), ("INVALID_TIME", 1, 1))
+    told = {"at": AT.format(9), "harness": "codex", "transcript": EMPTY}
+    add("imported", sealed([{**began, "imported": told}, *rest]), ("TIMES_CLAIMED", 0, 0))
     older = [
         b'{"event": "started", "invocation_id": "%b", "profile_id": "implementer", "action": "implement", '
         b'"request_text": "x", "governance_context_hash": "0123456789abcdef", '

@@ -6,6 +6,7 @@ shown and never interpreted.
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -114,6 +115,7 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> li
         *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
         f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
         *([f"file:     {value.get('path')}"] if explain else []),
+        *_render_import(value.get("imported")),
         *_render_evidence(value.get("evidence")),
         *(
             [f"not seen: {', '.join(map(str, unseen))}"]
@@ -293,6 +295,15 @@ def _name_digest(digest: object, *, cut: bool = False) -> str:
     return f"SHA-256 {text[:16] + '…' if cut else text}" if len(text) == 64 else f"hash {text}"
 
 
+def _render_import(imported: object) -> list[str]:
+    """Return the line that says an imported record is one, and what that means for its times."""
+    if not isinstance(imported, dict):
+        return []
+    program = " ".join(one_line(imported.get(name) or "") for name in ("harness", "version")).strip()
+    at = local_time(_text(imported.get("at")))
+    return [f"imported: at {at} from a transcript of {program}; its times are that transcript's claims"]
+
+
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on stderr that is told (done, of how many) and goes away at the end."""
@@ -303,3 +314,13 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     with progress.Progress(*columns, clock, console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def progress_at_terminal(what: str, *, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a progress bar at a terminal; nothing elsewhere."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with progress_bar(what) as advance:
+        yield advance

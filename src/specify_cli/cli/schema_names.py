@@ -42,6 +42,7 @@ SCHEMA_NAMES = (
     "resumption",
     "route-decision",
     "search-hit",
+    "sessions-imported",
     "set-up",
     "signed-checkpoint",
     "skills-installed",

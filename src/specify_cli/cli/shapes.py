@@ -34,6 +34,7 @@ from specify_cli.record.event_table import EVENTS
 from specify_cli.replay import backtest, bisect, citation, judge
 from specify_cli.routing import router
 from specify_cli.search import database, why
+from specify_cli.sessions import importer
 from specify_cli.storage import archive, queries
 from specify_cli.sync import contract, outbox, push, status
 from specify_cli.sync.status import TokenState
@@ -186,6 +187,7 @@ class Invocation(InvocationRow):
     evidence: Evidence
     events: list[dict[str, Any]]
     annexes: list[dict[str, Any]]
+    imported: dict[str, str] | None
     not_seen: list[str]
     findings: list[Finding]
 
@@ -1121,6 +1123,7 @@ SHAPES: dict[str, Any] = {
     "reexecution": Reexecution,
     "exported": Exported,
     "imported": Imported,
+    "sessions-imported": shape_of(importer.SessionsImported),
     "replay-report": ReplayReport,
     "cited": shape_of(citation.Cited),
     "replay-diff": ReplayDiff,

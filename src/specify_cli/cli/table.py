@@ -108,6 +108,7 @@ GROUPS = {
     "invocations": "List, read and verify records.",
     "trail": "Prove to others that no record is missing.",
     "hooks": "Let agents' harnesses fill the record by themselves.",
+    "import": "Bring in work from before the hooks.",
     "skills": "Teach agents when to ask and when to close.",
     "mcp": "Serve agents that speak the Model Context Protocol.",
     "collector": "Receive what projects sync, and show it.",
@@ -545,6 +546,28 @@ _COMMANDS = (
         (Param("file", "argument", "The export.", required=True, metavar="FILE"),),
         ("spec-kitty invocations import run.tar",),
         "0 imported, or here already · 1 refused, nothing written · 2 usage",
+    ),
+    Command(
+        ("import", "sessions"),
+        "sessions:import_sessions",
+        "Make records of the sessions an agent's program kept of this project, read-only and marked imported; their "
+        "times are what the transcripts claim. Twice changes nothing.",
+        (
+            Param(
+                "harness",
+                "option",
+                "Whose sessions; repeatable.",
+                multiple=True,
+                required=True,
+                choices=("claude-code", "codex", "gemini", "opencode"),
+            ),
+            Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+        ),
+        (
+            "spec-kitty import sessions --harness claude-code",
+            "spec-kitty import sessions --harness codex --harness gemini --since 30d",
+        ),
+        "0 imported, or here already · 1 a transcript could not be read · 2 usage",
     ),
     Command(
         ("invocations", "reindex"),

@@ -97,7 +97,7 @@ def run_hook(
         if len(data) > LARGE:
             call = call._replace(deadline=time.monotonic() + translation.REDACTION_SECONDS)
             mark = _mark_begin(root, harness, call)
-        told, call = call, _place_events(call, root, folder, home)
+        told, call = call, place_events(call, root, folder, home)
         try:
             _record(root, git_dir, harness, call, home)
         except Exception as error:
@@ -108,7 +108,7 @@ def run_hook(
             if other is None:
                 keep_lost(root, git_dir, harness, call, error, home)
             else:
-                told = _place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
+                told = place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
                 _record(other[0], git_dir, harness, told, home)
         if mark is not None:
             unlink_below(root, layout.BEGUN, mark)
@@ -181,7 +181,7 @@ def parsed(data: bytes) -> object:
         return parse_foreign(data)
 
 
-def _place_events(call: HookInput, root: str, folder: str, home: str | None) -> HookInput:
+def place_events(call: HookInput, root: str, folder: str, home: str | None) -> HookInput:
     elsewhere = _is_elsewhere(root, folder, home)
     return call._replace(events=tuple(_place_event(event, root, folder, elsewhere) for event in call.events))
 

@@ -62,7 +62,7 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
             give_prompt(recorder, harness, session)
         elif moment.kind == "end" and (call.subagent is None or moment.text):
             key = _key(harness, session, moment._replace(key=f"{moment.key} {call.subagent}"))
-            _append(recorder, "turn", _describe_turn(moment, facts, call.subagent), key)
+            _append(recorder, "turn", describe_turn(moment, facts, call.subagent), key)
         elif moment.kind not in ("end", "closing") and not _is_earlier(moment, recorder):
             change: dict[str, object] = {"change": moment.kind}
             if moment.reason is not None:
@@ -157,13 +157,15 @@ def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:
     facts = TurnFacts()
     for wait in (0.0, 0.1, 0.2) if moment.transcript is not None else ():
         time.sleep(wait)
-        facts = read_facts(harness, read_end(str(moment.transcript), MAX_TRANSCRIPT))
-        if moment.kind != "end" or moment.text or facts.text:
+        data = read_end(str(moment.transcript), MAX_TRANSCRIPT)
+        facts = read_facts(harness, data)
+        # The last answer's tokens come with its words.
+        if moment.kind != "end" or (facts.text == moment.text if data and moment.text else moment.text or facts.text):
             break
     return facts
 
 
-def _describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) -> dict[str, object]:
+def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) -> dict[str, object]:
     payload: dict[str, object] = {}
     if agent is None:
         model = facts.model or moment.model
@@ -202,7 +204,7 @@ def _append_late(
             return  # told twice
     recorder = Recorder(project, place, cache=cache, writer=name_writer(harness, session))
     try:
-        payload = _describe_turn(moment, _read_facts(harness, moment), None)
+        payload = describe_turn(moment, _read_facts(harness, moment), None)
         recorder.append([recorder.compose("turn", payload)], checkpoints=False)
     finally:
         recorder.close()

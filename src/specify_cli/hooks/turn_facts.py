@@ -118,7 +118,8 @@ def _read_claude(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
             if part.get("is_error") is True and line.get("toolDenialKind") is not None:
                 turn.denied[part["tool_use_id"]] = _join_texts(part.get("content"), "text")
     elif line.get("type") == "assistant":
-        turn.model = message.get("model") if isinstance(message.get("model"), str) else turn.model
+        model = message.get("model")  # "<synthetic>" is what it says itself, for example of an error
+        turn.model = model if isinstance(model, str) and model != "<synthetic>" else turn.model
         turn.use(str(message.get("id") or number), message.get("usage"))
         text = _join_texts(content, "text")
         turn.text = text or turn.text
@@ -197,10 +198,26 @@ def _read_copilot(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     return turn
 
 
+def _read_opencode(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
+    """Read a row of opencode's database; its hooks sum this up themselves."""
+    data = line.get("data") or {}
+    if line.get("table") == "message":
+        turn.model = data.get("modelID") or turn.model
+        counts = data.get("tokens") or {}
+        cached = (counts.get("cache") or {}).get("read")
+        turn.use(str(line.get("id") or number), {**counts, "thoughts": counts.get("reasoning"), "cached": cached})
+    elif data.get("type") == "text":
+        turn.text = data.get("text") or turn.text
+    elif data.get("type") == "reasoning":
+        turn.thinking += [data["text"]] if data.get("text") else []
+    return turn
+
+
 _READERS: Mapping[str, Callable[[_Turn, Mapping[str, Any], int], _Turn]] = {
     "claude-code": _read_claude,
     "codex": _read_codex,
     "gemini": _read_gemini,
     "qwen": _read_qwen,
     "copilot": _read_copilot,
+    "opencode": _read_opencode,
 }

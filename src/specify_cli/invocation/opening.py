@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
@@ -156,6 +156,35 @@ def decide(start: str, request: str, profile: str | None, *, verb: str, home: st
     if isinstance(decision, RouterAmbiguityError):
         raise _refusal(decision, text.text, verb)
     return Routed(project, cache, registry, profiles, table, facts, text, decision)
+
+
+class Advisor(NamedTuple):
+    """Under which profile and action work stands that nobody asked for by a `do`."""
+
+    profile_id: str
+    action: str
+    confidence: str
+    match_reason: str
+
+
+def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advisor]:
+    """Return what names profile and action for a prompt, redacted: the router's choice.
+
+    Where the router refuses, it is the first profile of all, and `match_reason` says that nobody chose it.
+    """
+    profiles = ProfileRegistry(project.root, cache).all()
+    table, facts = shipped_table(), detect_facts(project.root)
+
+    def choose(prompt: str) -> Advisor:
+        found = route(prompt, profiles, table, facts, None)
+        if isinstance(found, RouterDecision):
+            return Advisor(found.profile_id, found.action, found.confidence, found.match_reason)
+        first = profiles[0].profile_id
+        named = route(prompt, profiles, table, facts, first)
+        action = named.action if isinstance(named, RouterDecision) else "analyze"
+        return Advisor(first, action, "domain_keyword", f"not routed: {found.error_code}; the first profile stands in")
+
+    return choose
 
 
 def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerError:
@@ -317,12 +346,12 @@ def _compose_started(
         "governance_context_hash": digest(context.text.encode("utf-8")),
         "governance_context_available": context.available,
         "actor": {
-            key: _redact_outside(value, rules) for key, value in caller.actor._asdict().items() if value is not None
+            key: mask_outside(value, rules) for key, value in caller.actor._asdict().items() if value is not None
         },
         "mode_of_work": tiers.MODE_OF_VERB[asked.verb],
         "router_confidence": decision.confidence,
         "match_reason": decision.match_reason,
-        "trace_id": _trace_id(caller.traceparent, asked.invocation_id),
+        "trace_id": trace_id_of(caller.traceparent, asked.invocation_id),
         "run_kind": terms.run_kind,
         "verb": asked.verb,
         "first_load": context.first_load,
@@ -348,7 +377,7 @@ def _compose_started(
         "parent_invocation_id": terms.parent,
         "request_object": None if request_object is None else digest(request_object),
         "requested_profile": asked.profile,
-        "session": None if session is None else {key: _redact_outside(value, rules) for key, value in session.items()},
+        "session": None if session is None else {key: mask_outside(value, rules) for key, value in session.items()},
         "redactions": routed.request.counts or None,
     }
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
@@ -386,12 +415,12 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
     return name if name.isascii() and not redact(name, rules).counts else digest(name.encode("utf-8", "replace"))[:16]
 
 
-def _redact_outside(text: str, rules: RuleSet) -> str:
+def mask_outside(text: str, rules: RuleSet) -> str:
     """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
     return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
 
 
-def _trace_id(traceparent: str | None, invocation_id: str) -> str:
+def trace_id_of(traceparent: str | None, invocation_id: str) -> str:
     """Return the trace id of a valid W3C traceparent, else the ULID's 128 bits as 32 hex digits."""
     match = _TRACEPARENT.fullmatch(traceparent or "")
     if match is not None:
@@ -421,7 +450,7 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
             OUTCOMES,
             terms.trail and tiers.evidence_allowed(mode),
         ),
-        trace_id=_trace_id(asked.caller.traceparent, invocation_id),
+        trace_id=trace_id_of(asked.caller.traceparent, invocation_id),
         started_at=rfc3339(asked.millis),
         record_path=f"{layout.RECORDS}/{layout.record_name(decision.profile_id, invocation_id)}",
     )

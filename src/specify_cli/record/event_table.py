@@ -156,6 +156,11 @@ EVENTS: Mapping[str, EventType] = {
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),
             "session": Member("texts"),
+            "imported": Member(
+                "texts",
+                note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, `version`?}: every time in "
+                "the record but this `at` is the transcript's claim)",
+            ),
             **_CITED,
             **_REDACTIONS,
         },

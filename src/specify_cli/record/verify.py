@@ -70,6 +70,11 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     "MISSING_FIELD": (ERROR, "a line lacks a field every line has", "find the writer"),
     "UNSEALED_RECORD": (WARNING, "an older writer's record carries no seals", "nothing to check; kept as it is"),
     "WITHHELD": (INFO, "a safe export left this line out; its seal stands in the chain", "ask its owner for it"),
+    "TIMES_CLAIMED": (
+        INFO,
+        "the record was imported: a transcript claims its times and what happened, and nothing sealed them then",
+        "nothing to do; the seals hold from the import on",
+    ),
     "ANCHOR_MISMATCH": (
         ERROR,
         "a seal that was seen on the record is not on it",
@@ -694,6 +699,8 @@ class _Walk:
             self._check_identity(fields, seq, offset)
         if event not in _KNOWN:
             self._add_finding("UNKNOWN_EVENT", seq, offset, event)
+        elif event == "started" and "imported" in fields:
+            self._add_finding("TIMES_CLAIMED", seq, offset, _describe_import(fields["imported"]))
         elif event == "tool_result":
             self._check_result(fields, seq, offset)
         elif event == "capture_gap" and fields.get("reason") == "conflicting_duplicate":
@@ -801,3 +808,8 @@ def _parse_mapping(data: bytes) -> dict[str, object] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _describe_import(imported: object) -> str:
+    told = imported if isinstance(imported, dict) else {}
+    return f"from a transcript of {say(told.get('harness'))} at {say(told.get('at'))}"

@@ -302,6 +302,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             for number, entry in enumerate(record.entries)
         ],
         "annexes": annexes,
+        "imported": started.get("imported"),
         "not_seen": list_unseen(started, lines),
         "findings": [item.as_value() for item in report.findings],
     }

@@ -68,6 +68,7 @@ class Session:
             return json.dumps(self._here(json.loads(value)))
         for here in ("/home/dev/shop", "/work/shop"):
             value = value.replace(here, str(self.root))
+        value = value.replace("/home/dev/home", str(self.root.parent / "home"))
         for number, answer in self.answers.items():
             value = value.replace(f"@ANSWER{number}@", answer).replace(f"@ID{number}@", self.ids[number])
         return value.replace("@TRANSCRIPT@", str(self.root.parent / "transcript.jsonl"))

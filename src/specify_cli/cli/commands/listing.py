@@ -96,7 +96,7 @@ def _short_size(ids: list[str]) -> int:
 
 def _describe_row(row: invocations.Row, size: int) -> list[str]:
     """Return what the list says of one invocation, column by column."""
-    kind = "advice" if row.mode_of_work == "advisory" else "import" if layout.IMPORTED in row.path else ""
+    kind = "import" if layout.IMPORTED in row.path else "advice" if row.mode_of_work == "advisory" else ""
     return [
         row.invocation_id[-size:],
         local_time(row.started_at),

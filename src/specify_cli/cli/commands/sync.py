@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
-from specify_cli.cli.render import progress_bar
+from specify_cli.cli.render import progress_at_terminal
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
@@ -144,7 +142,7 @@ def _push(project: Project, values: Values) -> int:
     sender = _load_sender()
     if is_running(sender.agreed(project)[0], project.root):
         write_note("another push is under way; waiting for it")
-    with _show_progress(quiet=bool(values["json"])) as progress:
+    with progress_at_terminal("delivering", quiet=bool(values["json"])) as progress:
         done = sender.push(project, os.environ, progress=progress)
     if values["json"]:
         write_json({**done._asdict(), "left": done.left._asdict()})
@@ -265,13 +263,3 @@ def _render_status(found: SyncStatus) -> str:
     if not found.enabled:
         lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
     return "\n".join(lines)
-
-
-@contextmanager
-def _show_progress(*, quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Show a progress bar at a terminal; nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    with progress_bar("delivering") as advance:
-        yield advance

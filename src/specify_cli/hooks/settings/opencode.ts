@@ -59,7 +59,8 @@ export const SpecKitty = async ({ directory }) => {
         tool_use_id: input.callID,
         tool_name: input.tool,
         tool_input: input.args,
-        tool_response: { title: output.title, output: output.output, metadata: output.metadata },
+        // What a tool of an MCP server gave stands in `content`.
+        tool_response: { title: output.title, output: output.output, metadata: output.metadata, content: output.content },
       })
     },
     "chat.message": async (input, output) => {
