@@ -99,6 +99,7 @@ CODES: Mapping[str, str] = {
     "SETTINGS_INVALID": "A harness's settings file does not have its form, or is not ours; it was left alone.",
     "SCHEMA_NOT_FOUND": "No JSON Schema has this name.",
     "EXTRA_MISSING": "The command needs packages of an extra that is not installed; the next step names it.",
+    "ENGINE_UNAVAILABLE": "The cluster of `--engine` cannot be reached, has no worker, or runs another version.",
     "SYNC_DISABLED": "Nobody agreed to an endpoint for this project, so nothing is sent.",
     "SYNC_UNAVAILABLE": "Sync needs a git directory it can write, and usable settings of proxy and TLS.",
     "SYNC_BUSY": "Another push of this worktree is under way.",

@@ -35,7 +35,7 @@ def test_the_commands_of_the_page_its_compose_file_and_its_unit_are_ours() -> No
         *(shlex.split(line, comments=True) for line in re.findall(r"^spec-kitty .*", PAGE, flags=re.M)),
     ]
 
-    assert len(started_by) == 4
+    assert len(started_by) == 9
     assert [words for words in started_by if parse_plain(words[1:]) is None] == []
 
 

@@ -306,14 +306,20 @@ def _render_import(imported: object) -> list[str]:
 
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr that is told (done, of how many) and goes away at the end."""
+    """Show a bar on stderr that is told (done, of how many) and goes away at the end: how far, how fast, how long."""
     from rich import console, progress
 
     columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
-    clock = progress.TimeRemainingColumn()
-    with progress.Progress(*columns, clock, console=console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    rate, clock = progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn()
+    with progress.Progress(*columns, rate, clock, console=console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, rate="")
+        [shown] = bar.tasks
+
+        def show(done: int, total: int) -> None:
+            rate = "" if shown.speed is None else f"{shown.speed:,.0f}/s"
+            bar.update(task, completed=done, total=total, rate=rate)
+
+        yield show
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 SCHEMA_NAMES = (
     "accepted",
+    "archived",
     "backtest",
     "brief",
     "charter-artifact",
@@ -38,6 +39,7 @@ SCHEMA_NAMES = (
     "reindexed",
     "replay-diff",
     "replay-report",
+    "replayed-again",
     "resume-plan",
     "resumption",
     "route-decision",
@@ -46,6 +48,8 @@ SCHEMA_NAMES = (
     "set-up",
     "signed-checkpoint",
     "skills-installed",
+    "source-verified",
+    "sources-backtested",
     "sync-disabled",
     "sync-enabled",
     "sync-planned",

@@ -35,7 +35,7 @@ from specify_cli.replay import backtest, bisect, citation, judge
 from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.sessions import importer
-from specify_cli.storage import archive, queries
+from specify_cli.storage import archive, archives, queries
 from specify_cli.sync import contract, outbox, push, status
 from specify_cli.sync.status import TokenState
 
@@ -843,6 +843,58 @@ class ReplayDiff(_Shape):
     not_evaluated: list[shape_of(backtest.Skipped)]  # type: ignore[valid-type]
 
 
+class SourceFailure(_Shape):
+    """Why nothing can be said of a source: a code of errors, or NOT_CHECKED where no worker survived it."""
+
+    code: str
+    message: str
+
+
+class SourceVerified(_Shape):
+    """Printed by invocations verify --source, for each project and archive: its report, or why there is none."""
+
+    source: str
+    report: VerifyReport | None
+    failure: SourceFailure | None
+
+
+class SourceBacktested(_Shape):
+    """A project or an archive: its report, or why there is none."""
+
+    source: str
+    report: shape_of(backtest.Backtest) | None  # type: ignore[valid-type]
+    failure: SourceFailure | None
+
+
+class SourcesBacktested(_Shape):
+    """Printed by backtest with --source; the table is of all of them."""
+
+    sources: list[SourceBacktested]
+    table: list[shape_of(backtest.Row)]  # type: ignore[valid-type]
+
+
+class AgainRow(_Shape):
+    """How one record came out; `code` says why it was refused."""
+
+    source: str
+    invocation_id: str | None
+    file: str
+    verdict: Literal["match", "differs", "not_evaluated", "refused"]
+    code: str | None
+    message: str
+
+
+class ReplayedAgain(_Shape):
+    """Printed by replay --all: of how many records which verdict, and each."""
+
+    records: int
+    match: int
+    differs: int
+    not_evaluated: int
+    refused: int
+    rows: list[AgainRow]
+
+
 class Initialised(_Shape):
     """Printed by init."""
 
@@ -1103,6 +1155,10 @@ SHAPES: dict[str, Any] = {
     "backtest": shape_of(backtest.Backtest),
     "culprit": shape_of(bisect.Culprit),
     "verify-report": VerifyReport,
+    "source-verified": SourceVerified,
+    "sources-backtested": SourcesBacktested,
+    "replayed-again": ReplayedAgain,
+    "archived": shape_of(archives.Archived),
     "signed-checkpoint": SignedCheckpoint,
     "trail-enrolled": TrailEnrolled,
     "trail-proof": TrailProof,

@@ -96,6 +96,11 @@ _WHICH = (
     Param("session", "option", "Only this session of a harness.", metavar="ID"),
     Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
 )
+_ENGINE = (
+    Param("workers", "option", "Share the work out among N processes.", 1, integer=True, metavar="N"),
+    Param("engine", "option", "Share it out on a Dask cluster: dask://HOST:PORT.", metavar="URL"),
+    Param("source", "option", "Not this project: a folder of projects or archives.", metavar="DIR"),
+)
 _LEDGER = Param("db", "option", "A SQLite file, or postgresql://….", required=True, metavar="DB")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"
 _READ = "0 ok · 1 not found · 2 usage"
@@ -431,9 +436,11 @@ _COMMANDS = (
                 "Keep the logs' states here; refuse a log that goes back.",
                 metavar="FILE",
             ),
+            *_ENGINE,
         ),
         (
             "spec-kitty invocations verify --all",
+            "spec-kitty invocations verify --source . --workers 2",
             "spec-kitty invocations verify --all --require linked",
             "spec-kitty invocations verify ID",
         ),
@@ -519,6 +526,7 @@ _COMMANDS = (
                 "Withhold and list what redaction would change, policy keeps back or was captured in full.",
             ),
             Param("proofs", "flag", "Sign the log, and take along the proofs that the records are in it."),
+            Param("archives", "option", "Every record, each as an archive of its own, in a new folder.", metavar="DIR"),
             Param(
                 "format",
                 "option",
@@ -530,6 +538,7 @@ _COMMANDS = (
             Param("endpoint", "option", "With otlp: send it there instead of writing a file.", metavar="URL"),
             _SIGNERS,
             _REVOKED,
+            *_ENGINE,
         ),
         (
             "spec-kitty invocations export last --html run.html",
@@ -645,7 +654,8 @@ _COMMANDS = (
         "replay:replay",
         "Would a record's decisions come out the same: from what it kept, or (--against current) under today's rules.",
         (
-            _ID,
+            _ID._replace(required=False, metavar="[ID]"),
+            Param("all", "flag", "Every record, exactly."),
             Param("as_of", "option", "Retrieve on the corpus of this checkpoint.", metavar="CHECKPOINT"),
             Param("until", "option", "Replay only what came up to this checkpoint.", metavar="CHECKPOINT"),
             Param("compare_to", "option", "Hold against this checkpoint, not the record.", metavar="CHECKPOINT"),
@@ -663,9 +673,11 @@ _COMMANDS = (
             ),
             Param("idempotency_key", "option", "With --against: the same key gives one child.", metavar="KEY"),
             Param("from_root", "flag", "With --against: of a replay, take the record it began with."),
+            *_ENGINE,
         ),
         (
             "spec-kitty replay ID",
+            "spec-kitty replay --all --workers 2",
             "spec-kitty replay ID --as-of start --report out",
             "spec-kitty replay ID --against current",
         ),
@@ -682,7 +694,7 @@ _COMMANDS = (
             Param("profiles", "option", "Profiles in place of the project's own.", metavar="DIR"),
             Param("since", "option", "Only records begun since: 90d, yesterday, or a date.", metavar="TIME"),
             Param("rules", "option", "Import this module for its gate rules.", metavar="MODULE"),
-            Param("workers", "option", "How many processes to share the work between.", 1, integer=True, metavar="N"),
+            *_ENGINE,
         ),
         ("spec-kitty backtest --charter .kittify/charter --since 90d",),
         "0 answered · 1 what the policy kept back would be shown, or refused · 2 usage",

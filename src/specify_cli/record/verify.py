@@ -195,6 +195,7 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     "COPIES_DIFFER": (ERROR, "two copies of the record differ", "compare both; keep the one that verifies"),
     "NOT_A_REGULAR_FILE": (ERROR, "a link, FIFO or folder stands where a record is expected", "remove it"),
     "UNREADABLE_FILE": (ERROR, "the file cannot be opened", "make it readable"),
+    "NOT_CHECKED": (ERROR, "nothing was checked of this record", "verify it alone; look at what the workers logged"),
 }
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import repeat
+from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from charter.context import (
@@ -27,14 +27,24 @@ from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation import gates
-from specify_cli.project.config import Project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of
 from specify_cli.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
-from specify_cli.replay.replay import Opened, assembled, load_rules, network_denied, open_past, outcome_of, routed_among
+from specify_cli.replay.replay import (
+    Opened,
+    assembled,
+    load_rules,
+    network_denied,
+    open_past,
+    outcome_of,
+    routed_among,
+    spare_running_threads,
+)
+from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.frozen import inputs_of_corpus
-from specify_cli.storage.index import Index
+from specify_cli.storage.sources import Failure, Item, Source, group_items, list_items, opened
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.trail.leaves import START
 from specify_cli.trail.log import open_log
@@ -42,8 +52,6 @@ from specify_cli.trail.notes import encode
 from specify_cli.trail.signing import make_checkpoint
 
 _CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
-# How many parts each worker gets, so that none waits long for the last.
-_PARTS = 4
 
 
 class Candidate(NamedTuple):
@@ -141,11 +149,15 @@ class Backtest(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was found of one record, what of it could not be asked, and whether it could be asked at all."""
+    """What was found of one record, what of it could not be asked, and whether it could be asked at all.
+
+    `failure` is why nothing can be said of its whole source.
+    """
 
     found: tuple[Transition, ...]
     skipped: tuple[Skipped, ...]
     asked: bool = True
+    failure: Failure | None = None
 
 
 # --- the candidate
@@ -315,22 +327,76 @@ def _find_cause(uri: str, then: ContextInputs, now: ContextInputs, opened: Opene
 # --- all records
 
 
+class Asked(NamedTuple):
+    """What was found of one source: its report, or why there is none."""
+
+    source: str
+    report: Backtest | None
+    failure: Failure | None = None
+
+
+class _Terms(NamedTuple):
+    """How each record is asked; on a cluster its workers' own threads need the network."""
+
+    candidate: Candidate
+    since: int | None
+    rules: str | None
+    on_cluster: bool
+
+
 def backtest(
-    project: Project, candidate: Candidate, *, since: int | None = None, rules: str | None = None, workers: int = 1
+    project: Project,
+    candidate: Candidate,
+    *,
+    since: int | None = None,
+    rules: str | None = None,
+    engine: Engine = HERE,
 ) -> Backtest:
-    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same for any `workers`."""
-    index = Index(project.root)
-    keys = [key for key in index.reconcile() if since is None or millis_of(key.invocation_id) >= since]
-    places = [place for key in keys if (place := index.place(key)) is not None]
-    log, unsigned = _read_log(project, {place.invocation_id for place in places}, since)
-    size = len(places) if workers < 2 else -(-len(places) // (_PARTS * workers))
-    parts = [places[at : at + size] for at in range(0, len(places), max(1, size))]
-    given = (repeat(project.root), repeat(candidate), repeat(rules), parts)
-    if len(parts) > 1:
-        with ProcessPoolExecutor(workers) as pool:
-            answers = [answer for part in pool.map(_judge_part, *given) for answer in part]
-    else:
-        answers = [answer for part in map(_judge_part, *given) for answer in part]
+    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same on every engine.
+
+    Raises InvocationError.
+    """
+    [asked] = backtest_sources([Source(".", project.root)], candidate, since=since, rules=rules, engine=engine)
+    if asked.report is None:
+        failure = asked.failure or Failure("INTERNAL", "there is no report")
+        raise EnvironmentFault(failure.code, failure.message, "spec-kitty doctor")
+    return asked.report
+
+
+def backtest_sources(
+    sources: Sequence[Source],
+    candidate: Candidate,
+    *,
+    since: int | None = None,
+    rules: str | None = None,
+    engine: Engine = HERE,
+) -> Iterator[Asked]:
+    """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError RULES_NOT_FOUND."""
+    items = [[item for item in list_items(source) if _is_wanted(item, since)] for source in sources]
+    terms = _Terms(candidate, since, rules, engine.scheduler is not None)
+    found = share_out(engine, partial(_judge_items, terms), [item for group in items for item in group], _lose)
+    for source, group in zip(sources, items, strict=True):
+        answers = [answer for answered in islice(found, len(group)) for answer in answered]
+        broken = next((answer.failure for answer in answers if answer.failure is not None), None)
+        if broken is not None:
+            yield Asked(source.name, None, broken)
+            continue
+        here = {place.invocation_id for item in group for place in item.places}
+        log: tuple[LogState | None, str | None] = (None, "an archive brings no log of its own")
+        if not source.is_archive:
+            try:
+                log = _read_log(load_project(source.path, lenient=True)[0], here, since)
+            except InvocationError as error:
+                log = None, f"{error.code}: {error.message}"
+        yield Asked(source.name, _make_report(answers, *log))
+
+
+def tabulate(reports: Iterable[Backtest]) -> tuple[Row, ...]:
+    """Return the table of several reports as one."""
+    return tuple(_tabulate([item for report in reports for item in report.transitions]))
+
+
+def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str | None) -> Backtest:
     found = [item for answer in answers for item in answer.found]
     return Backtest(
         records=sum(answer.asked for answer in answers),
@@ -344,23 +410,46 @@ def backtest(
     )
 
 
-def _judge_part(root: str, candidate: Candidate, rules: str | None, places: Sequence[Place]) -> list[Answer]:
-    """Ask some records, in this process or one of its own."""
-    if rules is not None:
-        load_rules(rules)
-    records, objects, sights = FileRecordStore(root), FileObjectStore(root), Sights(candidate)
-    found = []
-    for place in places:
-        try:
-            with network_denied():
-                opened = open_past(records.read(place), place.path, objects, cache=sights.cache)
-                if str(opened.past.started.get("run_kind") or "live") != "live":
-                    continue
-                found.append(judge_record(opened, sights, gates.RULES))
-        except (InvocationError, OSError) as error:
-            reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
-            found.append(Answer((), (Skipped(place.invocation_id, reason),), False))
-    return found
+def _is_wanted(item: Item, since: int | None) -> bool:
+    return since is None or not item.places or millis_of(item.places[0].invocation_id) >= since
+
+
+def _lose(item: Item, why: str) -> list[Answer]:
+    if not item.places:
+        return [Answer((), (), False, Failure("NOT_CHECKED", why))]
+    return [Answer((), (Skipped(place.invocation_id, f"NOT_CHECKED: {why}"),), False) for place in item.places]
+
+
+def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
+    """Ask some records, in this process or another."""
+    if terms.on_cluster:
+        spare_running_threads()
+    if terms.rules is not None:
+        load_rules(terms.rules)
+    for _, group in group_items(items):
+        # Records of one source share most of what their decisions saw.
+        sights = Sights(terms.candidate)
+        for item in group:
+            try:
+                with opened(item) as (root, places):
+                    wanted = (place for place in places if _is_wanted(item._replace(places=(place,)), terms.since))
+                    answers = [_judge_place(root, place, sights) for place in wanted]
+                    yield [answer for answer in answers if answer is not None]
+            except InvocationError as error:
+                yield [Answer((), (), False, Failure(error.code, error.message))]
+
+
+def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
+    """Return what would have come out otherwise for a record; None for a replay, which nobody asks again."""
+    try:
+        with network_denied():
+            opened = open_past(FileRecordStore(root).read(place), place.path, FileObjectStore(root), cache=sights.cache)
+            if str(opened.past.started.get("run_kind") or "live") != "live":
+                return None
+            return judge_record(opened, sights, gates.RULES)
+    except (InvocationError, OSError) as error:
+        reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
+        return Answer((), (Skipped(place.invocation_id, reason),), False)
 
 
 def _tabulate(found: Sequence[Transition]) -> Iterable[Row]:

@@ -608,6 +608,7 @@ _DENIED = (
 _denials = 0
 _hooked = False
 _guard = threading.Lock()
+_spared: frozenset[threading.Thread] = frozenset()
 
 
 class NetworkDenied(RuntimeError):
@@ -633,8 +634,17 @@ def network_denied() -> Iterator[None]:
             _denials -= 1
 
 
+def spare_running_threads() -> None:
+    """Let the threads go on that a Dask worker speaks to its cluster with; those that run its tasks are denied."""
+    global _spared
+    with _guard:
+        if not _spared:
+            running = threading.enumerate()
+            _spared = frozenset(one for one in running if not one.name.startswith("Dask-Default-Threads"))
+
+
 def _deny(event: str, _: object) -> None:
-    if _denials and event.startswith(_DENIED):
+    if _denials and event.startswith(_DENIED) and threading.current_thread() not in _spared:
         raise NetworkDenied(f"{event} during a replay, which runs on what was recorded alone")
 
 

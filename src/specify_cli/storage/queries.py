@@ -12,7 +12,7 @@ from itertools import groupby
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.coverage import list_unseen
@@ -34,20 +34,18 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
+from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from specify_cli.record.compare import Chain
 
 _HEAD = 32 * 1024
 _MAX_CLOSURES = 8 * 1024 * 1024
-# From how many records on they are shared out among processes, and how many a process takes at a time.
-_SHARED_OUT = 400
-_PART = 100
 
 
 class Row(NamedTuple):
@@ -463,37 +461,47 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
             yield found
 
 
-def verify_all(project: Project, workers: int = 1) -> Iterator[RecordReport]:
-    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and let go.
-
-    More than one worker means processes of their own, where there is enough to share out.
-    """
-    index = Index(project.root)
-    groups = [
-        [place for key in keys if (place := index.place(key)) is not None]
+def list_groups(root: str) -> list[tuple[Place, ...]]:
+    """Return the records that a project's folders hold, in the order of their ids; those of one id together."""
+    index = Index(root)
+    return [
+        tuple(place for key in keys if (place := index.place(key)) is not None)
         for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id)
     ]
-    if workers > 1 and len(groups) >= _SHARED_OUT:
-        from concurrent.futures import ProcessPoolExecutor
-        from itertools import repeat
-
-        parts = [groups[at : at + _PART] for at in range(0, len(groups), _PART)]
-        with ProcessPoolExecutor(workers) as pool:
-            for reports in pool.map(_verify_groups, repeat(project.root), parts):
-                yield from reports
-        return
-    reach = Reach(FileObjectStore(project.root))
-    for group in groups:
-        for place in group:
-            yield verify_place(project, place, group, reach)
 
 
-def _verify_groups(root: str, groups: list[list[Place]]) -> list[RecordReport]:
-    """Return the reports of a part of the records, without the objects they name."""
-    project = Project(root, None, parse_config({}, None))
-    reach = Reach(FileObjectStore(root))
-    reports = [verify_place(project, place, group, reach) for group in groups for place in group]
-    return [report._replace(objects=()) for report in reports]
+def verify_all(project: Project, engine: Engine = HERE) -> Iterator[RecordReport]:
+    """Yield a report for every record the project's folders hold, in the order of their ids, each read once and let go.
+
+    Raises EnvironmentFault where the engine does.
+    """
+    items = [(project.root, group) for group in list_groups(project.root)]
+    for reports in share_out(engine, verify_groups, items, lambda item, why: report_lost(item[1], why)):
+        yield from reports
+
+
+def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list[RecordReport]]:
+    """Yield the reports of each group, which are a root and the records that share an id."""
+    for root, groups in groupby(items, key=lambda item: item[0]):
+        require_here(root)
+        project, reach = Project(root, None, parse_config({}, None)), Reach(FileObjectStore(root))
+        for _, group in groups:
+            yield [verify_place(project, place, group, reach) for place in group]
+
+
+def report_lost(group: Iterable[Place], why: str) -> list[RecordReport]:
+    """Return the reports of records that no worker could check."""
+    return [_report_unread(place.path, "NOT_CHECKED", why) for place in group]
+
+
+def require_here(root: str) -> None:
+    """Raise EnvironmentFault ACCESS_FAILED where a project is not to be seen from this machine."""
+    if not os.path.isdir(root):
+        raise EnvironmentFault(
+            "ACCESS_FAILED",
+            f"{os.uname().nodename} does not see {root}",
+            "let every worker mount the projects at the same path",
+        )
 
 
 def verify_path(path: str, anchors: Iterable[str] = ()) -> RecordReport:

@@ -10,7 +10,7 @@ of the work tree.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, LEVELS, TRAIL_CODES, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.sharing import HERE, Engine
 from specify_cli.storage import queries
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
@@ -59,16 +60,16 @@ class Assessed(NamedTuple):
 def verify_trail(
     project: Project,
     trust: Trust = Trust(),
-    workers: int = 1,
-    seen: Callable[[Iterable[RecordReport]], Iterable[RecordReport]] = iter,
+    engine: Engine = HERE,
+    reports: Iterable[RecordReport] | None = None,
 ) -> SetReport:
     """Return what every record, the links between them and the logs say, with the level that all of them reach.
 
-    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there. `seen` is
-    shown each report as it comes, for a person who waits.
+    Where the trust names a file to remember in and nothing is wrong, the states of the logs are kept there. `reports`
+    are those of all records, in the order of their ids, where somebody has them already.
     """
     watch = TrailWatch(project, trust)
-    reports = watch.follow(seen(queries.verify_all(project, workers)))
+    reports = watch.follow(queries.verify_all(project, engine) if reports is None else reports)
     # Files that belong to no record are looked for, and the logs judged, when every record has been read.
     judged = judge_set(reports, chain(queries.strays(project), watch.findings()))
     level, not_proven = watch.assess(judged)
@@ -78,11 +79,11 @@ def verify_trail(
 
 
 def verify_in_trail(
-    project: Project, place: Place, trust: Trust = Trust(), anchors: Sequence[str] = (), workers: int = 1
+    project: Project, place: Place, trust: Trust = Trust(), anchors: Sequence[str] = (), engine: Engine = HERE
 ) -> tuple[SetReport, RecordReport]:
     """Return what one record, the links to and from it and the logs say, with the level that this record reaches."""
     watch = TrailWatch(project, trust, place.invocation_id)
-    reports = watch.follow(queries.verify_all(project, workers))
+    reports = watch.follow(queries.verify_all(project, engine))
     own = next(iter([report for report in reports if report.file == place.path]))
     if anchors:
         own = queries.verify_place(project, place, anchors=anchors)

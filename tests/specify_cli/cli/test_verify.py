@@ -10,6 +10,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import compare, layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
+from specify_cli.sharing import Engine
 from specify_cli.storage.queries import verify_all
 from support import Cli
 
@@ -52,7 +53,7 @@ def test_many_records_shared_out_among_processes_are_judged_as_by_one(project: P
         (folder / layout.record_name("implementer", invocation_id)).write_bytes(data)
     found, _ = load_project(str(project))
     alone = list(verify_all(found))
-    shared = list(verify_all(found, workers=2))
+    shared = list(verify_all(found, Engine(workers=2)))
 
     assert [(report.file, report.findings) for report in shared] == [(report.file, report.findings) for report in alone]
     assert sum(bool(report.findings) for report in alone) == 9

@@ -21,6 +21,7 @@ from specify_cli.invocation.run import open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.replay.backtest import Backtest, backtest, read_candidate
 from specify_cli.replay.bisect import Culprit, find_culprit
+from specify_cli.sharing import Engine
 from support import FULL, Cli, valid
 
 # Each kind of change has five records of its own, whose request names what nothing else does.
@@ -107,7 +108,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[
 
 def run(root: Path, now: Path, workers: int = 1) -> Backtest:
     project, _ = load_project(str(root))
-    return backtest(project, read_candidate(str(now), str(now / "profiles")), workers=workers)
+    return backtest(project, read_candidate(str(now), str(now / "profiles")), engine=Engine(workers))
 
 
 @pytest.mark.stress

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, paint, write_json, write_lines
+from specify_cli.cli.engine import list_sources, open_engine
+from specify_cli.cli.output import one_line, paint, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
 from specify_cli.record.seal import is_digest
 from specify_cli.replay import bisect as bisecting
-from specify_cli.replay.backtest import Backtest, Transition, read_candidate
+from specify_cli.replay.backtest import (
+    Backtest,
+    Candidate,
+    Row,
+    Transition,
+    backtest_sources,
+    read_candidate,
+    tabulate,
+)
 from specify_cli.replay.backtest import backtest as run_backtest
+from specify_cli.sharing import Engine
 from specify_cli.storage.queries import parse_moment
 
 _SHOWN = 10
@@ -19,16 +29,15 @@ _SHOWN = 10
 
 def backtest(values: Values) -> int:
     """Print what would have come out otherwise; 1 where what was kept back would be shown."""
-    project, cache = shell.reading_project()
-    cache.save()
-    since, workers = shell.get_text(values, "since"), values["workers"]
-    report = run_backtest(
-        project,
-        read_candidate(str(values["charter"]), shell.get_text(values, "profiles")),
-        since=None if since is None else parse_moment(since),
-        rules=shell.get_text(values, "rules"),
-        workers=workers if isinstance(workers, int) else 1,
-    )
+    since = shell.get_text(values, "since")
+    candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
+    moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
+    with open_engine(values, "asking records") as engine:
+        if values["source"] is not None:
+            return _backtest_sources(values, candidate, moment, rules, engine)
+        project, cache = shell.reading_project()
+        cache.save()
+        report = run_backtest(project, candidate, since=moment, rules=rules, engine=engine)
     if values["json"]:
         write_json(report)
     else:
@@ -36,15 +45,35 @@ def backtest(values: Values) -> int:
     return 1 if report.loosened else 0
 
 
+def _backtest_sources(
+    values: Values, candidate: Candidate, since: int | None, rules: str | None, engine: Engine
+) -> int:
+    """Print what would have come out otherwise in many projects or archives, and name those that could not be asked."""
+    sources = list_sources(values, "")
+    found = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
+    reports = [one.report for one in found if one.report is not None]
+    table = tabulate(reports)
+    if values["json"]:
+        write_json({"sources": found, "table": table})
+    else:
+        for one in found:
+            name, report = one_line(one.source), one.report
+            if report is None:
+                write_text(
+                    f"{name}: not asked: {one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
+                )
+            else:
+                changed = f"{report.records - report.unchanged} would have come out otherwise"
+                left = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
+                write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{left}")
+        write_lines(_render_table(table))
+    return 1 if len(reports) < len(found) or any(report.loosened for report in reports) else 0
+
+
 def _render(report: Backtest) -> Iterator[str]:
     changed = report.records - report.unchanged
     yield f"{count(report.records, 'record')} asked again, {changed} would have come out otherwise"
-    if report.table:
-        yield ""
-        yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
-    for row in report.table:
-        line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
-        yield paint(line, "failed") if row.kind.endswith("->allow") else line
+    yield from _render_table(report.table)
     if report.not_evaluated:
         yield ""
         yield f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
@@ -62,6 +91,15 @@ def _render(report: Backtest) -> Iterator[str]:
             yield f"missing here: {count(len(report.log.missing), 'record')} of the log, {report.log.missing[0]} first"
     if report.loosened:
         yield paint("what was kept back would be shown: see the rows that end in ->allow", "failed")
+
+
+def _render_table(table: Sequence[Row]) -> Iterator[str]:
+    if table:
+        yield ""
+        yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
+    for row in table:
+        line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
+        yield paint(line, "failed") if row.kind.endswith("->allow") else line
 
 
 def _name(item: Transition) -> str:

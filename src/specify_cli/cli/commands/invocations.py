@@ -5,39 +5,40 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.engine import list_sources, open_engine
 from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
-from specify_cli.cli.render import event_line, invocation_page, progress_bar, render_findings
+from specify_cli.cli.render import event_line, invocation_page, render_findings
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
 from specify_cli.record.record import fold
-from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport, judge_set
+from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
+from specify_cli.sharing import Engine
 from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all
-from specify_cli.trail.approvals import check_approvals, judge_approvals, say_unchecked
+from specify_cli.trail.approvals import check_approvals, judge_approvals
 from specify_cli.trail.levels import Trust, read_memory, verify_in_trail, verify_trail
 from specify_cli.trail.notes import NoteError, parse_policy
-from specify_cli.trail.proofs import Checked, check_proofs, collect_proofs
+from specify_cli.trail.proofs import collect_proofs
 from specify_cli.trail.signatures import Signers
+from specify_cli.trail.sources import Examined, Verified, judge_reports, verify_export, verify_sources
 from specify_cli.trail.testimony import make_testimony
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
-# How many records are checked in about a second.
-_WORTH_A_BAR = 1000
 
 
 def show(values: Values) -> int:
@@ -77,37 +78,17 @@ def verify(values: Values) -> int:
     anchors = _read_anchors(values["anchor"])
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
-    shown: list[dict[str, object]] = []
     required, trust = shell.get_text(values, "require"), _read_trust(values)
-    workers = os.cpu_count() or 1
-    if target is None:
-        for name in invocations.unexpected_names(project):
-            write_note(f"warning: {name} is not named like a record and was not read")
-        judged = verify_trail(project, trust, workers, partial(_show_progress, project))
-    else:
-        proofs = Checked((), "")
-        file = os.sep in target or target.endswith((".jsonl", ".tar"))
-        place = None if file else Index(project.root).resolve(target)
-        if place is not None and required not in (None, "intact"):
-            judged, report = verify_in_trail(project, place, trust, anchors, workers)
-            reports = [report]
+    if values["source"] is not None:
+        return _verify_sources(values, trust)
+    with open_engine(values, "checking records") as engine:
+        if target is None:
+            for name in invocations.unexpected_names(project):
+                write_note(f"warning: {name} is not named like a record and was not read")
+            judged, reports = verify_trail(project, trust, engine), list[RecordReport]()
         else:
-            if place is None and archive.is_export(target):
-                reports, proofs = _verify_export(target, anchors, trust)
-            else:
-                report = (
-                    _verify_file(project, target, anchors)
-                    if place is None
-                    else invocations.verify_place(project, place, anchors=anchors)
-                )
-                root = os.getcwd() if report.file == target else project.root
-                reports = [check_approvals(report, root, trust.signers)]
-            judged = judge_set(reports, proofs.findings, anchored=bool(anchors))
-            judged = judged._replace(proven=", ".join(filter(None, (judged.proven, proofs.proven))))
-            signed = sum(report.trail.approvals for report in reports)
-            if signed and trust.signers is None:
-                judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
-        shown = [_describe_report(report) for report in reports]
+            judged, reports = _verify_target(project, target, anchors, trust, required, engine)
+    shown = [_describe_report(report) for report in reports]
     if values["json"]:
         write_json({**judged.as_value(), "reports": shown})
     else:
@@ -116,6 +97,10 @@ def verify(values: Values) -> int:
         lines += [f"level: {judged.level}", f"proven: {judged.proven}"]
         lines += ["not proven:", *(f"  {what}" for what in judged.not_proven)]
         write_lines(lines)
+    return _judge_exit(judged, required)
+
+
+def _judge_exit(judged: SetReport, required: str | None) -> int:
     if judged.count(ERROR):
         return 3
     if required is not None and LEVELS.index(judged.level) < LEVELS.index(required):
@@ -124,16 +109,53 @@ def verify(values: Values) -> int:
     return 0
 
 
-def _show_progress(project: Project, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
-    """Yield the reports, with a bar where a person watches and there is more to check than a moment takes."""
-    total = sum(1 for _ in Index(project.root).newest()) if os.isatty(2) else 0
-    if total < _WORTH_A_BAR:
-        yield from reports
-        return
-    with progress_bar("checking records") as show:
-        for done, report in enumerate(reports, 1):
-            show(done, total)
-            yield report
+def _verify_target(
+    project: Project, target: str, anchors: list[str], trust: Trust, required: str | None, engine: Engine
+) -> tuple[SetReport, list[RecordReport]]:
+    """Return what is said of one record, one file or one export, and the reports that is made of."""
+    file = os.sep in target or target.endswith((".jsonl", ".tar"))
+    place = None if file else Index(project.root).resolve(target)
+    if place is not None and required not in (None, "intact"):
+        judged, report = verify_in_trail(project, place, trust, anchors, engine)
+        return judged, [report]
+    if place is None and archive.is_export(target):
+        examined = verify_export(target, trust, anchors)
+    else:
+        if place is None:
+            report = _verify_file(project, target, anchors)
+        else:
+            report = invocations.verify_place(project, place, anchors=anchors)
+        root = os.getcwd() if report.file == target else project.root
+        examined = Examined([check_approvals(report, root, trust.signers)])
+    return judge_reports(examined, trust.signers, anchored=bool(anchors)), examined.reports
+
+
+def _verify_sources(values: Values, trust: Trust) -> int:
+    """Check every record of many projects or archives; 3 if an error was found, 1 where one cannot be read."""
+    required = shell.get_text(values, "require")
+    if values["target"] is not None or trust.memory:
+        other = "a target" if values["target"] is not None else "--remember"
+        raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
+    with open_engine(values, "checking records") as engine:
+        found = list(verify_sources(list_sources(values, ""), trust, engine))
+    codes = [1 if one.report is None else _judge_exit(one.report, required) for one in found]
+    if values["json"]:
+        write_json([_describe_source(one) for one in found])
+        return max(codes)
+    for one in found:
+        name = one_line(one.source)
+        if one.report is None:
+            why = one.failure
+            write_text(f"{name}: not verified: {'' if why is None else one_line(f'{why.code}: {why.message}')}")
+            continue
+        write_lines([*(f"{name}/{line}" for line in render_findings(one.report.findings))])
+        write_text(f"{name}: {_describe_verdict(one.report)}, level {one.report.level}")
+    return max(codes)
+
+
+def _describe_source(found: Verified) -> dict[str, object]:
+    report = None if found.report is None else {**found.report.as_value(), "reports": []}
+    return {"source": found.source, "failure": found.failure, "report": report}
 
 
 def _read_trust(values: Values) -> Trust:
@@ -251,12 +273,15 @@ def export(values: Values) -> int:
     project, _ = load_project(shell.here(), shell.home())
     given = values["ids"]
     ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
-    targets = [values[name] for name in ("output", "html", "endpoint", "parquet") if values[name] is not None]
-    if not ids and values["parquet"] is None:
+    named = ("output", "html", "endpoint", "parquet", "archives")
+    targets = [values[name] for name in named if values[name] is not None]
+    if not ids and values["parquet"] is None and values["archives"] is None:
         raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty invocations export --help")
     if len(targets) != 1 or (values["endpoint"] is not None and values["format"] != "otlp"):
-        told = "expected one of --output FILE, --html FILE, --parquet DIR, and with --format otlp --endpoint URL"
+        told = "expected one of --output, --html, --parquet, --archives, and with --format otlp --endpoint URL"
         raise CallerError("USAGE", told, "spec-kitty invocations export --help")
+    if values["archives"] is not None:
+        return _archive_each(project, ids, values)
     if values["parquet"] is not None:
         from specify_cli.cli.commands.tables import export_tables
 
@@ -286,6 +311,26 @@ def export(values: Values) -> int:
     lines += [f"withheld: object {item['digest']}: {one_line(item['why'])}" for item in done.withheld_objects]
     write_lines(lines)
     return 0
+
+
+def _archive_each(project: Project, ids: list[str], values: Values) -> int:
+    """Write every record as an archive of its own; name each that could not be."""
+    if ids or values["proofs"] or values["format"] != "archive":
+        raise CallerError("USAGE", "--archives takes no ID, no --proofs and no --format", "give --output FILE instead")
+    from specify_cli.storage.archives import archive_each
+
+    folder = str(values["archives"])
+    with open_engine(values, "archiving records") as engine:
+        safe = bool(values["safe"])
+        rows = list(archive_each(list_sources(values, project.root), folder, engine, safe=safe))
+    left = [row for row in rows if row.archive is None]
+    if values["json"]:
+        write_json(rows)
+    else:
+        lines = [f"{one_line(folder)}: {count(len(rows) - len(left), 'archive')}"]
+        lines += [f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}" for row in left]
+        write_lines(map(one_line, lines))
+    return 1 if left else 0
 
 
 def _export_page(project: Project, ids: list[str], values: Values) -> int:
@@ -341,18 +386,6 @@ def import_(values: Values) -> int:
     lines = [f"imported: {name}" for name in done.records] + [f"here already: {name}" for name in done.present]
     write_lines([*lines, count(done.objects, "object")])
     return 0
-
-
-def _verify_export(path: str, anchors: list[str], trust: Trust) -> tuple[list[RecordReport], Checked]:
-    """Return every record of an export, with its objects and against its manifest, and what its proofs show."""
-    with archive.unpacked(path) as contents:
-        if anchors and len(contents.records) != 1:
-            raise CallerError(
-                "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
-            )
-        found = archive.verify_contents(contents, anchors)
-        reports = [check_approvals(report, contents.project.root, trust.signers) for report in found]
-        return reports, check_proofs(contents, reports, trust.policy)
 
 
 def _read_anchors(given: object) -> list[str]:

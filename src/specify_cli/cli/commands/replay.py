@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.engine import list_sources, open_engine
 from specify_cli.cli.output import one_line, write_json, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.replay import replay as replays
+from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.report import first_screen, report_value
 from specify_cli.storage.archive import check_manifest, unpacked
@@ -19,11 +23,16 @@ from specify_cli.storage.index import Index
 
 _EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
 _CHANGES_SHOWN = 12
+_ROWS_SHOWN = 50
 _AGAINST_ONLY = ("idempotency_key", "from_root")
 
 
 def replay(values: Values) -> int:
     """Replay exactly, 1 where something differs; or against today, whose diff is an answer."""
+    if values["all"] or values["source"] is not None:
+        return _replay_again(values)
+    if values["invocation_id"] is None:
+        raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
     against = values["against"] is not None
     foreign = [name for name in (_EXACT_ONLY if against else _AGAINST_ONLY) if values[name] not in (None, False)]
     if foreign:
@@ -31,6 +40,40 @@ def replay(values: Values) -> int:
         message = f"{option} and --against exclude each other" if against else f"{option} needs --against current"
         raise CallerError("USAGE", message, "spec-kitty replay --help")
     return _run_against(values) if against else _run_exact(values)
+
+
+def _replay_again(values: Values) -> int:
+    """Print how each record came out; 1 where one differs or is refused."""
+    other = ("invocation_id", *_EXACT_ONLY, *_AGAINST_ONLY, "against")
+    foreign = [name for name in other if name not in ("strict", "epsilon") and values[name] not in (None, False)]
+    if foreign:
+        option = "ID" if foreign[0] == "invocation_id" else "--" + foreign[0].replace("_", "-")
+        raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
+    root = "" if values["source"] is not None else _find_root()
+    with open_engine(values, "replaying records") as engine:
+        terms = {"epsilon": shell.get_text(values, "epsilon") or DEFAULT_EPSILON}
+        found = replay_again(list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms)
+        rows = list(found)
+    counts = Counter(row.verdict for row in rows)
+    if values["json"]:
+        write_json({"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows})
+    else:
+        said = [row for row in rows if row.verdict != MATCH]
+        write_lines(
+            [
+                *(one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}") for row in said[:_ROWS_SHOWN]),
+                *([f"and {len(said) - _ROWS_SHOWN} more: --json lists them"] if len(said) > _ROWS_SHOWN else []),
+                f"{count(len(rows), 'record')}: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS),
+            ]
+        )
+    left = counts[NOT_EVALUATED] if values["strict"] else 0
+    return 1 if counts[DIFFERS] + counts[REFUSED] + left else 0
+
+
+def _find_root() -> str:
+    project, cache = shell.reading_project()
+    cache.save()
+    return project.root
 
 
 def _run_exact(values: Values) -> int:

@@ -1,0 +1,50 @@
+"""Where a command's work over many records is done, what it is about, and how far it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+from specify_cli.cli import shell
+from specify_cli.cli.render import progress_bar
+from specify_cli.cli.table import Values
+from specify_cli.errors import CallerError
+from specify_cli.sharing import Engine, parse_scheduler
+from specify_cli.storage.sources import Source, find_sources
+
+# Work that is done sooner needs no bar.
+_PATIENCE = 1.0
+
+
+@contextmanager
+def open_engine(values: Values, what: str) -> Iterator[Engine]:
+    """Open the engine that `--workers` and `--engine` name, with a bar where a person watches and has to wait.
+
+    Raises CallerError USAGE, INVALID_VALUE.
+    """
+    workers, address = values["workers"], shell.get_text(values, "engine")
+    assert isinstance(workers, int)
+    if workers < 1:
+        raise CallerError("INVALID_VALUE", f"--workers: expected 1 or more, found {workers}", "--workers 2")
+    if address is not None and workers > 1:
+        raise CallerError("USAGE", "--workers and --engine exclude each other", "give one of the two")
+    scheduler = None if address is None else parse_scheduler(address)
+    with ExitStack() as stack:
+        began = time.monotonic()
+        bar: list[Callable[[int, int], None]] = []
+
+        def tell(done: int, total: int) -> None:
+            if not bar and time.monotonic() - began > _PATIENCE:
+                bar.append(stack.enter_context(progress_bar(what)))
+            for show in bar:
+                show(done, total)
+
+        yield Engine(workers, scheduler, tell if os.isatty(2) else None)
+
+
+def list_sources(values: Values, root: str) -> list[Source]:
+    """Return the sources that `--source` names; without it the project here."""
+    folder = shell.get_text(values, "source")
+    return [Source(".", root)] if folder is None else find_sources(folder)

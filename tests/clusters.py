@@ -1,0 +1,95 @@
+"""A Dask cluster of the tests' own: a scheduler and workers that can be killed, as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from specify_cli.errors import StoredDataError
+from specify_cli.sharing import parse_scheduler
+
+TESTS = Path(__file__).parent
+
+
+# What workers do; they import it from here.
+
+
+def square(items: Iterable[int]) -> Iterator[int]:
+    for item in items:
+        yield item * item
+
+
+def die_once(marker: Path, items: Iterable[int]) -> Iterator[int]:
+    """Kill the process that meets 7 first."""
+    for item in items:
+        if item == 7 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield item * item
+
+
+def die_at_seven(items: Iterable[int]) -> Iterator[int]:
+    for item in items:
+        if item == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield item * item
+
+
+def refuse(items: Iterable[int]) -> Iterator[int]:
+    for item in items:
+        if item == 7:
+            raise StoredDataError("RECORD_DAMAGED", "it is seven", "take another")
+        yield item
+
+
+class Cluster:
+    """The address of a scheduler as `Engine` has it, and as `--engine` takes it."""
+
+    def __init__(self, address: str) -> None:
+        self.url = address.replace("tcp://", "dask://")
+        self.address = parse_scheduler(self.url)
+
+    def kill_worker(self, *, at_work: bool = False) -> int:
+        """Kill one worker with SIGKILL, `at_work` once it has something to do; another is started in its place."""
+        from distributed import Client
+
+        with Client(self.address, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            pids = client.run(os.getpid)
+            end = time.monotonic() + 30
+            while not (busy := [name for name, tasks in client.processing().items() if tasks]) and at_work:
+                assert time.monotonic() < end, "no worker was given anything"
+            pid = int(pids[busy[0] if busy else min(pids)])
+            os.kill(pid, signal.SIGKILL)
+        return pid
+
+
+@contextlib.contextmanager
+def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cluster]:
+    """Start a cluster of processes, which find the tests' own modules as well."""
+    path = os.pathsep.join(filter(None, (str(TESTS), os.environ.get("PYTHONPATH"))))
+    script = TESTS / "clusters.py"
+    command = [sys.executable, str(script), str(workers)]
+    surroundings = {**os.environ, **(env or {}), "PYTHONPATH": path}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=surroundings, text=True) as ran:
+        assert ran.stdin is not None and ran.stdout is not None
+        try:
+            yield Cluster(ran.stdout.readline().strip())
+        finally:
+            ran.stdin.close()
+            ran.wait(30)
+
+
+if __name__ == "__main__":
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=int(sys.argv[1]), threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as started:  # type: ignore[no-untyped-call]
+        print(started.scheduler_address, flush=True)
+        sys.stdin.read()

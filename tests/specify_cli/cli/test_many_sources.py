@@ -1,0 +1,153 @@
+"""verify, replay, backtest and export over many records: one result on every engine, and every failure named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusters import Cluster, dask_cluster
+from specify_cli.record import layout
+from support import Cli, Ran, valid
+
+REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with dask_cluster(2) as started:
+        yield started
+
+
+@pytest.fixture
+def fleet(cli: Cli, chartered: Path, tmp_path: Path) -> Path:
+    """A folder with two projects, an archive, one that is none, and what no command should look at."""
+    for request in REQUESTS:
+        cli("do", request)
+    cli("profile-invocation", "complete", "last")
+    folder = tmp_path / "fleet"
+    (folder / "team").mkdir(parents=True)
+    cli("invocations", "export", "last", "-o", str(folder / "team/one.tar"))
+    shutil.copytree(chartered, folder / "a", symlinks=True)
+    shutil.copytree(chartered, folder / "team/b", symlinks=True)
+    (folder / "team/broken.tar").write_bytes(b"no archive")
+    (folder / "link").symlink_to(folder / "a")
+    (folder / ".hidden").mkdir()
+    shutil.copytree(chartered, folder / ".hidden/c", symlinks=True)
+    return folder
+
+
+def change_a_byte(project: Path) -> str:
+    path = sorted((project / layout.RECORDS).glob("*.jsonl"))[0]
+    path.write_bytes(path.read_bytes().replace(b'"started"', b'"startet"', 1))
+    return path.name
+
+
+def run_everywhere(cli: Cli, cluster: Cluster, *argv: str) -> Ran:
+    """The answer of a command that three engines give alike."""
+    alone, shared, far = (cli(*argv, *more) for more in ((), ("--workers", "2"), ("--engine", cluster.url)))
+
+    assert alone.err == shared.err == far.err == ""
+    assert (alone.code, alone.out) == (shared.code, shared.out) == (far.code, far.out)
+    return alone
+
+
+def test_verify_says_the_same_on_every_engine_and_names_what_it_could_not_read(
+    cli: Cli, cluster: Cluster, fleet: Path
+) -> None:
+    damaged = change_a_byte(fleet / "team/b")
+    argv = ("invocations", "verify", "--source", str(fleet))
+    found = run_everywhere(cli, cluster, *argv, "--json")
+    said = run_everywhere(cli, cluster, *argv)
+
+    assert all(valid(one, "source-verified") for one in found.json())
+    by_name = {one["source"]: one for one in found.json()}
+    assert list(by_name) == ["a", "team/b", "team/broken.tar", "team/one.tar"]
+    assert (by_name["a"]["report"]["verdict"], by_name["a"]["report"]["records"]) == ("intact", 3)
+    assert [item["file"] for item in by_name["team/b"]["report"]["findings"]][:1] == [f"{layout.RECORDS}/{damaged}"]
+    assert by_name["team/broken.tar"]["failure"]["code"] == "EXPORT_INVALID"
+    assert by_name["team/one.tar"]["report"]["records"] == 1
+    assert (found.code, said.code) == (3, 3)
+    assert "team/broken.tar: not verified: EXPORT_INVALID" in said.out
+
+
+def test_verify_all_of_one_project_says_the_same_on_every_engine(cli: Cli, cluster: Cluster, fleet: Path) -> None:
+    assert fleet
+    found = run_everywhere(cli, cluster, "invocations", "verify", "--all", "--json")
+
+    assert (found.code, found.json()["records"]) == (0, 3)
+
+
+def test_replay_all_says_the_same_on_every_engine(cli: Cli, cluster: Cluster, fleet: Path) -> None:
+    change_a_byte(fleet / "team/b")
+    here = run_everywhere(cli, cluster, "replay", "--all", "--json")
+    found = run_everywhere(cli, cluster, "replay", "--source", str(fleet), "--json")
+
+    valid(found.json(), "replayed-again")
+    assert (here.code, here.json()["match"], here.json()["records"]) == (0, 3, 3)
+    assert {key: found.json()[key] for key in ("records", "match", "refused")} == {
+        "records": 8,
+        "match": 6,
+        "refused": 2,
+    }
+    refused = [(row["source"], row["code"]) for row in found.json()["rows"] if row["verdict"] == "refused"]
+    assert refused == [("team/b", "unreplayable.tampered"), ("team/broken.tar", "EXPORT_INVALID")]
+    assert found.code == 1
+    assert cli("replay", "--all", "--record").code == 2
+    assert cli("replay").code == 2
+
+
+def test_a_backtest_says_the_same_on_every_engine(cli: Cli, cluster: Cluster, fleet: Path, chartered: Path) -> None:
+    argv = ("backtest", "--charter", str(chartered), "--json")
+    here = cli(*argv)
+    found = run_everywhere(cli, cluster, *argv, "--source", str(fleet))
+
+    valid(found.json(), "sources-backtested")
+    assert here.json()["records"] == 3
+    records = {one["source"]: one["report"] and one["report"]["records"] for one in found.json()["sources"]}
+    assert records == {"a": 3, "team/b": 3, "team/broken.tar": None, "team/one.tar": 1}
+    assert found.code == 1
+
+
+def test_every_record_becomes_the_same_archive_on_every_engine(
+    cli: Cli, cluster: Cluster, fleet: Path, tmp_path: Path
+) -> None:
+    damaged = change_a_byte(fleet / "team/b").split("-")[-1].removesuffix(".jsonl")
+    made = []
+    for number, more in enumerate(((), ("--workers", "2"), ("--engine", cluster.url))):
+        folder = tmp_path / f"archives{number}"
+        rows = cli("invocations", "export", "--archives", str(folder), "--source", str(fleet), "--json", *more)
+        made.append(
+            (rows.code, rows.json(), {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*.tar")})
+        )
+    code, rows_of, files = made[0]
+
+    assert made[1] == made[0] and made[2] == made[0]
+    assert all(valid(row, "archived") for row in rows_of)
+    left = [(row["source"], row["invocation_id"], row["code"]) for row in rows_of if row["archive"] is None]
+    assert left == [("team/b", damaged, "RECORD_DAMAGED"), ("team/broken.tar", None, "EXPORT_INVALID")]
+    assert code == 1 and len(files) == 6 and all(row["archive"] in files for row in rows_of if row["archive"])
+    again = cli("invocations", "verify", "--source", str(tmp_path / "archives0"), "--json")
+    assert again.code == 0 and len(again.json()) == 6
+    assert cli("invocations", "export", "--archives", str(tmp_path / "archives0"), "--json").error()["error_code"] == (
+        "FILE_EXISTS"
+    )
+
+
+def test_what_cannot_be_shared_out_is_refused(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    assert chartered
+    (tmp_path / "empty").mkdir()
+    for argv, code in (
+        (("--workers", "0"), "INVALID_VALUE"),
+        (("--workers", "2", "--engine", "dask://127.0.0.1:1"), "USAGE"),
+        (("--engine", "http://127.0.0.1:1"), "INVALID_VALUE"),
+        (("--source", str(tmp_path / "empty")), "INVALID_VALUE"),
+        (("--source", str(tmp_path / "nowhere")), "INVALID_VALUE"),
+        (("--source", str(tmp_path), "--remember", str(tmp_path / "m")), "USAGE"),
+    ):
+        found = cli("invocations", "verify", *argv, "--json")
+        assert found.error()["error_code"] == code, (argv, found.err)
+    assert json.loads(cli("invocations", "verify", "--all", "--json").out)["records"] == 0
