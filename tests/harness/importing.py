@@ -47,7 +47,9 @@ def compare_outputs(harness: str, live: Sequence[Line], imported: Sequence[Line]
         if line["event"] != "tool_result" or line.get("inferred") or harness == "gemini":
             continue
         # Claude Code keeps of a subagent's results the text alone, Codex of a patch what the tool printed.
-        shorter = "agent" in line if harness == "claude-code" else line["tool"] == "apply_patch"
+        # opencode of what an MCP tool gave the text.
+        partly = {"codex": line["tool"] == "apply_patch", "opencode": line["tool"].startswith("spy_")}
+        shorter = "agent" in line if harness == "claude-code" else partly[harness]
         if not shorter and kept.get(line["call_id"]) != line.get("output_hash"):
             yield f"the output of {line['tool']} {line['call_id']} differs"
 

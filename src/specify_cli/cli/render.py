@@ -117,6 +117,7 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> li
         *([f"file:     {value.get('path')}"] if explain else []),
         *_render_import(value.get("imported")),
         *_render_evidence(value.get("evidence")),
+        *_render_note(value.get("note")),
         *(
             [f"not seen: {', '.join(map(str, unseen))}"]
             if isinstance(unseen := value.get("not_seen"), list) and unseen
@@ -293,6 +294,16 @@ def _name_digest(digest: object, *, cut: bool = False) -> str:
     """Return a digest with the name its width tells; records of older writers keep 16 digits of theirs."""
     text = one_line(digest, 80)
     return f"SHA-256 {text[:16] + '…' if cut else text}" if len(text) == 64 else f"hash {text}"
+
+
+def _render_note(note: object) -> list[str]:
+    """Return what stands out in a record that was closed as done, a line each."""
+    lines: list[str] = []
+    for item in _filter_objects(note):
+        seqs = item["seqs"] if isinstance(item["seqs"], list) else []
+        cited = f" (seq {', '.join(map(str, seqs))})" if seqs else ""
+        lines.append(f"{'' if lines else 'note:':<9} {one_line(item['text'], 400)}{cited}")
+    return lines
 
 
 def _render_import(imported: object) -> list[str]:

@@ -26,7 +26,7 @@ from specify_cli.hooks.settings import detection, skills
 from specify_cli.invocation import closing, opening
 from specify_cli.invocation.caller import HOOKED
 from specify_cli.page import page
-from specify_cli.record import compare
+from specify_cli.record import compare, done_note
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
@@ -188,6 +188,7 @@ class Invocation(InvocationRow):
     events: list[dict[str, Any]]
     annexes: list[dict[str, Any]]
     imported: dict[str, str] | None
+    note: list[shape_of(done_note.Remark)]  # type: ignore[valid-type]
     not_seen: list[str]
     findings: list[Finding]
 

@@ -18,6 +18,7 @@ from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import links
 from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
+from specify_cli.record.done_note import Remark, note_done
 from specify_cli.record.record import Record
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Place, digest
 
@@ -37,11 +38,13 @@ class Completion(NamedTuple):
     artifacts: tuple[str, ...]
     commit: str | None
     published: str | None
+    note: tuple[Remark, ...]
     warnings: tuple[str, ...]
 
     def as_value(self) -> dict[str, object]:
         """Return the JSON shape `docs/schemas/completion.json`."""
-        return {**self._asdict(), "artifacts": list(self.artifacts), "warnings": list(self.warnings)}
+        note = [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note]
+        return {**self._asdict(), "artifacts": list(self.artifacts), "note": note, "warnings": list(self.warnings)}
 
 
 class Projections(NamedTuple):
@@ -181,6 +184,7 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
         artifacts=tuple(str(entry.fields.get("ref")) for entry in links),
         commit=str(commits[-1].fields.get("sha")) if commits else None,
         published=None,
+        note=note_done(entry.fields for entry in record.entries),
         warnings=warnings if already else (),
     )
 

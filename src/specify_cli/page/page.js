@@ -396,6 +396,8 @@ function show(lines, annexes, objects, said, proofs) {
       ["begun", started.started_at],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
+      ["note", said.note?.join("\n")],
+      ["not seen", said.not_seen?.join(", ")],
       ["replay", said.replay],
       ["log", proofs.map((proof) => `${proof.kind}: leaf of ${proof.origin}, ${proof.size} leaves, ${
         proof.signed === true ? "signed by the key in this page" : proof.signed === null ? "signature not checked by this browser" : "SIGNATURE WRONG"}`).join("\n")],

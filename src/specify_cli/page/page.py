@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.project.config import Project
+from specify_cli.record.coverage import list_unseen
+from specify_cli.record.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.replay.replay import replay
 from specify_cli.replay.report import report_value
@@ -92,7 +94,14 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
-    told = {"replay": _replay(project, place.invocation_id), "left_out": left_out, "keys": keys}
+    lines_told = [*(entry.fields for entry in record.entries), *(json.loads(annex) for annex in annexes)]
+    told = {
+        "replay": _replay(project, place.invocation_id),
+        "note": [remark.line for remark in note_done(lines_told)],
+        "not_seen": list_unseen(record.started, lines_told),
+        "left_out": left_out,
+        "keys": keys,
+    }
     return make_page(lines, annexes, objects, proven, told), left_out
 
 

@@ -9,12 +9,12 @@ Told by content alone (`blame`). What no record tells is unknown, never a guess.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
+from specify_cli.record.done_note import is_check
 from specify_cli.record.patch_lines import digest_line, read_lines_member
 from specify_cli.record.timeline import Entry, make_timeline
 from specify_cli.search.blame import Edit, attribute
@@ -22,11 +22,6 @@ from specify_cli.search.database import SearchIndex
 from specify_cli.storage.queries import show_invocation
 
 _MAX_FILE = 8 * 1024 * 1024
-# Commands that people and agents check their work with.
-_CHECKS = re.compile(
-    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check|lint)\b"
-    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check|lint)\b"
-)
 
 
 class Check(NamedTuple):
@@ -177,5 +172,5 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
 def find_checks(entries: Sequence[Entry], seq: int) -> Iterator[Check]:
     """Yield the commands after a line of the record that look like a check of the work."""
     for entry in entries:
-        if entry.kind == "tool_call" and entry.seq > seq and _CHECKS.search(f"{entry.name} {entry.about}"):
+        if entry.seq > seq and is_check(entry):
             yield Check(entry.seq, entry.about or entry.name, entry.status)

@@ -16,6 +16,7 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, S
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.coverage import list_unseen
+from specify_cli.record.done_note import note_done
 from specify_cli.record.ids import millis_of
 from specify_cli.record.record import (
     Entry,
@@ -301,6 +302,7 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         ],
         "annexes": annexes,
         "imported": started.get("imported"),
+        "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines)],
         "not_seen": list_unseen(started, lines),
         "findings": [item.as_value() for item in report.findings],
     }

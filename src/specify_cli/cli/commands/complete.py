@@ -35,6 +35,7 @@ def complete(values: Values) -> int:
             lines.append(f"commit: {done.commit}")
         if done.published is not None:
             lines.append(f"published: {done.published}")
+        lines += [f"note: {one_line(remark.line, 400)}" for remark in done.note]
         write_lines(lines)
     for warning in done.warnings:
         write_note(f"warning: {warning}")
