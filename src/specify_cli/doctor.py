@@ -24,20 +24,23 @@ from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.hooks.settings.install import SettingsPlace, standing
 from specify_cli.hooks.silence import describe_silence, find_installed
 from specify_cli.hooks.take_in import list_taken
+from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
-from specify_cli.record.record import is_invocation_id
+from specify_cli.record.done_note import judge_end
+from specify_cli.record.record import fold, is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_ignored_objects
 from specify_cli.storage.queries import verify_all
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore
+from specify_cli.storage.store import GITATTRIBUTES, FileObjectStore, FileRecordStore
 from specify_cli.storage.worktrees import find_left_behind, find_unkept
 
 if TYPE_CHECKING:
     from doctrine.load import ParseCache, Problem
+    from specify_cli.invocation.caller import Caller
     from specify_cli.project.config import Project
     from specify_cli.record.verify import Finding, RecordReport
 
@@ -60,11 +63,43 @@ class Ailment(NamedTuple):
     repair: str
 
 
+class Swept(NamedTuple):
+    """A record that an agent left open, and the outcome it was closed with."""
+
+    invocation_id: str
+    outcome: str
+
+
 class DoctorReport(NamedTuple):
-    """Everything that is wrong; `ok` where nothing of it is an error."""
+    """Everything that is wrong, and what was closed; `ok` where nothing is an error."""
 
     ok: bool
     ailments: list[Ailment]
+    swept: list[Swept]
+
+
+def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Iterator[Swept]:
+    """Close the records of agents in which nothing happened for a day before `now` (ms). Raises InvocationError.
+
+    What a hook began ends by what was told of it last; what an agent asked for, and did not close, is abandoned.
+    """
+    index, store = Index(project.root), FileRecordStore(project.root)
+    for key in list(index.newest()):
+        place = index.place(key)
+        if place is None or place.folder != layout.RECORDS:
+            continue
+        idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
+        record = fold(store.read(place)) if idle >= STALE_OPEN_HOURS * 3_600_000 else None
+        if record is None or record.completed is not None or not record.sealed:
+            continue
+        actor = record.started.get("actor")
+        if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
+            continue
+        by_hook = record.started.get("opened_by") == "hook"
+        outcome = judge_end([entry.fields for entry in record.entries]) if by_hook else "abandoned"
+        executor = ProfileInvocationExecutor(project.root, home=home)
+        executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
+        yield Swept(place.invocation_id, outcome)
 
 
 def examine(

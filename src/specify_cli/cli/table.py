@@ -714,9 +714,14 @@ _COMMANDS = (
         (
             _HARNESS,
             _SCOPE,
+            Param("open", "flag", "Let a session that begins work without a do get a record, in this clone."),
             _SHOW,
         ),
-        ("spec-kitty hooks install", "spec-kitty hooks install --harness claude-code --scope user --dry-run"),
+        (
+            "spec-kitty hooks install",
+            "spec-kitty hooks install --harness claude-code --scope user --dry-run",
+            "spec-kitty hooks install --open",
+        ),
         "0 installed, or was already · 1 a settings file was refused and left alone · 2 usage",
     ),
     Command(
@@ -926,9 +931,10 @@ _COMMANDS = (
     Command(
         ("doctor",),
         "doctor:doctor",
-        "What is wrong in this project, and the command that fixes it; changes nothing but the derived index.",
-        (),
-        ("spec-kitty doctor",),
+        "What is wrong in this project, and the command that fixes it; changes nothing but the derived index, and with "
+        "--sweep closes records that agents left open.",
+        (Param("sweep", "flag", "Close the records of agents in which nothing happened for a day."),),
+        ("spec-kitty doctor", "spec-kitty doctor --sweep"),
         "0 no error · 1 an error was found · 2 usage",
     ),
     Command(

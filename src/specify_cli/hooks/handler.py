@@ -87,6 +87,10 @@ def run_hook(
             from specify_cli.hooks.turn import record_moment
 
             record_moment(root, harness, call, call.moment, home)
+            if call.moment.kind == "ended" and os.path.lexists(f"{root}/{layout.OPEN}/{harness}"):
+                from specify_cli.hooks.session_record import end_records
+
+                end_records(root, harness, call.session_id or "", home)
         if not call.events:
             return
         if call.stand_in and harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
@@ -101,15 +105,7 @@ def run_hook(
         try:
             _record(root, git_dir, harness, call, home)
         except Exception as error:
-            from specify_cli.hooks.losses import keep_lost
-            from specify_cli.hooks.search import Orphan, find_elsewhere
-
-            other = find_elsewhere(root, harness, told) if isinstance(error, Orphan) else None
-            if other is None:
-                keep_lost(root, git_dir, harness, call, error, home)
-            else:
-                told = place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
-                _record(other[0], git_dir, harness, told, home)
+            _record_otherwise(error, (root, git_dir, harness, home), told, call, folder)
         if mark is not None:
             unlink_below(root, layout.BEGUN, mark)
     except BaseException as error:
@@ -169,6 +165,35 @@ def _record(root: str, git_dir: str | None, harness: str, call: HookInput, home:
             take_in(recorder, harness, str(call.session_id), call.subagent, since)
     finally:
         recorder.close()
+
+
+def _record_otherwise(
+    error: Exception,
+    place: tuple[str, str | None, str, str | None],
+    told: HookInput,
+    call: HookInput,
+    folder: str,
+) -> None:
+    """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
+
+    `told` is the call before its events were placed in this project.
+    """
+    from specify_cli.hooks.losses import keep_lost
+    from specify_cli.hooks.search import Orphan, find_elsewhere
+
+    root, git_dir, harness, home = place
+    other = find_elsewhere(root, harness, told) if isinstance(error, Orphan) else None
+    if other is not None:
+        told = place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
+        _record(other[0], git_dir, harness, told, home)
+        return
+    if isinstance(error, Orphan) and os.path.lexists(f"{root}/{layout.OPEN}/{harness}"):
+        from specify_cli.hooks.session_record import begin_record
+
+        if begin_record(root, harness, call, home):
+            _record(root, git_dir, harness, call, home)
+            return
+    keep_lost(root, git_dir, harness, call, error, home)
 
 
 def parsed(data: bytes) -> object:

@@ -72,14 +72,29 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
         recorder.close()
 
 
-def give_prompt(recorder: Recorder, harness: str, session: str) -> None:
-    """Append the newest prompt of a session to a record of it that lacks it."""
+def read_prompt(root: str, harness: str, session: str) -> str | None:
+    """Return the newest prompt of a session as it was kept, masked; None where there is none, empty where not kept."""
+    found = _read_prompt(root, harness, session)
+    return None if found is None else found[1]
+
+
+def _read_prompt(root: str, harness: str, session: str) -> tuple[str, str] | None:
+    """Return the key of a session's newest prompt, and its text."""
     folder, name = _prompt_path(harness, session)
     try:
-        data = durable.read_below(recorder.project.root, f"{folder}/{name}", 2 * _MAX_PROMPT)
+        data = durable.read_below(root, f"{folder}/{name}", 2 * _MAX_PROMPT)
         key, _, text = data.decode("utf-8").partition("\n")
     except (OSError, InvocationError, ValueError):
+        return None
+    return key, text
+
+
+def give_prompt(recorder: Recorder, harness: str, session: str) -> None:
+    """Append the newest prompt of a session to a record of it that lacks it."""
+    found = _read_prompt(recorder.project.root, harness, session)
+    if found is None:
         return
+    key, text = found
     payload: dict[str, object] = {"text": text} if text else {}
     _append(recorder, "prompt", payload, digest_of_names(key, "prompt")[:32])
 
@@ -149,7 +164,7 @@ def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, h
 
 
 def _prompt_path(harness: str, session: str) -> tuple[str, str]:
-    return f"{layout.LOCAL}/prompts", short_digest(harness, session)
+    return layout.PROMPTS, short_digest(harness, session)
 
 
 def _read_facts(harness: str, moment: SessionMoment) -> TurnFacts:

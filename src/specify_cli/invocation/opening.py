@@ -84,8 +84,9 @@ class InvocationPayload(NamedTuple):
 class Terms(NamedTuple):
     """What one run asks beyond its request.
 
-    `capture` gives modes by side, or by group (`llm`, `tool`); where the config states a mode it can only narrow
-    that. `limits` are steps, tool_calls, tokens and seconds. `trail` false leaves a tombstone.
+    `opened_by` says what began a record that nobody asked for. `capture` gives modes by side, or by group (`llm`,
+    `tool`); where the config states a mode it can only narrow that. `limits` are steps, tool_calls, tokens and seconds.
+    `trail` false leaves a tombstone.
     """
 
     trail: bool = True
@@ -95,6 +96,7 @@ class Terms(NamedTuple):
     program: str | None = None
     run_kind: str = "live"
     parent: str | None = None
+    opened_by: str | None = None
 
 
 PLAIN_TERMS = Terms()
@@ -375,6 +377,7 @@ def _compose_started(
         "tools": tools or None,
         "program": terms.program,
         "parent_invocation_id": terms.parent,
+        "opened_by": terms.opened_by,
         "request_object": None if request_object is None else digest(request_object),
         "requested_profile": asked.profile,
         "session": None if session is None else {key: mask_outside(value, rules) for key, value in session.items()},

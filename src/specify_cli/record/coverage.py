@@ -29,6 +29,7 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
             told.update(name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash") if name in line)
     sought = {
         "when (a transcript claims it)": "imported" not in started,
+        "who read its context (a hook began it)": "opened_by" not in started,
         "tool calls": bool({"tool_call", "tool_result"} & events),
         "prompts": "prompt" in events,
         "answers": bool({"text_hash", "text_size"} & told),

@@ -23,6 +23,8 @@ CHECKS = re.compile(
     r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check|lint)\b"
     r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check|lint)\b"
 )
+# Behind these a turn is not at its end.
+_WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
 _MAX_NAMED = 5
 _MAX_COMMAND = 80
 
@@ -45,6 +47,22 @@ def note_done(events: Iterable[Mapping[str, object]]) -> tuple[Remark, ...]:
     lines = list(events)
     outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
     return tuple(_iter_remarks(make_timeline(lines))) if outcome == "done" else ()
+
+
+def judge_end(events: Sequence[Mapping[str, object]]) -> str:
+    """Return the outcome of a session that nobody closed, by what was told of it last.
+
+    `done` where the agent came to the end of its turn, `failed` at an error, else `abandoned`.
+    """
+    for line in reversed(events):
+        event = line.get("event")
+        if event == "turn" and "agent" not in line:
+            return "done"
+        if event == "error" and line.get("severity", "error") == "error":
+            return "failed"
+        if event in _WORK or line.get("change") == "interrupted":
+            break
+    return "abandoned"
 
 
 def is_check(entry: Entry) -> bool:

@@ -156,6 +156,7 @@ EVENTS: Mapping[str, EventType] = {
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),
             "session": Member("texts"),
+            "opened_by": Member("text", note="(hook: it began its record for a session that had asked for none)"),
             "imported": Member(
                 "texts",
                 note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, `version`?}: every time in "

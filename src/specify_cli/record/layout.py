@@ -32,6 +32,8 @@ LOG = f"{LOCAL}/log"
 CHECKPOINTS = f"{LOCAL}/checkpoints"
 TRAIL_LOG = f"{TRAIL}/log"
 HOOK_FAILURES = f"{LOCAL}/hook-failures.jsonl"
+OPEN = f"{LOCAL}/open"
+PROMPTS = f"{LOCAL}/prompts"
 BEGUN = f"{LOCAL}/begun"
 ASKED = f"{LOCAL}/asked"
 # Below the git directory: what a hook could not note in the project.

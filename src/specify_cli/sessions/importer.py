@@ -26,6 +26,7 @@ from specify_cli.invocation.event_body import PayloadError, Settings, compose_ev
 from specify_cli.invocation.opening import capture_modes, choose_advisor, mask_outside, trace_id_of
 from specify_cli.invocation.settings import digest_key
 from specify_cli.record import layout, tiers
+from specify_cli.record.done_note import judge_end
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import open_line
@@ -36,7 +37,7 @@ from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileObjectStore, FileRecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from doctrine.load import ParseCache
     from specify_cli.project.config import Project
@@ -158,7 +159,7 @@ class SessionImporter:
         bodies, objects = self._compose_events(session, invocation_id)
         last = bodies[-1]["at"] if bodies else opened["started_at"]
         closing = {"event": "completed", "completed_at": last, "closed_by": "hook", "evidence_ref": None}
-        data, _ = chain(genesis_tip(), invocation_id, [opened, *bodies, {**closing, "outcome": judge_outcome(session)}])
+        data, _ = chain(genesis_tip(), invocation_id, [opened, *bodies, {**closing, "outcome": judge_end(bodies)}])
         while objects:
             batch: list[bytes] = []
             while objects and sum(map(len, batch)) < _BATCH:
@@ -272,10 +273,3 @@ class SessionImporter:
             yield event._replace(payload={**event.payload, **stated})
             if told.status == "denied" and event.event == "tool_result":
                 yield HookEvent("approval", judge_call(event.payload), event.phase, event.call_id)
-
-
-def judge_outcome(session: Session) -> str:
-    """Return how a session ended: done where its last turn came to an end, failed at an error, else abandoned."""
-    ends: Mapping[str, str] = {"Stop": "done", "StopFailure": "failed", "session.error": "failed"}
-    named = [str(told.payload["hook_event_name"]) for told in session.told if "agent_id" not in told.payload]
-    return ends.get(named[-1] if named else "", "abandoned")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.doctor import Ailment, DoctorReport, examine
+from specify_cli.doctor import Ailment, DoctorReport, examine, sweep
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.verify import ERROR
 from specify_cli.sync.status import ailments
@@ -27,12 +28,15 @@ def _sync(project: Project) -> Iterator[Ailment]:
 def doctor(values: Values) -> int:
     """Name every ailment; 1 if one is an error."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
+    swept = []
+    if values["sweep"]:
+        swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
     found = [*examine(project, cache, home=shell.home()), *_sync(project)]
     errors = sum(item.severity == ERROR for item in found)
     if values["json"]:
-        write_json(DoctorReport(errors == 0, found))
+        write_json(DoctorReport(errors == 0, found, swept))
         return 1 if errors else 0
-    lines: list[str] = []
+    lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]
     shown: dict[str, int] = {}
     for item in found:
         shown[item.code] = shown.get(item.code, 0) + 1

@@ -11,6 +11,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.handler import MAX_INPUT, parsed
 from specify_cli.hooks.rehearsal import rehearse
+from specify_cli.hooks.session_record import has_mark, set_mark
 from specify_cli.hooks.settings.detection import (
     USAGE,
     Program,
@@ -73,7 +74,8 @@ def status(values: Values) -> int:
         return 0
     lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
     for row in found.harnesses:
-        lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}")
+        opens = " · its sessions get records by themselves" if has_mark(root, row.harness) else ""
+        lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}{opens}")
         for place in row.places:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
             if place.problem:
@@ -127,6 +129,11 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     wanted = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
     chosen = [HARNESSES[name] for name in wanted] or list_in_use(root, home, scope, installing=installing)
     done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
+    opening = installing and bool(values["open"])
+    if not dry and (opening or not installing):
+        project, _ = load_project(root, home)
+        for change in done:
+            set_mark(project, change.place.harness.name, on=opening)
     if len(wanted) == 1 and refused:
         raise refused[0][1]
     if values["json"]:
@@ -139,6 +146,8 @@ def _change_settings(values: Values, *, installing: bool) -> int:
         )
     else:
         _tell(done, dry=dry, installing=installing)
+        if opening and done and not dry:
+            write_lines(["a session that begins work without a do gets a record from its prompt, in this clone"])
         if installing:
             _warn(find_program(root))
         for _, refusal in refused:
