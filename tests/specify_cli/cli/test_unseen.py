@@ -125,6 +125,52 @@ def test_a_secret_in_a_file_name_is_masked(cli: Cli, repository_with_files: Path
     assert close(cli, root, run) == ["⟦github-token⟧"]
 
 
+def test_what_somebody_else_changed_and_staged_or_committed_is_named(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Bash", {"command": "ls"})
+    for name in ("a.py", "b.py", "new.py"):
+        later(root / name, "x = 4\n", 60)
+    git(root, "add", "a.py", "new.py", home=home)
+    git(root, "commit", "-qm", "of a person", "b.py", home=home)
+
+    assert close(cli, root, run) == ["a.py", "b.py", "new.py"]
+
+
+def test_what_a_tool_changed_and_committed_is_not_named(cli: Cli, repository_with_files: Path, home: Path) -> None:
+    root = repository_with_files
+    run = begin(cli)
+
+    def act() -> None:
+        (root / "a.py").write_text("x = 5\n")
+        git(root, "commit", "-qam", "of the agent", home=home)
+
+    Agent(root, home, SESSION).run("Bash", {"command": "git commit"}, act)
+
+    assert close(cli, root, run) == []
+
+
+def test_a_checkpoint_names_what_changed_by_then_and_the_close_what_changed_since(
+    cli: Cli, repository_with_files: Path, home: Path
+) -> None:
+    root = repository_with_files
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Bash", {"command": "ls"})
+    time.sleep(0.2)  # beside no tool any more
+    (root / "a.py").write_text("x = 3\n")
+    time.sleep(0.2)
+    assert cli("profile-invocation", "commit", run, "--label", "here", env=ENV).code == 0
+    (root / "b.py").write_text("x = 3\n")
+
+    assert close(cli, root, run) == ["a.py", "b.py"]
+    (path,) = (root / layout.RECORDS).glob(f"*{run}.jsonl")
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    told = [line.get("what", line["event"]) for line in lines if line["event"] in ("capture_gap", "checkpoint")]
+    assert told == ["a.py", "checkpoint", "b.py"]
+
+
 def test_what_was_changed_before_the_record_was_begun_is_none_of_its(
     cli: Cli, repository_with_files: Path, home: Path
 ) -> None:
