@@ -37,6 +37,8 @@ PAGE = ROOT / "docs/hooks.md"
 SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 120
+# Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
+TELLS_ERRORS = ("claude-code", "opencode", "copilot")
 # Plays after which a program keeps less than its hooks were told: what was interrupted, and patches in a script.
 NOT_KEPT = {"codex": ("interrupted", "broken", "failing")}
 BEGIN, END = "<!-- played: begin -->", "<!-- played: end -->"
@@ -319,6 +321,9 @@ def _check(
         records[0][0]["invocation_id"]
     ]:
         yield NO_PARENT
+    errors = sum(line["event"] == "error" for lines in records for line in lines)
+    if play == "broken" and program.name in TELLS_ERRORS and not errors:
+        yield "the error that ended the session is on no record"
     # 5. Nothing found no record, and everything is intact.
     doctor = _ask(project, env, "doctor", "--json")
     for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):

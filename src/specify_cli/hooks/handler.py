@@ -71,6 +71,10 @@ def run_hook(
             if len(data) > MAX_INPUT:
                 what = f"is larger than {MAX_INPUT // 1024**2} MiB"
             raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+        if root is not None and call.unknown:
+            from specify_cli.hooks.turn import record_unknown
+
+            record_unknown(root, harness, call, home)
         if root is None or not (call.events or call.moment or call.asks):
             return
         _keep_from_git(root)

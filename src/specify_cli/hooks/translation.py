@@ -55,7 +55,8 @@ class HookInput(NamedTuple):
     `above` is the session or subagent that a subagent was begun by, where the payload names that alone and not the
     session they all belong to. `stand_in` says that the harness named no call. `deadline` (of `time.monotonic`) is set
     by the hook for a payload so large that masking it may take too long. `asks` is what a person is asked to permit,
-    and `asked` what they may have been asked before this result: equal values name the same call.
+    and `asked` what they may have been asked before this result: equal values name the same call. `unknown` says that
+    the payload's event is one this version does not know.
     """
 
     session_id: str | None
@@ -75,6 +76,7 @@ class HookInput(NamedTuple):
     moment: SessionMoment | None = None
     asks: object = None
     asked: object = None
+    unknown: bool = False
 
 
 _NOTHING = HookInput(None, None, "", None, (), None)
@@ -96,6 +98,12 @@ _MOMENTS = {
     "sessionend": "ended",
 }
 _ERRORS = frozenset(("stopfailure", "erroroccurred", "session.error"))
+# Events that are known to tell nothing more than others do.
+_REPEATED = """permissionrequest permissiondenied permission.asked permission.allowed notification posttoolbatch
+    postcompact precompress beforemodel aftermodel beforetoolselection beforesubmitprompt beforeshellexecution
+    aftershellexecution beforemcpexecution aftermcpexecution beforereadfile afteragentresponse afteragentthought"""
+_STAGES = frozenset(("subagentstart", "subagentstop"))
+_KNOWN = frozenset((*_BEFORE, *_AFTER, *_FAILED, *_MOMENTS, *_ERRORS, *_REPEATED.split(), *_STAGES, "afterfileedit"))
 _READERS = """read grep glob ls list notebookread todoread todowrite
     read_file read_many_files list_directory list_dir glob_search grep_search file_search semantic_search
     search_file_content write_todos view view_file find_by_name"""
@@ -195,6 +203,7 @@ def translate(harness: str, payload: object) -> HookInput:
         moment=moment,
         asks=_name_asked(harness, kind, payload),
         asked=_name_called(harness, payload) if is_over else None,
+        unknown=bool(kind) and kind not in _KNOWN,
     )
 
 

@@ -19,6 +19,7 @@ from specify_cli.hooks.transcript import read_end
 from specify_cli.hooks.translation import judge_call
 from specify_cli.hooks.turn_facts import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.invocation.bindings import digest_of_names, short_digest
+from specify_cli.invocation.event_body import Composed, gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
@@ -58,6 +59,8 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
             facts = _read_facts(harness, moment)
             own = call.events[0].payload.get("call_id") if call.events else None
             settle(recorder, harness, session, call.subagent, facts, own=own, every=moment.kind == "ended")
+            if moment.kind == "ended" and facts.error is not None:
+                _tell_error(recorder, *facts.error)
         if moment.kind == "prompt":
             give_prompt(recorder, harness, session)
         elif moment.kind == "end" and (call.subagent is None or moment.text):
@@ -68,6 +71,21 @@ def record_moment(root: str, harness: str, call: HookInput, moment: SessionMomen
             if moment.reason is not None:
                 change["reason"] = moment.reason
             _append(recorder, "session_change", change, _key(harness, session, moment))
+    finally:
+        recorder.close()
+
+
+def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -> None:
+    """Say once on a session's record that its harness tells an event this version does not know."""
+    try:
+        recorder = find_recorder(root, harness, call, home)
+    except (Orphan, Recorded):
+        return
+    try:
+        event = redact(call.hook_event, recorder.settings.rules).text
+        body = gap("unknown_payload", event, message="this version does not know what the harness tells by it")
+        key = digest_of_names(harness, str(call.session_id), "unknown", event)[:32]
+        recorder.append([Composed(body, (), ())], dedupe=[key], checkpoints=False)
     finally:
         recorder.close()
 
@@ -130,6 +148,14 @@ def settle(
             _append(
                 recorder, "approval", judge_call(payload), digest_of_names(harness, session, call_id, "denied")[:32]
             )
+
+
+def _tell_error(recorder: Recorder, code: str, message: str) -> None:
+    """Append the error that ended the session's last turn, where its hook did not live to tell it (`claude -p`)."""
+    data = FileRecordStore(recorder.project.root).read(recorder.place)
+    if data.rfind(b'"event":"error"') <= data.rfind(b'"event":"prompt"'):
+        payload = {"error_code": code[:512], "message": message, "severity": "error"}
+        _append(recorder, "error", payload, digest_of_names(code, message, str(len(data)))[:32])
 
 
 def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:

@@ -39,7 +39,10 @@ _MAX_COUNT = 2**53 - 1
 
 
 class TurnFacts(NamedTuple):
-    """What a turn was. `denied` maps the id of each call that was refused to what its model was told."""
+    """What a turn was. `denied` maps the id of each call that was refused to what its model was told.
+
+    `error` is the code and the words of what ended the turn, where that was an error.
+    """
 
     text: str | None = None
     model: str | None = None
@@ -47,6 +50,7 @@ class TurnFacts(NamedTuple):
     requests: int = 0
     thinking: str = ""
     denied: Mapping[str, str] = {}
+    error: tuple[str, str] | None = None
 
 
 class _Turn:
@@ -57,6 +61,7 @@ class _Turn:
         self.model: str | None = None
         self.thinking: list[str] = []
         self.denied: dict[str, str] = {}
+        self.error: tuple[str, str] | None = None
         self._used: dict[str, Mapping[str, Any]] = {}
 
     def use(self, request: str, counts: object) -> None:
@@ -73,7 +78,7 @@ class _Turn:
                 if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
                     tokens[kind] = tokens.get(kind, 0) + count
         thinking = "\n".join(self.thinking)[:MAX_TEXT]
-        return TurnFacts(self.text, self.model, tokens, len(self._used), thinking, self.denied)
+        return TurnFacts(self.text, self.model, tokens, len(self._used), thinking, self.denied, self.error)
 
 
 def read_facts(harness: str, transcript: bytes) -> TurnFacts:
@@ -122,7 +127,10 @@ def _read_claude(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         turn.model = model if isinstance(model, str) and model != "<synthetic>" else turn.model
         turn.use(str(message.get("id") or number), message.get("usage"))
         text = _join_texts(content, "text")
-        turn.text = text or turn.text
+        if line.get("isApiErrorMessage") is True:
+            turn.error = str(line.get("error") or "unknown"), text
+            return turn
+        turn.error, turn.text = None, text or turn.text
         thought = _join_texts(content, "thinking")
         turn.thinking += [thought] if thought else []
     return turn

@@ -147,7 +147,7 @@ class _Reader:
             return  # what was told so far is of the turn that begins
         self._turn = []
         self._words = facts.text or self._words
-        if not self.agent:
+        if not self.agent and facts.text and facts.error is None:  # else nobody was told an end of it
             payload = self._name("Stop", {"last_assistant_message": facts.text, "turn_id": f"{self._at}"})
             self.told.append(Told(self._at, payload, facts))
 

@@ -217,6 +217,52 @@ def test_compaction_and_the_end_of_a_session_are_told(tell: Tell, cli: Cli, char
     assert told == [("compacted", "manual"), ("ended", "other")]
 
 
+API_ERROR = {
+    "type": "assistant",
+    "uuid": "21263220-2d0e-433a-b577-5d8d05149262",
+    "message": {
+        "model": "<synthetic>",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "API Error: 529 Overloaded, said the scripted model."}],
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    },
+    "error": "server_error",
+    "isApiErrorMessage": True,
+    "apiErrorStatus": 529,
+}
+
+
+@pytest.mark.parametrize("hook_lived", [False, True])
+def test_an_error_that_ended_a_session_is_told_once_whether_its_hook_lived_or_not(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, hook_lived: bool
+) -> None:
+    """`claude -p` ends its hooks with itself, but for those of the session's end."""
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    run = begin(cli, tell)
+    (tmp_path / "t.jsonl").write_text(json.dumps(API_ERROR) + "\n")
+    if hook_lived:
+        tell("StopFailure", error="server_error", last_assistant_message="API Error: 529", prompt_id="p1")
+    for _ in range(2):
+        tell("SessionEnd", reason="other", transcript_path=str(tmp_path / "t.jsonl"), prompt_id="p1")
+    errors = [event for event in events(chartered, run) if event["event"] == "error"]
+
+    assert [error["error_code"] for error in errors] == ["server_error"]
+    assert errors[0]["message"].startswith("API Error: 529")
+
+
+def test_an_event_of_a_later_version_is_said_to_be_unknown_once(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    for _ in range(2):
+        tell("PostThought", tool_name="Bash", thought=SECRET)
+    tell("PostToolBatch", results=[])
+    tell("PreToolUse", **call("t1"), brand_new={"member": 1})
+    told = events(chartered, run)
+
+    gaps = [(event["reason"], event["what"]) for event in told if event["event"] == "capture_gap"]
+    assert gaps == [("unknown_payload", "PostThought")]
+    assert told[-1]["call_id"] == "t1" and SECRET not in json.dumps(told)
+
+
 def test_of_thinking_a_record_keeps_the_digest_alone(tell: Tell, cli: Cli, chartered: Path, tmp_path: Path) -> None:
     run = begin(cli, tell)
     content = [{"type": "thinking", "thinking": "perhaps the other file"}, {"type": "text", "text": "yes"}]

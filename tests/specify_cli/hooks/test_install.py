@@ -99,6 +99,95 @@ def test_settings_that_were_there_stay_their_owners_text(tmp_path: Path, harness
     assert left in (data, _with_version(data, harness))
 
 
+# What people have in these files: permissions, hooks of other tools on the same events, plugins, servers, comments.
+REAL: dict[str, str] = {
+    "claude-code": """{
+  "$schema": "https://json.schemastore.org/claude-code-settings.json",
+  "permissions": {
+    "allow": ["Bash(npm run test:*)", "Bash(git log:*)", "mcp__github__search_issues"],
+    "deny": ["Read(./.env)", "Read(./secrets/**)"],
+    "defaultMode": "acceptEdits"
+  },
+  "env": {"BASH_DEFAULT_TIMEOUT_MS": "120000"},
+  "hooks": {
+    "PreToolUse": [
+      {"matcher": "Bash", "hooks": [{"type": "command", "command": "jq -r .tool_input.command >> ~/.claude/bash.log"}]},
+      {"matcher": "*", "hooks": [{"type": "command", "command": "$CLAUDE_PROJECT_DIR/.claude/guard.py", "timeout": 5}]}
+    ],
+    "PostToolUse": [
+      {
+        "matcher": "Edit|MultiEdit|Write",
+        "hooks": [
+          {"type": "command", "command": "npx prettier --write \\"$(jq -r .tool_input.file_path)\\" || true"}
+        ]
+      }
+    ],
+    "Notification": [{"hooks": [{"type": "command", "command": "notify-send 'Claude Code' \u2026"}]}]
+  },
+  "statusLine": {"type": "command", "command": "~/.claude/statusline.sh", "padding": 0},
+  "enabledPlugins": {"formatter@team-tools": true, "linter@team-tools": false},
+  "extraKnownMarketplaces": {"team-tools": {"source": {"source": "github", "repo": "acme/plugins"}}}
+}
+""",
+    "codex": """{
+    "hooks": {
+        "PreToolUse": [ { "matcher": "^Bash$", "hooks": [ { "type": "command", "command": "~/.codex/deny.py" } ] } ],
+        "Stop": [ { "hooks": [ { "type": "command", "command": "say finished", "timeout": 3 } ] } ]
+    }
+}""",
+    "cursor": """{
+  "version": 1,
+  "hooks": {
+    "beforeShellExecution": [{"command": "./hooks/block-git.sh"}],
+    "preToolUse": [{"command": "./hooks/audit.sh", "matcher": "Shell"}],
+    "afterFileEdit": [{"command": "./hooks/format.sh"}]
+  }
+}
+""",
+    "copilot": """{
+\t"version": 1,
+\t"hooks": {
+\t\t"preToolUse": [{"type": "command", "bash": "./check.sh", "powershell": "./check.ps1", "timeoutSec": 15}],
+\t\t"PreToolUse": [{"type": "command", "command": "./scripts/check.sh"}]
+\t}
+}
+""",
+    "gemini": """// of the team; ask in #tools before you change it
+{
+  "general": { "previewFeatures": true, "vimMode": false },
+  "ui": { "theme": "GitHub" }, // the dark one is unreadable
+  "mcpServers": {
+    "github": { "httpUrl": "https://api.githubcopilot.com/mcp/", "headers": { "Authorization": "Bearer $GITHUB_PAT" } }
+  },
+  "hooks": {
+    /* keeps secrets out */
+    "BeforeTool": [
+      { "matcher": "write_file|replace", "hooks": [ { "name": "keys", "type": "command", "command": "./scan.sh" } ] }
+    ]
+  }
+}
+""",
+    "qwen": """{
+  // mine
+  "security": {"auth": {"selectedType": "openai"}},
+  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "tput bel"}]}]},
+  "extensions": {"disabled": ["chatty"]}
+}
+""",
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_settings_that_people_have_come_back_byte_for_byte(tmp_path: Path, name: str) -> None:
+    harness, data = HARNESSES[name], REAL[name].encode()
+    path = given_settings(tmp_path, data, harness)
+
+    assert install(place(tmp_path, harness)).state == "installed"
+    assert standing(place(tmp_path, harness)).state == "current"
+    assert uninstall(place(tmp_path, harness)).state == "removed"
+    assert path.read_bytes() == data
+
+
 def _with_version(data: bytes, harness: Harness) -> bytes:
     """What is left of a file in which `version` was missing: a harness of the flat form wants it, with hooks or not."""
     text = with_hooks(data.decode(), harness)
