@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 _UNSAFE = re.compile(UNSEEN)
+_PART = 1 << 16
 _STYLED = re.compile(r"\x1b\[[0-9;]+m")
 
 
@@ -55,10 +56,16 @@ def write_json(value: object) -> None:
     _write(1, _UNSAFE.sub(_escape_match, text) + "\n")
 
 
+def write_json_pieces(pieces: Iterable[str]) -> None:
+    """As `write_json`, of a document that comes a piece at a time (`views.json_pieces`)."""
+    _write_pieces(1, (_UNSAFE.sub(_escape_match, piece) for piece in pieces))
+    _write(1, "\n")
+
+
 def write_json_lines(values: Iterable[object]) -> None:
     """Write one JSON document a line to stdout."""
-    for value in values:
-        _write(1, _UNSAFE.sub(_escape_match, json.dumps(value, ensure_ascii=False)) + "\n")
+    lines = (json.dumps(value, ensure_ascii=False) for value in values)
+    _write_pieces(1, (f"{_UNSAFE.sub(_escape_match, line)}\n" for line in lines))
 
 
 def write_text(text: str, *, styled: bool = False) -> None:
@@ -69,7 +76,7 @@ def write_text(text: str, *, styled: bool = False) -> None:
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout, escaped; a line break inside recorded text is spelled, so it begins no line of its own."""
-    _write(1, "".join(f"{line}\n" for line in _fit(map(_dress, lines), 1)))
+    _write_pieces(1, (f"{line}\n" for line in _fit(map(_dress, lines), 1)))
 
 
 def _dress(line: str) -> str:
@@ -164,6 +171,18 @@ def _describe_candidate(candidate: Mapping[str, object]) -> str:
     reason = candidate.get("reason")
     shown = f"{shown} ({reason})" if reason else shown
     return as_line(f"{shown}: {command}" if command else shown)
+
+
+def _write_pieces(stream: int, pieces: Iterable[str]) -> None:
+    """Write texts one behind the other, a part of a long whole at a time."""
+    waiting, size = [], 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size > _PART:
+            _write(stream, "".join(waiting))
+            waiting, size = [], 0
+    _write(stream, "".join(waiting))
 
 
 def _write(stream: int, text: str) -> None:

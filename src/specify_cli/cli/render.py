@@ -7,6 +7,7 @@ shown and never interpreted.
 from __future__ import annotations
 
 import sys
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from doctrine.text import count
 from specify_cli.cli.output import one_line, paint, terminal_width
 from specify_cli.record.timeline import Entry, make_timeline, measure
+from specify_cli.record.views import View, join
 
 if TYPE_CHECKING:
     from specify_cli.record.verify import Finding
@@ -98,42 +100,43 @@ def local_time(moment: str | None) -> str:
     return there.strftime("%H:%M" if today else "%m-%d %H:%M" if there.year == now.year else "%Y-%m-%d")
 
 
-def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> list[str]:
-    """Return the lines of one invocation for a reader: request, outcome, evidence, timeline, context, findings.
+def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> Iterator[str]:
+    """Yield the lines of one invocation for a reader: request, outcome, evidence, timeline, context, findings.
 
     With `explain` no step is folded, and each rule stands with its rank and scores.
     """
-    events = [*_filter_objects(value.get("events")), *_filter_objects(value.get("annexes"))]
-    entries = make_timeline(events)
+    entries = make_timeline(_read_events(value))
     outcome = str(value.get("outcome") or value.get("status"))
     head = (value.get("profile_id"), value.get("action"))
-    lines = [
-        paint(f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}", "head"),
-        f"request:  {one_line(value.get('request') or '', 400)}",
-        f"outcome:  {_describe_end(value, entries)}",
-        f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}",
-        *([f"parent:   {value['parent_invocation_id']}"] if value.get("parent_invocation_id") else []),
-        f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}",
-        *([f"file:     {value.get('path')}"] if explain else []),
-        *_render_import(value.get("imported")),
-        *_render_evidence(value.get("evidence")),
-        *_render_note(value.get("note")),
-        *(
-            [f"not seen: {', '.join(map(str, unseen))}"]
-            if isinstance(unseen := value.get("not_seen"), list) and unseen
-            else []
-        ),
-        "",
-        "timeline",
-        *_render_timeline(entries, explain=explain),
-        "",
-        *_render_context(value.get("context"), sealed=bool(value.get("sealed")), explain=explain),
-    ]
+    yield paint(f"{' · '.join(one_line(part) for part in head if part is not None)} · {one_line(outcome)}", "head")
+    yield f"request:  {one_line(value.get('request') or '', 400)}"
+    yield f"outcome:  {_describe_end(value, entries)}"
+    yield f"asked by: {_describe_caller(value)} at {local_time(_text(value.get('started_at')))}"
+    if value.get("parent_invocation_id"):
+        yield f"parent:   {value['parent_invocation_id']}"
+    yield f"record:   {value['invocation_id']}{'' if value.get('sealed') else '  (unsealed, from an older writer)'}"
+    if explain:
+        yield f"file:     {value.get('path')}"
+    yield from _render_import(value.get("imported"))
+    yield from _render_evidence(value.get("evidence"))
+    yield from _render_note(value.get("note"))
+    unseen = value.get("not_seen")
+    if isinstance(unseen, list) and unseen:
+        yield f"not seen: {', '.join(map(str, unseen))}"
+    yield from ("", "timeline")
+    yield from _render_timeline(entries, explain=explain)
+    yield ""
+    yield from _render_context(value.get("context"), sealed=bool(value.get("sealed")), explain=explain)
     findings = _filter_objects(value.get("findings"))
     if findings:
-        lines += ["", "findings"]
-        lines += [f"  {item['severity']}: {item['code']} {one_line(item['message'])}" for item in findings]
-    return lines
+        yield from ("", "findings")
+        yield from (f"  {item['severity']}: {item['code']} {one_line(item['message'])}" for item in findings)
+
+
+def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
+    """Return the lines of a record, which are read when they are asked for, and its annexes behind them."""
+    events = value.get("events")
+    return join(events if isinstance(events, View) else _filter_objects(events), _filter_objects(value.get("annexes")))
 
 
 def _text(value: object) -> str | None:
@@ -142,9 +145,9 @@ def _text(value: object) -> str | None:
 
 def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     """Return how the invocation ended and what it took; of an open one when it was last heard of."""
-    calls = [entry for entry in entries if entry.kind == "tool_call"]
-    bad = sum(entry.bad for entry in calls)
-    told = [count(len(calls), "call") + (f" ({bad} failed or denied)" if bad else "")] if calls else []
+    calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
+    bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
+    told = [count(calls.total(), "call") + bad] if calls else []
     if value.get("completed_at") is None:
         last = next((entry.at for entry in reversed(entries) if entry.at), None)
         return " · ".join([f"open, last event {local_time(last)}" if last else "open", *told])
@@ -168,16 +171,16 @@ def describe_span(millis: int | None) -> str:
 
 def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str]:
     """Yield the entries, the calls of a step below it; those of a step that went well are counted."""
-    inside: dict[int, list[Entry]] = {}
-    for entry in entries:
+    inside: dict[int, array[int]] = {}
+    for place, entry in enumerate(entries):
         if entry.within is not None:
-            inside.setdefault(entry.within, []).append(entry)
+            inside.setdefault(entry.within, array("I")).append(place)
     shown = 0
     for place, entry in enumerate(entries):
         if entry.within is not None or (not explain and entry.kind in _TOLD_ABOVE):
             continue
         shown += 1
-        below = inside.get(place, [])
+        below = [entries[at] for at in inside.get(place, ())]
         yield f"  {_render_entry(entry)}"
         if explain or entry.bad or len(below) < _FOLDED:
             yield from (f"    {_render_entry(child)}" for child in below)

@@ -16,7 +16,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.recorder import Batch, Recorder
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.record import fold
+from specify_cli.record.views import read_file
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.approvals import NAMESPACE, find_end, find_subject, make_statement
@@ -48,7 +48,7 @@ def approve(
             "let a person run the command in a terminal of their own",
         )
     place = Index(project.root).resolve(invocation_id)
-    record = fold(FileRecordStore(project.root).read(place))
+    record = read_file(FileRecordStore(project.root).hold(place))
     if record is not None and record.completed is not None:
         raise CallerError("ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends")
     entries = () if record is None else record.entries

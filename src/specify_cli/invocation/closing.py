@@ -20,6 +20,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
 from specify_cli.record.done_note import Remark, note_done
 from specify_cli.record.record import Record
+from specify_cli.record.views import fields_of
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Place, digest
 
 CLOSED_BY = ("agent", "person", "hook", "doctor")
@@ -184,7 +185,7 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
         artifacts=tuple(str(entry.fields.get("ref")) for entry in links),
         commit=str(commits[-1].fields.get("sha")) if commits else None,
         published=None,
-        note=note_done(entry.fields for entry in record.entries),
+        note=note_done(fields_of(record)),
         warnings=warnings if already else (),
     )
 

@@ -41,7 +41,8 @@ from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import OUTCOMES, chain, fold, genesis_tip
+from specify_cli.record.record import OUTCOMES, chain, genesis_tip
+from specify_cli.record.views import read_file
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord
@@ -257,10 +258,10 @@ class ProfileInvocationExecutor:
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
-        before = fold(records.read(place))
+        before = read_file(records.hold(place))
         if before is not None and before.completed is not None and place.folder == layout.RECORDS:
             # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
-            before = fold(records.read_durably(place))
+            before = read_file(records.hold_durably(place))
         if before is not None and before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
@@ -299,7 +300,7 @@ class ProfileInvocationExecutor:
             tip = records.append(place, close, now)
             entry.commit(tip.seal, place.path, again=not won)
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
-        closed = fold(records.read(place) if won else records.read_durably(place))
+        closed = read_file(records.hold(place) if won else records.hold_durably(place))
         assert closed is not None and closed.completed is not None
         closing.check_outcome(place, closed.completed, outcome)
         closing.check_held(place, closed, named)

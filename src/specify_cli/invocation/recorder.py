@@ -485,7 +485,7 @@ class Recorder:
         """Write what may still be said of a closed record: one annex file each, chained to its durable last line."""
         from specify_cli.trail.log import write_annex
 
-        self._records.read_durably(self.place)
+        self._records.hold_durably(self.place)
         at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
         for item in items:

@@ -8,13 +8,17 @@ caller's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
+from specify_cli.record.views import View, find_places, pick
 
+Fields = Mapping[str, Any]
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.
 MISMATCHES: Mapping[str, str] = {
     "STEP_COUNT_MISMATCH": "Step count mismatch",
@@ -65,7 +69,7 @@ class Chain(NamedTuple):
     much as is known of the run's request, profile_id, action and outcome.
     """
 
-    receipts: tuple[Receipt, ...]
+    receipts: Sequence[Receipt]
     checked: bool
     redaction: str | None = None
     withheld: int | None = None
@@ -154,11 +158,14 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         mismatches.append(_differ("STEP_COUNT_MISMATCH", None, "step_count", *counts))
     other_rules = one.redaction is not None and two.redaction is not None and one.redaction != two.redaction
     _compare_about(one, two, other_rules, mismatches, warnings)
-    pairs = list(zip(one.receipts, two.receipts, strict=False))
-    compared = sum(
-        _compare_step(step, was, now, other_rules, mismatches, warnings) for step, (was, now) in enumerate(pairs)
-    )
-    drifted = _warn_of_drift(pairs, tolerance_ms, warnings)
+    pairs = min(len(one.receipts), len(two.receipts))
+    drifted: list[Warned] = []
+    compared, untimed = 0, False
+    for step, (was, now) in enumerate(zip(one.receipts, two.receipts, strict=False)):
+        compared += _compare_step(step, was, now, other_rules, mismatches, warnings)
+        untimed = untimed or None in (was.duration_ms, now.duration_ms)
+        drifted += _warn_of_drift(step, was, now, tolerance_ms)
+    warnings += drifted
     if not compared and not mismatches:
         told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
         warnings.append(Warned("NOTHING_COMPARED", None, told))
@@ -167,13 +174,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
         warnings.append(Warned("REDACTION_UNKNOWN", None, told))
     half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
-    untimed = any(None in (was.duration_ms, now.duration_ms) for was, now in pairs)
     details = Details(
         step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
         step_types_match="STEP_TYPE_MISMATCH" not in codes,
         decisions_match=_answer(bool(codes & _DECIDED), half_known),
-        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, compared < len(pairs)),
-        timing_match=None if tolerance_ms is None else _answer(drifted, untimed),
+        output_hashes_match=_answer("OUTPUT_MISMATCH" in codes, compared < pairs),
+        timing_match=None if tolerance_ms is None else _answer(bool(drifted), untimed),
         steps_compared=compared,
         mismatches=mismatches,
     )
@@ -226,17 +232,13 @@ def _compare_step(
     return True
 
 
-def _warn_of_drift(pairs: Iterable[tuple[Receipt, Receipt]], tolerance_ms: int | None, warnings: list[Warned]) -> bool:
-    """Warn of each step whose durations are further apart than that; whether there is one."""
-    drifted = False
-    for step, (was, now) in enumerate(pairs):
-        if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
-            continue
-        if abs(was.duration_ms - now.duration_ms) > tolerance_ms:
-            drifted = True
-            told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
-            warnings.append(Warned("TIMING_DRIFT", step, told))
-    return drifted
+def _warn_of_drift(step: int, was: Receipt, now: Receipt, tolerance_ms: int | None) -> Iterator[Warned]:
+    """Yield the warning that two durations are further apart than that."""
+    if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
+        return
+    if abs(was.duration_ms - now.duration_ms) > tolerance_ms:
+        told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
+        yield Warned("TIMING_DRIFT", step, told)
 
 
 def _differ(code: str, step: int | None, field: str, expected: object, actual: object) -> Mismatch:
@@ -291,80 +293,124 @@ def _explain_not_comparable(was: Receipt, now: Receipt, other_rules: bool) -> st
     return None
 
 
-def settle(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines of a run as if it had never been interrupted: each step and call begins and ends once."""
+    repeated = _find_repeated(lines)
+    if not repeated:
+        return lines
+    kept = bytearray(b"\1") * len(lines)
     ends: dict[str, int] = {}
     begun: set[str] = set()
-    kept: list[Mapping[str, Any] | None] = []
-    for fields in lines:
-        event = fields.get("event")
-        is_step = event in ("step_started", "step_completed", "step_failed")
-        name = f"{fields.get('step')} {fields.get('ordinal')}" if is_step else str(fields.get("call_id"))
-        if event in ("step_started", "tool_call"):
-            if name in begun:
-                if name in ends:  # what it ended in then is no end any more
-                    kept[ends.pop(name)] = None
-                continue
+    for place, fields in enumerate(lines):
+        name = _name_work(fields)
+        if name is None or hash(name) not in repeated:
+            continue
+        if fields.get("event") not in _BEGINNINGS:
+            ends[name] = place
+        elif name not in begun:
             begun.add(name)
-        elif event in ("step_completed", "step_failed", "tool_result"):
-            ends[name] = len(kept)
-        kept.append(fields)
-    return [fields for fields in kept if fields is not None]
+        else:
+            if name in ends:  # what it ended in then is no end any more
+                kept[ends.pop(name)] = 0
+            kept[place] = 0
+    return pick(lines, find_places(kept, bool))
 
 
-def order_beside(lines: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+_BEGINNINGS = ("step_started", "tool_call")
+
+
+def _name_work(fields: Fields) -> str | None:
+    """Return what tells a step or call from every other one, of a line that begins or ends it."""
+    event = fields.get("event")
+    if event in ("step_started", "step_completed", "step_failed"):
+        return f"{fields.get('step')} {fields.get('ordinal')}"
+    return str(fields.get("call_id")) if event in ("tool_call", "tool_result") else None
+
+
+def _find_repeated(lines: Sequence[Fields]) -> set[int]:
+    """Return the hashes of the steps and calls that begin more than once; another may share one of them."""
+    hashes = array("q")
+    for fields in lines:
+        if fields.get("event") in _BEGINNINGS:
+            hashes.append(hash(_name_work(fields)))
+    return {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
+
+
+def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines in an order that two runs share: behind the others, by place, what ran beside other work."""
-    in_order: list[Mapping[str, Any]] = []
-    beside: list[tuple[tuple[str, ...], Mapping[str, Any]]] = []
+    in_order = array("I")
+    beside: list[tuple[tuple[str, ...], int]] = []
     places: set[tuple[Any, Any]] = set()
     asked: dict[str, str] = {}
-    for fields in lines:
+    for at, fields in enumerate(lines):
         place = str(fields.get("step")), str(fields.get("ordinal"))
-        if fields.get("event") == "step_started" and fields.get("beside"):
+        call_id, event = str(fields.get("call_id")), fields.get("event")
+        if event == "step_started" and fields.get("beside"):
             places.add(place)
-        if fields.get("event") == "tool_call":
-            asked[str(fields.get("call_id"))] = str(fields.get("args_hash"))
-        if not fields.get("beside") and place not in places:
-            in_order.append(fields)
-            continue
-        given = asked.get(str(fields.get("call_id")), str(fields.get("prompt_hash")))
-        name = next((str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields), "")
-        beside.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, given), fields))
-    return in_order + [fields for _, fields in sorted(beside, key=lambda item: item[0])]
-
-
-def receipts_of(lines: Iterable[Mapping[str, Any]]) -> tuple[Receipt, ...]:
-    """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
-    found: list[Receipt] = []
-    tools: dict[str, str] = {}
-    for fields in order_beside(settle(lines)):
-        event = fields.get("event")
         if event == "tool_call":
-            tools[str(fields.get("call_id"))] = str(fields.get("tool"))
+            asked[call_id] = str(fields.get("args_hash"))
+        given = asked.pop(call_id, None) if event == "tool_result" else asked.get(call_id)
+        if not fields.get("beside") and place not in places:
+            in_order.append(at)
             continue
-        if event in ("step_completed", "step_failed"):
-            decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
-            found.append(_make_receipt(fields, f"step:{fields.get('step_type', 'step')}", decision, "output_hash"))
-        elif event == "gate_decision":
-            decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
-            outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
-            found.append(Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided)))
-        elif event == "tool_result":
-            tool = fields.get("tool") or tools.get(str(fields.get("call_id")), "unknown")
-            found.append(
-                _make_receipt(fields, f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL"), "output_hash")
-            )
-        elif event == "model_call":
-            decision = "PASS" if fields.get("ok") is True else "FAIL"
-            found.append(_make_receipt(fields, f"model:{fields.get('model')}", decision, "response_hash"))
-        elif event == "retrieval_response":
-            decision = "FAIL" if fields.get("error") is not None else "PASS"
-            found.append(_make_receipt(fields, "retrieval", decision, "result_hash"))
-    return tuple(found)
+        given = str(fields.get("prompt_hash")) if given is None else given
+        name = next((str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields), "")
+        beside.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, given), at))
+    if not beside:
+        return lines
+    beside.sort(key=lambda item: item[0])
+    return pick(lines, [*in_order, *(at for _, at in beside)])
 
 
-def _make_receipt(fields: Mapping[str, Any], step_type: str, decision: str, key: str) -> Receipt:
-    output, duration, secret = fields.get(key), fields.get("duration_ms"), fields.get("digest_key")
+def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
+    """Return the receipt chain of a record, from the fields of its lines in the order of the program."""
+    ordered = order_beside(settle(lines))
+    steps, calls = array("I"), array("I")
+    begun: dict[str, int] = {}
+    for place, fields in enumerate(ordered):
+        event, call_id = fields.get("event"), str(fields.get("call_id"))
+        if event == "tool_call":
+            begun[call_id] = place + 1
+        elif event in _RECEIPTS:
+            steps.append(place)
+            calls.append(begun.pop(call_id, 0) if event == "tool_result" else 0)
+
+    def make(step: int) -> Receipt:
+        return _make_receipt(ordered[steps[step]], ordered[calls[step] - 1] if calls[step] else {})
+
+    found = View(len(steps), make)
+    return found if isinstance(lines, View) else tuple(found)
+
+
+# Event → the member that holds the digest of what it came to.
+_RECEIPTS: Mapping[str, str] = {
+    "step_completed": "output_hash",
+    "step_failed": "output_hash",
+    "gate_decision": "",
+    "tool_result": "output_hash",
+    "model_call": "response_hash",
+    "retrieval_response": "result_hash",
+}
+
+
+def _make_receipt(fields: Fields, call: Fields) -> Receipt:
+    """Return the receipt of a line; `call` is the line that began a tool call, where there is one."""
+    event = str(fields.get("event"))
+    if event == "gate_decision":
+        decided = {key: fields.get(key) for key in ("reason_code", "blocking")}
+        outcome = _DECISIONS.get(str(fields.get("outcome")), "FAIL")
+        return Receipt(f"gate:{fields.get('gate')}", outcome, digest_of(decided))
+    if event == "tool_result":
+        tool = fields.get("tool") or call.get("tool", "unknown")
+        step_type, decision = f"tool:{tool}", _DECISIONS.get(str(fields.get("status")), "FAIL")
+    elif event == "model_call":
+        step_type, decision = f"model:{fields.get('model')}", "PASS" if fields.get("ok") is True else "FAIL"
+    elif event == "retrieval_response":
+        step_type, decision = "retrieval", "FAIL" if fields.get("error") is not None else "PASS"
+    else:
+        decision = "FAIL" if event == "step_failed" else str(fields.get("decision"))
+        step_type = f"step:{fields.get('step_type', 'step')}"
+    output, duration, secret = fields.get(_RECEIPTS[event]), fields.get("duration_ms"), fields.get("digest_key")
     return Receipt(
         step_type,
         decision,

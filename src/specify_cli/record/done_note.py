@@ -42,9 +42,8 @@ class Remark(NamedTuple):
         return f"{self.text} (seq {', '.join(map(str, self.seqs))})" if self.seqs else self.text
 
 
-def note_done(events: Iterable[Mapping[str, object]]) -> tuple[Remark, ...]:
+def note_done(lines: Sequence[Mapping[str, object]]) -> tuple[Remark, ...]:
     """Return what stands out in a record that was closed as done; nothing for any other."""
-    lines = list(events)
     outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
     return tuple(_iter_remarks(make_timeline(lines))) if outcome == "done" else ()
 

@@ -11,8 +11,11 @@ from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
 from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    # Returns so many bytes from an offset on; fewer only at the end.
+    ReadAt = Callable[[int, int], bytes]
+    Source = bytes | ReadAt
 
 ULID_PATTERN = r"[0-7][0-9A-HJKMNP-TV-Z]{25}"
 PROFILE_ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,63}"
@@ -20,6 +23,7 @@ OUTCOMES = ("done", "failed", "abandoned")
 _RECOVERED_AT = 24
 # Recoveries cut one after another; more bad lines than this are damage, whatever they look like.
 _MAX_RECOVERIES = 64
+_BLOCK = 1 << 18
 _CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _OF_A_TIME = b"0123456789TZ:.-"
@@ -66,7 +70,7 @@ class Record(NamedTuple):
     """What a reader knows of one invocation. `sealed` is false for records of older writers."""
 
     started: dict[str, object]
-    entries: tuple[Entry, ...]
+    entries: Sequence[Entry]
     completed: dict[str, object] | None
     sealed: bool
 
@@ -89,31 +93,65 @@ def is_profile_id(text: str) -> bool:
     return 0 < len(text) <= 64 and text[0] not in "_-" and _WORD.issuperset(text)
 
 
-def split_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """(offset, line without LF) of every line that ends in LF. Splits on LF only."""
-    start = 0
-    while (end := data.find(b"\n", start)) >= 0:
-        yield start, data[start:end]
-        start = end + 1
+def reader_of(source: Source) -> ReadAt:
+    """Return what reads these bytes from any offset on."""
+    return source if callable(source) else lambda offset, size: source[offset : offset + size]
 
 
-def lines_in_force(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """As `split_lines` over a record's file from its start, without the bytes that a `recovered` line passes over.
+def split_lines(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """(offset, line without LF) of every line that ends in LF, from an offset on. Splits on LF only."""
+    read, size = reader_of(source), _BLOCK
+    while True:
+        block = read(start, size)
+        end = block.rfind(b"\n") + 1
+        if not end and len(block) < size:
+            return
+        at = 0
+        while at < end:
+            stop = block.find(b"\n", at)
+            yield start + at, block[at:stop]
+            at = stop + 1
+        start += end
+        size = _BLOCK if end else 2 * size
+
+
+def whole_lines(source: Source) -> Iterator[bytes]:
+    """Yield every line with its LF; a tail without one is the last."""
+    read, end = reader_of(source), 0
+    for offset, raw in split_lines(read):
+        end = offset + len(raw) + 1
+        yield raw + b"\n"
+    tail = b""
+    while more := read(end + len(tail), _BLOCK):
+        tail += more
+    if tail:
+        yield tail
+
+
+def lines_in_force(source: Source, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """As `split_lines` over a record's file, without the bytes that a `recovered` line passes over.
 
     What a power cut left may hold whole lines behind a hole; nobody was answered for them.
     """
-    passed: list[tuple[int, int]] = []
-    if b'"event":"recovered"' in data:
-        for offset, raw in split_lines(data):
-            fields = _read_recovery(raw)
-            size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
-            if fields is None or size is None or not 0 <= (start := offset - 1 - size):
-                continue
-            if sha256(data[start : offset - 1]).hexdigest() == fields.get("skipped_sha256"):
-                passed.append((start, offset))
-    for offset, raw in split_lines(data):
-        if not any(start <= offset < end for start, end in passed):
+    read = reader_of(source)
+    passed = list(_iter_passed(read, start))
+    for offset, raw in split_lines(read, start):
+        if not any(begin <= offset < end for begin, end in passed):
             yield offset, raw
+
+
+def _iter_passed(read: ReadAt, start: int) -> Iterator[tuple[int, int]]:
+    """Yield the places (first byte, byte behind the last) that `recovered` lines pass over."""
+    for offset, raw in split_lines(read, start):
+        fields = _read_recovery(raw)
+        size = None if fields is None else integer_at(fields, "skipped_bytes", 0)
+        if fields is None or size is None or size >= offset:
+            continue
+        hashed, begin = sha256(), offset - 1 - size
+        for at in range(begin, offset - 1, _BLOCK):
+            hashed.update(read(at, min(_BLOCK, offset - 1 - at)))
+        if hashed.hexdigest() == fields.get("skipped_sha256"):
+            yield begin, offset
 
 
 def _read_recovery(raw: bytes) -> dict[str, object] | None:
@@ -128,25 +166,36 @@ def fold(data: bytes) -> Record | None:
     """Return the record in these bytes, or None when not even its first line can be read.
 
     An unterminated tail is not part of the record: it was never answered for; nor is what a `recovered` line passes
-    over. Bytes that cannot be read are passed over here and reported by verify.
+    over. Bytes that cannot be read are passed over here and reported by verify. `views.read_file` does not hold them.
     """
     return fold_entries(
-        Entry(line.fields, line.seal, offset, line.problems)
-        for offset, raw in lines_in_force(data)
-        if (line := open_line(raw)).fields is not None
+        [
+            Entry(line.fields, line.seal, offset, line.problems)
+            for offset, raw in lines_in_force(data)
+            if (line := open_line(raw)).fields is not None
+        ]
     )
 
 
-def fold_entries(entries: Iterable[Entry]) -> Record | None:
+def fold_entries(entries: Sequence[Entry]) -> Record | None:
     """As `fold`, over lines already read. A closing line of a sealed record counts only if it is whole."""
-    kept = tuple(entries)
-    started = next((entry for entry in kept if entry.event == "started"), None)
+    return fold_ends(entries, (entry for entry in entries if entry.event in ("started", "completed")))
+
+
+def fold_ends(entries: Sequence[Entry], ends: Iterable[Entry]) -> Record | None:
+    """As `fold_entries`, from the starting and closing lines among them."""
+    started: Entry | None = None
+    last: Entry | None = None
+    whole: Entry | None = None
+    for entry in ends:
+        if entry.event == "completed":
+            last, whole = entry, whole if entry.problems else entry
+        elif started is None:
+            started = entry
     if started is None:
         return None
-    sealed = started.seal is not None
-    closing = (entry for entry in reversed(kept) if entry.event == "completed" and not (sealed and entry.problems))
-    completed = next(closing, None)
-    return Record(started.fields, kept, None if completed is None else completed.fields, sealed)
+    closing = last if started.seal is None else whole
+    return Record(started.fields, entries, None if closing is None else closing.fields, started.seal is not None)
 
 
 def integer_at(fields: dict[str, object], key: str, least: int) -> int | None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from datetime import datetime
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.views import View
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
 # How an entry ended that did not end well.
 BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
@@ -55,30 +57,41 @@ class Entry(NamedTuple):
         return self.status in BAD
 
 
-def make_timeline(events: Iterable[Mapping[str, object]]) -> list[Entry]:
-    """Return the entries of a record in the order they began; an end without a beginning is an entry of its own."""
-    entries: list[Entry] = []
+def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
+    """Return the entries of a record in the order they began; an end without a beginning is an entry of its own.
+
+    Of events that are read when asked for, the entries are too.
+    """
+    # Of each entry the line it begins with, the one that ends it and one more than its step's place; 0 where none does.
+    begun, ended, within = array("I"), array("I"), array("I")
     open_calls: dict[tuple[str, str], int] = {}
     open_steps: dict[tuple[str, str], int] = {}
     for number, fields in enumerate(events):
         kind = say(fields.get("event") or "")
-        seq = fields.get("seq")
-        seq = seq if type(seq) is int else number
         # A call's end may say less of the step it ran in than its beginning: its id alone tells which call it is.
         is_call = kind in ("tool_call", "tool_result")
         opened = open_calls if is_call else open_steps
         key = (say(fields.get("call_id")), "") if is_call else (say(fields.get("step")), say(fields.get("ordinal")))
         if kind in _ENDS and key in opened:
-            place = opened.pop(key)
-            entries[place] = _end(entries[place], kind, seq, fields)
+            ended[opened.pop(key)] = number
             continue
+        step = _find_step(fields, open_steps, kind)
+        within.append(0 if step is None else step + 1)
+        ended.append(0)
         if kind in ("tool_call", "step_started"):
-            opened[key] = len(entries)
-        entries.append(_begin(kind, seq, fields, _find_step(fields, open_steps, kind)))
-    return entries
+            opened[key] = len(begun)
+        begun.append(number)
+
+    def make(place: int) -> Entry:
+        first, last, step = begun[place], ended[place], within[place]
+        entry = _begin(first, events[first], step - 1 if step else None)
+        return _end(entry, last, events[last]) if last else entry
+
+    return View(len(begun), make) if isinstance(events, View) else [make(place) for place in range(len(begun))]
 
 
-def _begin(kind: str, seq: int, fields: Mapping[str, object], within: int | None) -> Entry:
+def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
+    kind, seq = say(fields.get("event") or ""), _get_seq(fields, number)
     agent = fields.get("agent")
     status: object = "open" if kind in ("tool_call", "step_started") else _read_status(kind, fields)
     duration = fields.get("duration_ms")
@@ -98,14 +111,23 @@ def _begin(kind: str, seq: int, fields: Mapping[str, object], within: int | None
     )
 
 
-def _end(entry: Entry, kind: str, seq: int, fields: Mapping[str, object]) -> Entry:
+def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
     duration = fields.get("duration_ms")
     if type(duration) is not int:
         duration = measure(entry.at, moment_of(fields))
-    status = _read_status(kind, fields)
+    status = _read_status(say(fields.get("event")), fields)
     return entry._replace(
-        end_seq=seq, status=None if status is None else say(status), duration_ms=duration, end_fields=fields
+        end_seq=_get_seq(fields, number),
+        status=None if status is None else say(status),
+        duration_ms=duration,
+        end_fields=fields,
     )
+
+
+def _get_seq(fields: Mapping[str, object], number: int) -> int:
+    """Return a line's number; its place among the others where it has none."""
+    seq = fields.get("seq")
+    return seq if type(seq) is int else number
 
 
 def _read_status(kind: str, fields: Mapping[str, object]) -> object:

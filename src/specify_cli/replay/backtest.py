@@ -443,7 +443,7 @@ def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
     """Return what would have come out otherwise for a record; None for a replay, which nobody asks again."""
     try:
         with network_denied():
-            opened = open_past(FileRecordStore(root).read(place), place.path, FileObjectStore(root), cache=sights.cache)
+            opened = open_past(FileRecordStore(root).hold(place), place.path, FileObjectStore(root), cache=sights.cache)
             if str(opened.past.started.get("run_kind") or "live") != "live":
                 return None
             return judge_record(opened, sights, gates.RULES)

@@ -63,7 +63,7 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     place = Index(project.root).resolve(invocation_id)
     objects = FileObjectStore(project.root, project.config.trail)
     with network_denied():
-        opened = open_past(FileRecordStore(project.root).read(place), place.path, objects)
+        opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
     found = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
     return found if ours else _ask_commits(project.root, top, opened, found)

@@ -26,7 +26,7 @@ from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id
+from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id, whole_lines
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
 from specify_cli.redaction.capture import MODES, narrower
@@ -36,7 +36,6 @@ from specify_cli.replay.judge import Code, Fields, Outcome, Retrieval, recorded_
 from specify_cli.replay.replay import (
     Opened,
     assembled,
-    lines_of,
     load_rules,
     network_denied,
     open_past,
@@ -112,7 +111,7 @@ def replay_against(
         place = _find_root(project, place)
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)
-    opened = open_past(records.read(place), place.path, objects, against=True)
+    opened = open_past(records.hold(place), place.path, objects, against=True)
     if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
         raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
     # 2. What was answered before under this key is the answer.
@@ -171,8 +170,7 @@ def _find_root(project: Project, place: Place) -> Place:
     """Return the record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
     seen: set[str] = set()
     while True:
-        data = FileRecordStore(project.root).read(place)
-        _, record = read_intact(data, place.path)
+        _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
         parent = record.started.get("parent_invocation_id")
         if parent is None or str(record.started.get("run_kind") or "live") == "live":
             return place
@@ -572,7 +570,7 @@ def _claimed(project: Project, original: str, key: str) -> _Claim | None:
         if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
             raise ValueError("no envelope")
         ids = layout.parse_record_name(child.name)
-        report = verify_record(lines_of(child.data), file=child.name, name_ids=ids)
+        report = verify_record(whole_lines(child.data), file=child.name, name_ids=ids)
         record = fold(child.data)
         wrong = [item.code for item in report.findings if item.severity == ERROR]
         if wrong or record is None or record.completed is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from specify_cli.record.event_table import EVENTS
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
+from specify_cli.record.views import View, pick
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.replay.strict_patch import PatchError, apply_diff
 
@@ -133,16 +135,16 @@ class SortedRecord(NamedTuple):
 
     started: Fields
     completed: Fields | None
-    references: tuple[Fields, ...]
+    references: Sequence[Fields]
     retrievals: tuple[Retrieval, ...]
     points: tuple[Point, ...]
-    gates: tuple[Fields, ...]
-    patches: tuple[Fields, ...]
-    tools: tuple[tuple[Fields, Fields | None], ...]
-    models: tuple[Fields, ...]
-    steps: tuple[Fields, ...]
-    unknown: tuple[Fields, ...]
-    withheld: tuple[Fields, ...]
+    gates: Sequence[Fields]
+    patches: Sequence[Fields]
+    tools: Sequence[tuple[Fields, Fields | None]]
+    models: Sequence[Fields]
+    steps: Sequence[Fields]
+    unknown: Sequence[Fields]
+    withheld: Sequence[Fields]
     lines: int
 
     @property
@@ -169,53 +171,47 @@ class SortedRecord(NamedTuple):
         return named[-1] if named else None
 
 
-def read_past(lines: Iterable[Fields]) -> SortedRecord:
+def read_past(lines: Sequence[Fields]) -> SortedRecord:
     """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
-    by_event: dict[str, list[Fields]] = {}
-    unknown: list[Fields] = []
-    withheld: list[Fields] = []
-    retrievals = _Pairs("request_id")
-    tools = _Pairs("call_id")
+    places: dict[str, array[int]] = {}
+    retrievals, tools = _Pairs("request_id"), _Pairs("call_id")
     points: list[Point] = []
     stage: str | None = None
-    count = 0
-    for fields in lines:
-        count += 1
-        if is_stand_in(fields):
-            withheld.append(fields)
-            continue
-        event = str(fields.get("event"))
-        if event not in EVENTS:
-            unknown.append(fields)
-        by_event.setdefault(event, []).append(fields)
+    for place, fields in enumerate(lines):
+        event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))
+        places.setdefault(event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")).append(place)
         if event in ("retrieval_request", "retrieval_response"):
-            retrievals.take(fields, asks=event == "retrieval_request")
+            retrievals.take(place, fields, asks=event == "retrieval_request")
         elif event in ("tool_call", "tool_result"):
-            tools.take(fields, asks=event == "tool_call")
+            tools.take(place, fields, asks=event == "tool_call")
         elif event == "stage_transition":
             stage = str(fields.get("to"))
         elif event == "checkpoint":
             points.append(_read_point(fields, None if fields.get("manual") is True else stage))
 
-    def of(event: str) -> tuple[Fields, ...]:
-        return tuple(by_event.get(event, ()))
+    def of(event: str) -> Sequence[Fields]:
+        return pick(lines, places.get(event, ()))
 
     closing = of("completed")
     return SortedRecord(
         started=of("started")[0],
         completed=closing[-1] if closing else None,
         references=of("policy_snapshot_ref"),
-        retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.pairs),
+        retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.among(lines)),
         points=tuple(points),
         gates=of("gate_decision"),
         patches=of("patch_apply"),
-        tools=tools.pairs,
+        tools=tools.among(lines),
         models=of("model_call"),
         steps=of("step_completed"),
-        unknown=tuple(unknown),
-        withheld=tuple(withheld),
-        lines=count,
+        unknown=of(_UNKNOWN),
+        withheld=of(_WITHHELD),
+        lines=len(lines),
     )
+
+
+# No event is called so.
+_UNKNOWN, _WITHHELD = "", "~"
 
 
 class _Pairs:
@@ -223,21 +219,21 @@ class _Pairs:
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._found: list[tuple[Fields, Fields | None]] = []
+        self._asked, self._answers = array("I"), array("I")
         self._open: dict[str, int] = {}
 
-    def take(self, fields: Fields, *, asks: bool) -> None:
+    def take(self, place: int, fields: Fields, *, asks: bool) -> None:
         name = str(fields.get(self._key))
         if asks:
-            self._open[name] = len(self._found)
-            self._found.append((fields, None))
+            self._open[name] = len(self._asked)
+            self._asked.append(place)
+            self._answers.append(0)
         elif name in self._open:
-            at = self._open.pop(name)
-            self._found[at] = (self._found[at][0], fields)
+            self._answers[self._open.pop(name)] = place
 
-    @property
-    def pairs(self) -> tuple[tuple[Fields, Fields | None], ...]:
-        return tuple(self._found)
+    def among(self, lines: Sequence[Fields]) -> Sequence[tuple[Fields, Fields | None]]:
+        asked, answers = self._asked, self._answers
+        return View(len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None))
 
 
 def _read_point(fields: Fields, stage: str | None) -> Point:
@@ -785,8 +781,8 @@ class Replayed(NamedTuple):
     reruns: tuple[Rerun, ...]
     gates: tuple[Asked, ...]
     patches: tuple[Applied, ...]
-    tools: tuple[tuple[Fields, Fields | None, str], ...]
-    models: tuple[tuple[Fields, tuple[dict[str, object], ...]], ...]
+    tools: Sequence[tuple[Fields, Fields | None, str]]
+    models: Sequence[tuple[Fields, Sequence[dict[str, object]]]]
     states: int
     findings: tuple[Finding, ...]
     not_evaluated: tuple[NotEvaluated, ...]

@@ -7,13 +7,13 @@ What differs is decided by `judge` and put into words by `report` (docs/replay.m
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, assemble_context
@@ -29,9 +29,10 @@ from specify_cli.invocation.recorder import limited
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import Record, chain, fold, is_stand_in, tip_of
+from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
+from specify_cli.record.views import View, fields_of, find_places, pick, read_file
 from specify_cli.replay.judge import (
     DEFAULT_EPSILON,
     Code,
@@ -59,15 +60,17 @@ from specify_cli.replay.judge import (
     read_past,
     recorded_outcome,
 )
-from specify_cli.replay.report import page_of, report_bytes, report_value
+from specify_cli.replay.report import page_of, report_bytes, view_report
 from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
 from specify_cli.storage.frozen import Frozen, frozen_decision, inputs_of_corpus, mapping_of, policy_hash_of
 from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach, Reached
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
 from specify_cli.trail.log import write_annex
 
 if TYPE_CHECKING:
+    from specify_cli.record.record import Source
     from specify_cli.storage.store import Blobs
 
 REPORT_PAGE = "replay_report.md"
@@ -143,10 +146,9 @@ def replay(
     unreplayable.*.
     """
     place = Index(project.root).resolve(invocation_id)
-    data = FileRecordStore(project.root).read(place)
     objects = FileObjectStore(project.root, project.config.trail)
     return replay_bytes(
-        data,
+        FileRecordStore(project.root).hold(place),
         place.path,
         objects,
         as_of=as_of,
@@ -159,7 +161,7 @@ def replay(
 
 
 def replay_bytes(
-    data: bytes,
+    data: Source,
     file: str,
     objects: ObjectStore,
     *,
@@ -192,8 +194,8 @@ def replay_bytes(
         )
         applied = apply_patches(past.patches, opened.objects.get)
         # A state depends on every line before it, so behind a withheld one none can be folded again.
-        lines = (entry.fields for entry in opened.record.entries[: past.lines])
-        states, of_states = judge_states(takewhile(lambda fields: not is_stand_in(fields), lines), code)
+        lines = itertools.islice(fields_of(opened.record), past.lines)
+        states, of_states = judge_states(itertools.takewhile(lambda fields: not is_stand_in(fields), lines), code)
     # 3. Hold everything against what is recorded.
     bound = execution_hash_of(
         past.started, opened.request, opened.profile.digest, past.references[0].get("policy_hash")
@@ -204,9 +206,12 @@ def replay_bytes(
     findings += [item for patch in applied for item in judge_patch(patch)]
     findings += of_states
     findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
-    tools = tuple((call, result, _read_output(result, opened.objects)) for call, result in past.tools)
+    # Why each result cannot be given back; those that can share one text.
+    why = [_read_output(result, opened.objects) for _, result in past.tools]
+    tools = View(len(why), lambda at: (*past.tools[at], why[at]))
     capture = past.started.get("capture")
     modes = capture if isinstance(capture, dict) else {}
+    gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in past.models]
     return Replayed(
         past=past,
         request=opened.request,
@@ -221,7 +226,7 @@ def replay_bytes(
         gates=asked,
         patches=applied,
         tools=tools,
-        models=tuple((fields, tuple(model_gaps(fields, modes, opened.objects.get))) for fields in past.models),
+        models=View(len(gaps), lambda at: (past.models[at], gaps[at])),
         states=states,
         findings=tuple(findings),
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
@@ -233,7 +238,7 @@ def replay_bytes(
 
 
 def open_past(
-    data: bytes, file: str, objects: ObjectStore, *, against: bool = False, cache: ParseCache | None = None
+    data: Source, file: str, objects: ObjectStore, *, against: bool = False, cache: ParseCache | None = None
 ) -> Opened:
     """Return a record that verifies and whose snapshot is whole, with what it names.
 
@@ -248,7 +253,7 @@ def open_past(
     if altered is not None:
         what = f"the file of its {altered.field} {altered.digest} holds other bytes than the record names"
         raise refusal("tampered", f"{file}: its own lines are intact, but {what}")
-    past = read_past(entry.fields for entry in record.entries)
+    past = read_past(fields_of(record))
     # 2. A replay is not replayed against today; its origin is.
     kind = str(past.started.get("run_kind") or "live")
     if against and kind != "live":
@@ -315,7 +320,7 @@ def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str
     return named
 
 
-def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:
+def read_intact(data: Source, file: str) -> tuple[RecordReport, Record]:
     """Read a record whose lines are as they were written. Raises StoredDataError unreplayable.tampered, missing_input.
 
     Where records are imported, a stand-in for a withheld line is as it was written. A torn tail of an open record is
@@ -323,28 +328,19 @@ def read_intact(data: bytes, file: str) -> tuple[RecordReport, Record]:
     """
     folder, _, name = file.rpartition("/")
     name_ids = layout.parse_record_name(name)
-    report = verify_record(lines_of(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED)
+    report = verify_record(whole_lines(data), file=file, name_ids=name_ids, withheld=folder == layout.IMPORTED)
     for item in report.findings:
         torn = item.code == "TORN_TAIL" and report.status == "open"
         if item.severity == ERROR and item.code in OF_THE_LINES and not torn:
             where = f"{item.file} byte {item.offset}" if item.seq is None else f"{item.file} seq {item.seq}"
             raise refusal("tampered", f"{where}: {item.code}: {item.message}")
-    record = fold(data)
+    record = read_file(reader_of(data))
     hidden = next((item for item in report.findings if item.code == "WITHHELD" and item.seq == 0), None)
     if hidden is not None:
         raise refusal("missing_input", f"{file}: seq 0, its started line, was withheld: {hidden.message}")
     if record is None:
         raise refusal("tampered", f"{file}: no started line can be read")
     return report, record
-
-
-def lines_of(data: bytes) -> Iterator[bytes]:
-    """Yield the lines of a record's bytes with their LF; a tail without one is the last."""
-    start = 0
-    while start < len(data):
-        end = data.find(b"\n", start) + 1 or len(data)
-        yield data[start:end]
-        start = end
 
 
 def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects: ReadOnceObjects) -> None:
@@ -434,7 +430,8 @@ def _find_point(opened: Opened, text: str) -> Point:
 def _cut_after(opened: Opened, point: Point) -> Opened:
     """Return a record up to a checkpoint, `start` being the lines it was created with."""
     last = point.seq or next((item.seq + 1 for item in opened.past.retrievals if item.is_context), 0)
-    kept = [entry.fields for entry in opened.record.entries if int(str(entry.fields.get("seq"))) <= last]
+    lines = fields_of(opened.record)
+    kept = pick(lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last))
     return opened._replace(past=read_past(kept)._replace(completed=opened.past.completed))
 
 
@@ -653,7 +650,7 @@ def _deny(event: str, _: object) -> None:
 
 def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
     """Return both renderings of the report as files of a folder, made where it is not there; their paths."""
-    value = report_value(replayed)
+    value = view_report(replayed)
     paths = (os.path.join(folder, REPORT_PAGE), os.path.join(folder, REPORT_JSON))
     try:
         os.makedirs(folder, exist_ok=True)
@@ -671,7 +668,7 @@ def write_report(folder: str, replayed: Replayed) -> tuple[str, str]:
 def closed_place(project: Project, invocation_id: str) -> Place:
     """Return the place of a record that is closed. Raises CallerError RECORD_OPEN."""
     place = Index(project.root).resolve(invocation_id)
-    record = fold(FileRecordStore(project.root).read(place))
+    record = read_record(project.root, place)
     if record is not None and record.completed is None:
         raise CallerError(
             "RECORD_OPEN",
@@ -693,7 +690,7 @@ def note_replay(
 
     Raises EnvironmentFault, StoredDataError RECORD_DAMAGED; the record's own lines are never touched.
     """
-    value = report_value(replayed)
+    value = view_report(replayed)
     data, page = report_bytes(value), page_of(value).encode("utf-8")
     objects = FileObjectStore(project.root, project.config.trail)
     records = FileRecordStore(project.root, project.config.trail)

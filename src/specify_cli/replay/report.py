@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from doctrine.text import say
+from specify_cli.record.views import as_lists, change, find_places, join, json_pieces, pick
 from specify_cli.replay.judge import (
     ERROR,
     Asked,
@@ -38,13 +39,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\
 
 def report_value(replayed: Replayed) -> dict[str, Any]:
     """Return the report as a plain value: the JSON shape `docs/schemas/replay-report.json`."""
+    value: dict[str, Any] = as_lists(view_report(replayed))
+    return value
+
+
+def view_report(replayed: Replayed) -> dict[str, Any]:
+    """As `report_value`, for `json_pieces`: what is as long as the record is made when it is asked for."""
     past, started = replayed.past, replayed.past.started
-    models = [_describe_model(fields, gaps) for fields, gaps in replayed.models]
-    not_again = [item._asdict() for item in replayed.not_evaluated]
+    models = change(replayed.models, lambda item: _describe_model(*item))
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
-        "verdict": _describe_verdict(replayed, models, not_again),
+        "verdict": _describe_verdict(replayed),
         "invocation": {
             "invocation_id": past.invocation_id,
             "request": replayed.request[:_REQUEST],
@@ -79,7 +85,7 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
         ],
         "retrievals": [_describe_retrieval(item) for item in replayed.reruns],
         "gates": [_describe_gate(item) for item in replayed.gates],
-        "tools": [_describe_tool(*item) for item in replayed.tools],
+        "tools": change(replayed.tools, lambda item: _describe_tool(*item)),
         "patches": [
             {
                 "seq": item.fields.get("seq"),
@@ -93,21 +99,21 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
             for item in replayed.patches
         ],
         "model_steps": {
-            "reconstructable": [item for item in models if not item["gaps"]],
-            "not_reconstructable": [item for item in models if item["gaps"]],
+            "reconstructable": pick(models, find_places(replayed.models, lambda item: not item[1])),
+            "not_reconstructable": pick(models, find_places(replayed.models, lambda item: item[1])),
         },
         "states_refolded": replayed.states,
-        "not_reevaluated": not_again,
+        "not_reevaluated": [item._asdict() for item in replayed.not_evaluated],
         "references": _list_references(replayed),
     }
 
 
 def report_bytes(value: Mapping[str, Any]) -> bytes:
     """Return the bytes of replay_report.json: the same value gives the same bytes everywhere."""
-    return (json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True) + "\n").encode("utf-8")
+    return ("".join(json_pieces(value, sort_keys=True)) + "\n").encode("utf-8")
 
 
-def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], not_again: Sequence[object]) -> str:
+def _describe_verdict(replayed: Replayed) -> str:
     errors = [item for item in replayed.findings if item.severity == ERROR]
     warnings = len(replayed.findings) - len(errors)
     done = [
@@ -130,11 +136,11 @@ def _describe_verdict(replayed: Replayed, models: Sequence[Mapping[str, Any]], n
         text = f"{'MATCH' if replayed.match else 'NOT FULLY EVALUATED'}: {asked} come out {against}"
     if warnings:
         text += f"; {_count(warnings, 'warning')}"
-    gaps = sum(bool(item["gaps"]) for item in models)
+    gaps = sum(bool(gaps) for _, gaps in replayed.models)
     if gaps:
         text += f"; {_count(gaps, 'model step')} cannot be reconstructed exactly"
-    if not_again:
-        text += f"; {len(not_again)} not evaluated again"
+    if replayed.not_evaluated:
+        text += f"; {len(replayed.not_evaluated)} not evaluated again"
     return text
 
 
@@ -226,14 +232,17 @@ def _describe_model(fields: Fields, gaps: Sequence[Mapping[str, object]]) -> dic
     }
 
 
-def _list_references(replayed: Replayed) -> list[dict[str, str]]:
+def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
     """Return where to look: lines of the record and objects that are held, each once."""
     past = replayed.past
     lines: dict[str, str] = {}
     objects: dict[str, str] = {}
 
+    def uri(fields: Fields) -> str:
+        return f"inv://{past.invocation_id}/event/{say(fields.get('seq'))}"
+
     def line(fields: Fields, what: str) -> None:
-        lines.setdefault(f"inv://{past.invocation_id}/event/{say(fields.get('seq'))}", what)
+        lines.setdefault(uri(fields), what)
 
     def obj(name: object, what: str) -> None:
         if isinstance(name, str) and name in replayed.held:
@@ -257,14 +266,17 @@ def _list_references(replayed: Replayed) -> list[dict[str, str]]:
         obj(gate.fields.get("inputs"), f"inputs of gate {say(gate.fields.get('gate'))}")
     for patch in replayed.patches:
         line(patch.fields, f"patch {say(patch.fields.get('path'))}")
-    for call, _, _ in replayed.tools:
-        line(call, f"tool {say(call.get('tool'))}")
-    for fields, _ in replayed.models:
-        line(fields, f"model {say(fields.get('model'))}")
-    if past.completed is not None:
-        line(past.completed, "the end")
-        obj(past.completed.get("evidence_ref"), "evidence")
-    return [{"ref": ref, "what": what} for ref, what in (*lines.items(), *objects.items())]
+    before = list(lines.items())
+    end = [] if past.completed is None else [(uri(past.completed), "the end")]
+    obj(None if past.completed is None else past.completed.get("evidence_ref"), "evidence")
+    found = join(
+        before,
+        change(past.tools, lambda pair: (uri(pair[0]), f"tool {say(pair[0].get('tool'))}")),
+        change(past.models, lambda fields: (uri(fields), f"model {say(fields.get('model'))}")),
+        end,
+        list(objects.items()),
+    )
+    return change(found, lambda item: {"ref": item[0], "what": item[1]})
 
 
 # --- the page

@@ -5,9 +5,10 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from itertools import groupby
+from array import array
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
@@ -26,6 +27,7 @@ from specify_cli.record.record import (
     is_invocation_id,
     is_stand_in,
     lines_in_force,
+    reader_of,
 )
 from specify_cli.record.seal import MAX_LINE, open_line, seal_at_end
 from specify_cli.record.verify import (
@@ -35,15 +37,17 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
+from specify_cli.record.views import View, as_lists, change, fields_of, join, pick, read_entries, read_file
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, places
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from specify_cli.record.compare import Chain
+    from specify_cli.record.record import Source
 
 _HEAD = 32 * 1024
 _MAX_CLOSURES = 8 * 1024 * 1024
@@ -176,9 +180,16 @@ def read_row(root: str, place: Place) -> Row | None:
             if size <= 2 * _HEAD:
                 return _make_row(_fold_ends(head, head) or fold(head), place)
             record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
-            return _make_row(record or fold_entries(_read_ends(fd)), place)
+            return _make_row(record or fold_entries(list(_read_ends(fd))), place)
         finally:
             os.close(fd)
+
+
+def read_record(root: str, place: Place) -> Record | None:
+    """Return a record whose lines are read when they are asked for. Raises FileNotFoundError, StoredDataError."""
+    if place.folder == layout.OLDER_RECORDS:
+        return fold(read_whole(root, place))
+    return read_file(FileRecordStore(root).hold(place))
 
 
 def read_whole(root: str, place: Place) -> bytes:
@@ -216,7 +227,7 @@ def _fold_ends(head: bytes, tail: bytes) -> Record | None:
     ends = [open_line(head[:first]), open_line(tail[start:end])]
     if any(line.problems or line.fields is None for line in ends):
         return None
-    return fold_entries(Entry(line.fields or {}, line.seal, 0, ()) for line in ends)
+    return fold_entries([Entry(line.fields or {}, line.seal, 0, ()) for line in ends])
 
 
 def _make_row(record: Record | None, place: Place) -> Row | None:
@@ -254,9 +265,14 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
     """
+    found: dict[str, object] = as_lists(view_invocation(project, invocation_id))
+    return found
+
+
+def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
+    """As `show_invocation`, for `json_pieces`: each event is read when it is asked for."""
     place = Index(project.root).resolve(invocation_id)
-    data = read_whole(project.root, place)
-    record = fold(data)
+    record = read_record(project.root, place)
     row = _make_row(record, place)
     report = verify_place(project, place)
     if record is None or row is None:
@@ -265,11 +281,19 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
             f"{place.path}: no started line can be read",
             f"spec-kitty invocations verify {place.invocation_id}",
         )
-    started, completed = record.started, record.completed or {}
-    response = next((entry.fields for entry in record.entries if entry.event == "retrieval_response"), {})
-    request = next((entry.fields for entry in record.entries if entry.event == "retrieval_request"), {})
+    started, completed, entries = record.started, record.completed or {}, record.entries
     annexes = annex_events(project.root, place.invocation_id)
-    lines = [*(entry.fields for entry in record.entries), *annexes]
+    lines = join(fields_of(record), annexes)
+    held: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
+    for line in lines:
+        held.get(str(line.get("event")), []).append(line)
+    request, response = (next(iter(held[name]), {}) for name in ("retrieval_request", "retrieval_response"))
+
+    def describe(at: int) -> dict[str, object]:
+        # A line of an older writer has no number of its own: its place in the file is one.
+        uri = f"inv://{place.invocation_id}/event/{entries[at].fields.get('seq', at)}"
+        return {**entries[at].fields, "~": entries[at].seal, "uri": uri}
+
     return {
         **row.as_value(),
         "context": {
@@ -284,22 +308,10 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),
             "evidence_name": completed.get("evidence_name"),
-            "artifacts": [
-                {"ref": line.get("ref"), "digest": line.get("digest")}
-                for line in lines
-                if line.get("event") == "artifact_link"
-            ],
-            "commits": [line.get("sha") for line in lines if line.get("event") == "commit_link"],
+            "artifacts": [{"ref": line.get("ref"), "digest": line.get("digest")} for line in held["artifact_link"]],
+            "commits": [line.get("sha") for line in held["commit_link"]],
         },
-        "events": [
-            {
-                **entry.fields,
-                "~": entry.seal,
-                # A line of an older writer has no number of its own: its place in the file is one.
-                "uri": f"inv://{place.invocation_id}/event/{entry.fields.get('seq', number)}",
-            }
-            for number, entry in enumerate(record.entries)
-        ],
+        "events": View(len(entries), describe),
         "annexes": annexes,
         "imported": started.get("imported"),
         "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines)],
@@ -308,22 +320,21 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     }
 
 
+_SHOWN_APART = ("retrieval_request", "retrieval_response", "artifact_link", "commit_link")
+
+
 def newest_id(project: Project) -> str | None:
     """Return the id of the newest record, or None in an empty project."""
     key = next(Index(project.root).newest(), None)
     return None if key is None else key.invocation_id
 
 
-def events_from(project: Project, place: Place, offset: int) -> tuple[list[dict[str, object]], int]:
-    """Return the whole lines after a byte offset, parsed, and the offset behind them."""
-    data = FileRecordStore(project.root).read(place)
-    end = data.rfind(b"\n") + 1
-    events: list[dict[str, object]] = []
-    for at, raw in lines_in_force(data):
+def events_from(project: Project, place: Place, offset: int) -> Iterator[tuple[dict[str, object], int]]:
+    """Yield the whole lines from a byte offset on, parsed, each with the offset behind it."""
+    for at, raw in lines_in_force(FileRecordStore(project.root).hold(place), offset):
         line = open_line(raw)
-        if at >= offset and line.fields is not None:
-            events.append({**line.fields, **({} if line.seal is None else {"~": line.seal})})
-    return events, max(end, offset)
+        if line.fields is not None:
+            yield {**line.fields, **({} if line.seal is None else {"~": line.seal})}, at + len(raw) + 1
 
 
 # --- verify
@@ -468,7 +479,7 @@ def list_groups(root: str) -> list[tuple[Place, ...]]:
     index = Index(root)
     return [
         tuple(place for key in keys if (place := index.place(key)) is not None)
-        for _, keys in groupby(index.reconcile(), key=lambda key: key.invocation_id)
+        for _, keys in itertools.groupby(index.reconcile(), key=lambda key: key.invocation_id)
     ]
 
 
@@ -484,7 +495,7 @@ def verify_all(project: Project, engine: Engine = HERE) -> Iterator[RecordReport
 
 def verify_groups(items: Iterable[tuple[str, Sequence[Place]]]) -> Iterator[list[RecordReport]]:
     """Yield the reports of each group, which are a root and the records that share an id."""
-    for root, groups in groupby(items, key=lambda item: item[0]):
+    for root, groups in itertools.groupby(items, key=lambda item: item[0]):
         require_here(root)
         project, reach = Project(root, None, parse_config({}, None)), Reach(FileObjectStore(root))
         for _, group in groups:
@@ -537,7 +548,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     from specify_cli.record.compare import Chain, about_of, chain_break, receipts_of
 
     roots = [project.root]
-    data = b""
+    held: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
         home = _find_home(target)
         if home is None:
@@ -547,30 +558,30 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             report = verify_file(home[0], home[1])
             roots.insert(0, home[0])
         if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
-            with open(target, "rb") as file:
-                data = file.read()
+            held = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
     else:
         place = Index(project.root).resolve(target)
         report = verify_file(project.root, place)
-        data = FileRecordStore(project.root).read(place)
+        held = FileRecordStore(project.root).hold(place)
     wrong = next((item for item in report.findings if item.severity == "error"), None)
     hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
-    record = fold(data)
+    entries = read_entries(reader_of(held))
+    record = fold_entries(entries)
     if wrong is not None or (record is None and 0 not in hidden):
         what = "it has no started line" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
         raise chain_break(side, None, what)
     # Of a withheld line that is not one of the first it cannot be told whether it was a step.
-    lines: list[dict[str, object]] = []
+    places = array("I")
     cut: int | None = None
-    for _, raw in lines_in_force(data):
-        fields = open_line(raw).fields
-        seq = None if fields is None else fields.get("seq")
-        if fields is None or (is_stand_in(fields) and seq in hidden and seq in range(_FIRST_STEP)):
-            continue
-        if is_stand_in(fields) and seq in hidden and fields["withheld"] != "recovered":
+    for at, entry in enumerate(entries):
+        seq = entry.fields.get("seq")
+        stands_in = is_stand_in(entry.fields) and seq in hidden
+        if stands_in and seq not in range(_FIRST_STEP) and entry.fields["withheld"] != "recovered":
             cut = seq if isinstance(seq, int) else None
             break
-        lines.append(fields)
+        if not stands_in or seq not in range(_FIRST_STEP):
+            places.append(at)
+    lines = change(pick(entries, places), lambda entry: entry.fields)
     named = None if record is None else record.started.get("snapshot")
     found = (_read_redaction(root, named) for root in roots)
     redaction = next((digest for digest in found if digest is not None), None)

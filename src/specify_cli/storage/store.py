@@ -154,6 +154,25 @@ def _keep(root: str, paths: Sequence[str]) -> None:
         link_second_names(root, paths)
 
 
+class HeldFile:
+    """A file held open to be read at any place: `held(offset, size)`; closed when nobody holds it any more."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __call__(self, offset: int, size: int) -> bytes:
+        return os.pread(self._fd, size, offset)
+
+    def settle(self, shown: str) -> None:
+        """Wait for whoever writes the file, and bring its bytes to stable storage. Raises LOCK_TIMEOUT."""
+        durable.lock(self._fd, shown)
+        durable.sync_data(self._fd)
+        durable.unlock(self._fd)
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
 class FileRecordStore:
     """Records as files below `.kittify/events/profile-invocations/`, published to `.kittify/trail/`."""
 
@@ -184,22 +203,23 @@ class FileRecordStore:
     def read(self, place: Place) -> bytes:
         return durable.read_below(self.root, place.path)
 
-    def read_durably(self, place: Place) -> bytes:
-        """Return the bytes of a record once they and its name are on stable storage, whoever wrote them.
+    def hold(self, place: Place) -> HeldFile:
+        """Return a record's file, to be read a part at a time. Raises as `read` does."""
+        with durable.folder(self.root, place.folder) as folder_fd:
+            return HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+
+    def hold_durably(self, place: Place) -> HeldFile:
+        """Return a record's file once its bytes and its name are on stable storage, whoever wrote them.
 
         For an answer that rests on a line of another writer, who may not have come to its own fdatasync, or may yet
         take the line back. Raises as `read` does, EnvironmentFault LOCK_TIMEOUT, WRITE_FAILED.
         """
         try:
             with durable.folder(self.root, place.folder) as folder_fd:
-                fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
-                try:
-                    durable.lock(fd, place.path)
-                    durable.sync_data(fd)
-                    os.fsync(folder_fd)
-                    return durable.read_all(fd)
-                finally:
-                    os.close(fd)
+                held = HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+                held.settle(place.path)
+                os.fsync(folder_fd)
+                return held
         except FileNotFoundError:
             raise
         except OSError as error:

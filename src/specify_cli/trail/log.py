@@ -463,6 +463,7 @@ def _read_open_tip(tip: _Tip) -> str:
 
 def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[str, str] | None:
     """Return (seal, path) of a line that a process wrote before it died, made durable; None where it is not there."""
+    from specify_cli.record.record import split_lines
     from specify_cli.record.seal import open_line
     from specify_cli.storage.index import Index
     from specify_cli.storage.store import FileRecordStore
@@ -478,12 +479,12 @@ def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[st
         place = Index(root).resolve(invocation_id)
         if place.folder != layout.RECORDS:
             return None
-        lines = FileRecordStore(root).read_durably(place).split(b"\n")
+        lines = [raw for _, raw in split_lines(FileRecordStore(root).hold_durably(place))]
     except (OSError, InvocationError):
         return None
     # A start is the last line the record was created with; docs/format.md §11.
-    tombstone = b'"tombstone":true' in lines[0]
-    raw = lines[0] if kind == START and tombstone else b"".join(lines[3:4]) if kind == START else b"".join(lines[-2:-1])
+    opening = lines[:1] if b'"tombstone":true' in b"".join(lines[:1]) else lines[3:4]
+    raw = b"".join(opening if kind == START else lines[-1:])
     line = open_line(raw)
     closes = line.fields is not None and line.fields.get("event") == "completed"
     return None if line.seal is None or (kind == CLOSE and not closes) else (line.seal, f"{root}/{place.path}")

@@ -120,13 +120,12 @@ def test_an_older_record_is_listed_shown_and_verified_as_unsealed(tmp_path: Path
 def test_events_are_followed_by_offset_in_whole_lines(tmp_path: Path) -> None:
     data = _sealed(STARTED, NOTE, CLOSED)
     project, place = _project(tmp_path, data[:-5])
-    first, offset = events_from(project, place, 0)
+    first = list(events_from(project, place, 0))
     (tmp_path / place.path).write_bytes(data)
-    second, end = events_from(project, place, offset)
+    second = list(events_from(project, place, first[-1][1]))
 
-    assert [event["event"] for event in first] == ["started", "artifact_link"]
-    assert [event["event"] for event in second] == ["completed"]
-    assert end == len(data)
+    assert [event["event"] for event, _ in first] == ["started", "artifact_link"]
+    assert [(event["event"], end) for event, end in second] == [("completed", len(data))]
 
 
 def test_the_newest_id_of_an_empty_project_is_none(tmp_path: Path) -> None:

@@ -5,22 +5,31 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.engine import list_sources, open_engine
-from specify_cli.cli.output import one_line, write_json, write_json_lines, write_lines, write_note, write_text
+from specify_cli.cli.output import (
+    one_line,
+    write_json,
+    write_json_lines,
+    write_json_pieces,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.cli.render import event_line, invocation_page, render_findings
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
-from specify_cli.record.record import fold
 from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport
+from specify_cli.record.views import json_pieces, read_file
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.sharing import Engine
 from specify_cli.storage import archive
@@ -43,9 +52,9 @@ _LISTED = 20
 
 def show(values: Values) -> int:
     """Show one invocation whole."""
-    value = invocations.show_invocation(_project(), str(values["invocation_id"]))
+    value = invocations.view_invocation(_project(), str(values["invocation_id"]))
     if values["json"]:
-        write_json(value)
+        write_json_pieces(json_pieces(value))
         return 0
     write_lines(invocation_page(value, explain=bool(values["explain"])))
     return 0
@@ -54,18 +63,23 @@ def show(values: Values) -> int:
 def tail(values: Values) -> int:
     """Show the newest events, and with --follow those to come until the record is closed."""
     project = _project()
-    wanted = shell.get_text(values, "invocation_id") or invocations.newest_id(project)
-    if wanted is None:
+    target = shell.get_text(values, "invocation_id") or invocations.newest_id(project)
+    if target is None:
         raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
-    place = Index(project.root).resolve(wanted)
-    lines = values["lines"]
-    events, offset = invocations.events_from(project, place, 0)
-    shown = events[-lines:] if isinstance(lines, int) and lines else []
-    _print_events(shown, bool(values["json"]))
-    while values["follow"] and not any(event.get("event") == "completed" for event in events):
+    place = Index(project.root).resolve(target)
+    lines, offset, ended = values["lines"], 0, False
+    wanted = lines if isinstance(lines, int) else 0
+
+    def watch() -> Iterator[dict[str, object]]:
+        nonlocal offset, ended
+        for event, behind in invocations.events_from(project, place, offset):
+            offset, ended = behind, ended or event.get("event") == "completed"
+            yield event
+
+    _print_events(deque(watch(), wanted), bool(values["json"]))
+    while values["follow"] and not ended:
         time.sleep(_FOLLOW_PAUSE)
-        events, offset = invocations.events_from(project, place, offset)
-        _print_events(events, bool(values["json"]))
+        _print_events(watch(), bool(values["json"]))
     return 0
 
 
@@ -356,7 +370,7 @@ def _export_testimony(project: Project, ids: list[str], values: Values) -> int:
         raise CallerError("USAGE", "--format testimony takes one record, no --safe and no --proofs", "give one ID")
     place = Index(project.root).resolve(ids[0])
     archive.require_whole(invocations.verify_place(project, place), place)
-    record = fold(FileRecordStore(project.root).read(place))
+    record = read_file(FileRecordStore(project.root).hold(place))
     if record is None or not record.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED", f"{place.path} carries no seals, so it cannot be vouched for", "export it as an archive"
@@ -414,13 +428,11 @@ def _verify_file(project: Project, target: str, anchors: list[str]) -> RecordRep
     return invocations.verify_path(target, anchors)
 
 
-def _print_events(events: list[dict[str, object]], as_json: bool) -> None:
-    if not events:
-        return
+def _print_events(events: Iterable[dict[str, object]], as_json: bool) -> None:
     if as_json:
         write_json_lines(events)
-        return
-    write_lines(event_line(event) for event in events)
+    else:
+        write_lines(event_line(event) for event in events)
 
 
 def _project() -> Project:

@@ -10,14 +10,15 @@ from typing import Any
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.engine import list_sources, open_engine
-from specify_cli.cli.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
+from specify_cli.record.views import json_pieces
 from specify_cli.replay import replay as replays
 from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.judge import DEFAULT_EPSILON
-from specify_cli.replay.report import first_screen, report_value
+from specify_cli.replay.report import first_screen, view_report
 from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
@@ -108,9 +109,9 @@ def _replay_in(project: Project, values: Values) -> int:
             write_note(f"report: {path}")
     if place is not None:
         write_note(f"annex: {replays.note_replay(project, place, replayed, clock=time.time_ns)}")
-    value = report_value(replayed)
+    value = view_report(replayed)
     if values["json"]:
-        write_json(value)
+        write_json_pieces(json_pieces(value))
     else:
         write_lines(first_screen(value))
     return shell.judge_exit(replayed.match, values)

@@ -20,7 +20,7 @@ from specify_cli.exports.run import read_run
 from specify_cli.exports.tables import FLAG, FRACTION, NUMBER, TABLES, TEXT, Row, make_tables
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of, rfc3339
-from specify_cli.record.record import fold
+from specify_cli.record.views import read_file
 from specify_cli.storage.archive import require_whole
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
@@ -125,7 +125,7 @@ def export_tables(project: Project, ids: list[str], values: Values) -> int:
 def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
     """Return the rows of a record that verifies. Raises InvocationError for another."""
     require_whole(verify_place(project, place), place)
-    record = fold(FileRecordStore(project.root).read(place))
+    record = read_file(FileRecordStore(project.root).hold(place))
     lines = [] if record is None else [entry.fields for entry in record.entries]
     annexes = annex_events(project.root, place.invocation_id)
     tip = None if record is None or not record.entries else record.entries[-1].seal

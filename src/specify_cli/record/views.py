@@ -1,0 +1,204 @@
+"""Records too long for memory: sequences whose items are read or made when they are asked for.
+
+    record = read_file(held)                   # `held` reads the file: (offset, size) -> bytes
+    tools = View(len(places), lambda at: record.entries[places[at]])
+
+Guarantees: `read_file` gives what `record.fold` gives of the same bytes; it keeps the places of the lines and the
+beginnings of their seals, 20 bytes each, and the lines looked at last; a line that is another one by then is refused.
+A view is as long as its source and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Sequence
+
+from doctrine.light import TYPE_CHECKING
+from specify_cli.errors import StoredDataError
+from specify_cli.record.record import Entry, fold_ends, lines_in_force
+from specify_cli.record.seal import bulk_codec, open_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar, overload
+
+    from specify_cli.record.record import ReadAt, Record
+
+    Fields = dict[str, object]
+    T = TypeVar("T")
+    U = TypeVar("U")
+
+# So many lines are kept as they were read: all of an ordinary record.
+_KEPT = 4096
+_BLOCK = 1 << 18
+
+
+class View(Sequence["T"]):
+    """A sequence of `count` items, each made by its place when it is asked for."""
+
+    __slots__ = ("_count", "_make")
+
+    def __init__(self, count: int, make: Callable[[int], T]) -> None:
+        self._count, self._make = count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, place: int) -> T: ...
+        @overload
+        def __getitem__(self, place: slice) -> View[T]: ...
+
+    def __getitem__(self, place: int | slice) -> T | View[T]:
+        if isinstance(place, slice):
+            places = range(self._count)[place]
+            return View(len(places), lambda at: self._make(places[at]))
+        return self._make(range(self._count)[place])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, View | list | tuple) or len(self) != len(other):
+            return False
+        return all(one == two for one, two in zip(self, other, strict=True))
+
+
+def join(*parts: Sequence[T]) -> Sequence[T]:
+    """Return the items of several sequences, one behind the other."""
+
+    def find(place: int) -> T:
+        for part in parts:
+            if place < len(part):
+                return part[place]
+            place -= len(part)
+        raise IndexError(place)
+
+    return View(sum(map(len, parts)), find)
+
+
+def pick(items: Sequence[T], places: Sequence[int]) -> Sequence[T]:
+    """Return the items at these places."""
+    return View(len(places), lambda at: items[places[at]])
+
+
+def change(items: Sequence[U], make: Callable[[U], T]) -> Sequence[T]:
+    """Return what is made of each item."""
+    return View(len(items), lambda at: make(items[at]))
+
+
+def fields_of(record: Record) -> Sequence[Fields]:
+    """Return the fields of each line of a record."""
+    return change(record.entries, lambda entry: entry.fields)
+
+
+def find_places(items: Iterable[T], wanted: Callable[[T], object]) -> Sequence[int]:
+    """Return the places of the items that are wanted."""
+    return array("I", (place for place, item in enumerate(items) if wanted(item)))
+
+
+def as_lists(value: object) -> Any:
+    """Return a JSON value with a list in the place of each view."""
+    if isinstance(value, dict):
+        return {key: as_lists(item) for key, item in value.items()}
+    return list(value) if isinstance(value, View) else value
+
+
+def json_pieces(value: object, *, sort_keys: bool = False, gap: str = "\n") -> Iterator[str]:
+    """Yield a value as `json.dumps` writes it with an indent of 2 and no escapes beyond ASCII, a view item by item."""
+    if isinstance(value, dict) and value:
+        inner, before = f"{gap}  ", "{"
+        for key in sorted(value) if sort_keys else value:
+            yield f"{before}{inner}{json.dumps(key, ensure_ascii=False)}: "
+            yield from json_pieces(value[key], sort_keys=sort_keys, gap=inner)
+            before = ","
+        yield f"{gap}}}"
+    elif isinstance(value, View) and value:
+        inner, before = f"{gap}  ", "["
+        for item in value:
+            text = json.dumps(item, ensure_ascii=False, indent=2, sort_keys=sort_keys).replace("\n", inner)
+            yield f"{before}{inner}{text}"
+            before = ","
+        yield f"{gap}]"
+    else:
+        plain = [] if isinstance(value, View) else value
+        # No text in JSON holds a line break of its own.
+        yield json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=sort_keys).replace("\n", gap)
+
+
+def read_file(read: ReadAt) -> Record | None:
+    """Return the record that a file holds, as `record.fold` of its bytes does; its entries are read when asked for."""
+    lines = _Lines(read)
+    return fold_ends(lines, (entry for entry in lines.scan() if entry.event in ("started", "completed")))
+
+
+def read_entries(read: ReadAt) -> Sequence[Entry]:
+    """Return the lines of a record's file that are in force and can be read, whether it holds a record or not."""
+    lines = _Lines(read)
+    for _ in lines.scan():
+        pass
+    return lines
+
+
+class _Lines(View["Entry"]):
+    """The lines of a record's file that are in force and can be read."""
+
+    __slots__ = ("_block", "_codec", "_kept", "_offsets", "_read", "_seals", "_sizes", "_start")
+
+    def __init__(self, read: ReadAt) -> None:
+        super().__init__(0, self._look_up)
+        self._read = read
+        # A short record is read before the faster library is loaded.
+        self._codec = bulk_codec() if len(read(0, _BLOCK)) == _BLOCK else None
+        self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
+        self._kept: dict[int, Entry] = {}
+        self._block, self._start = b"", 0
+
+    def scan(self) -> Iterator[Entry]:
+        """Yield the lines of the file, once, and note where they are."""
+        for offset, raw in lines_in_force(self._read):
+            entry = self._open(offset, raw)
+            if entry.fields is not _UNREAD:
+                self._keep(self._count, entry)
+                self._offsets.append(offset)
+                self._sizes.append(len(raw))
+                self._seals.append(_mark(entry))
+                self._count += 1
+                yield entry
+
+    def _open(self, offset: int, raw: bytes) -> Entry:
+        line = open_line(raw, self._codec)
+        return Entry(_UNREAD if line.fields is None else line.fields, line.seal, offset, line.problems)
+
+    def _keep(self, place: int, entry: Entry) -> Entry:
+        if len(self._kept) >= _KEPT:
+            self._kept.clear()
+        self._kept[place] = entry
+        return entry
+
+    def _look_up(self, place: int) -> Entry:
+        found = self._kept.get(place)
+        if found is not None:
+            return found
+        offset, size = self._offsets[place], self._sizes[place]
+        begin = offset - self._start
+        if not 0 <= begin <= begin + size <= len(self._block):
+            self._start, begin = offset, 0
+            self._block = self._read(offset, max(size, _BLOCK))
+        entry = self._open(offset, self._block[begin : begin + size])
+        if _mark(entry) != self._seals[place]:
+            told = f"the line at byte {offset} is not the one that was there when the record was opened"
+            raise StoredDataError("RECORD_DAMAGED", told, "spec-kitty invocations verify --all")
+        return self._keep(place, entry)
+
+
+def _mark(entry: Entry) -> int:
+    """Return the beginning of a whole line's seal; 0 of any other."""
+    return 0 if entry.problems or entry.seal is None else int(entry.seal[:16], 16)
+
+
+# Stands for the fields of a line that cannot be read.
+_UNREAD: Fields = {}
