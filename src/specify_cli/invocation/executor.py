@@ -222,7 +222,7 @@ class ProfileInvocationExecutor:
         writer = None if caller is None else caller.writer
         recorder = Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
         try:
-            record = fold(FileRecordStore(project.root).read(place))
+            record = read_file(FileRecordStore(project.root).hold(place))
             for body in [] if record is None else _find_unseen(project, record):
                 recorder.note_gap(body)
             return recorder.commit(label, force=force)
