@@ -20,6 +20,7 @@ TABLES: dict[str, dict[str, str]] = {
         **dict.fromkeys(("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT),
         **dict.fromkeys(("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT),
         **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
+        **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
         "lines": NUMBER,
     },
     "events": {"invocation_id": TEXT, "seq": NUMBER, "event": TEXT, "at": TEXT, "line": TEXT},
@@ -72,7 +73,12 @@ def _make_run(run: Run, lines: int) -> Row:
     actor = run.started.get("actor")
     closing = {name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")}
     asked = dict(actor) if isinstance(actor, dict) else {}
-    return {**run.started, **asked, **closing, "model": run.model, "tip": run.tip, "lines": lines}
+    imported = run.started.get("imported")
+    said = {
+        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
+        "not_seen": ", ".join(run.not_seen),
+    }
+    return {**run.started, **asked, **closing, **said, "model": run.model, "tip": run.tip, "lines": lines}
 
 
 def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:

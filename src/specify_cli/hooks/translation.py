@@ -33,7 +33,7 @@ class SessionMoment(NamedTuple):
     """What a hook tells of its session rather than of a call.
 
     `kind` is prompt, end (of a turn), closing (of a record), or a change: started, compacted, interrupted, ended.
-    `key` tells it from others of its kind.
+    `key` tells it from others of its kind. `cost` is in US dollars, a decimal.
     """
 
     kind: str
@@ -43,6 +43,7 @@ class SessionMoment(NamedTuple):
     key: str | None
     model: str | None
     tokens: dict[str, int]
+    cost: str | None = None
 
 
 class HookInput(NamedTuple):
@@ -249,7 +250,15 @@ def _read_moment(payload: dict[str, object], kind: str) -> SessionMoment:
         _match_first(payload, "prompt_id", "turn_id", "timestamp"),
         _match_first(payload, "model"),
         {name: count for name, count in counts if type(count) is int and 0 <= count <= _MAX_INTEGER},
+        spell_cost(payload.get("cost")),
     )
+
+
+def spell_cost(value: object) -> str | None:
+    """Return an amount of US dollars as a decimal; None for none, and for what is no amount."""
+    if not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        return None
+    return f"{value:.9f}".rstrip("0").rstrip(".") or None
 
 
 def _name_event(harness: str, payload: dict[str, object]) -> str:

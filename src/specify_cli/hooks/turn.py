@@ -16,7 +16,7 @@ from specify_cli.errors import InvocationError
 from specify_cli.hooks.direct import name_writer
 from specify_cli.hooks.search import Orphan, Recorded, find_recorder
 from specify_cli.hooks.transcript import read_end
-from specify_cli.hooks.translation import judge_call
+from specify_cli.hooks.translation import judge_call, spell_cost
 from specify_cli.hooks.turn_facts import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.event_body import Composed, gap
@@ -215,6 +215,8 @@ def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) ->
         tokens = dict(facts.tokens) or dict(moment.tokens)
         payload |= {"tokens": tokens} if tokens else {}
         payload |= {"requests": facts.requests} if facts.requests else {}
+        cost = moment.cost or spell_cost(facts.cost)
+        payload |= {"cost": cost} if cost is not None else {}
     else:
         payload = {"agent": agent, **({"text": moment.text} if moment.text else {})}
     if "text" in payload:

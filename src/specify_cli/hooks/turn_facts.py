@@ -41,7 +41,8 @@ _MAX_COUNT = 2**53 - 1
 class TurnFacts(NamedTuple):
     """What a turn was. `denied` maps the id of each call that was refused to what its model was told.
 
-    `error` is the code and the words of what ended the turn, where that was an error.
+    `error` is the code and the words of what ended the turn, where that was an error;
+    `cost` is in US dollars.
     """
 
     text: str | None = None
@@ -51,6 +52,7 @@ class TurnFacts(NamedTuple):
     thinking: str = ""
     denied: Mapping[str, str] = {}
     error: tuple[str, str] | None = None
+    cost: float = 0.0
 
 
 class _Turn:
@@ -63,6 +65,7 @@ class _Turn:
         self.denied: dict[str, str] = {}
         self.error: tuple[str, str] | None = None
         self._used: dict[str, Mapping[str, Any]] = {}
+        self.costs: dict[str, float] = {}
 
     def use(self, request: str, counts: object) -> None:
         """Note what one answer of the model used; an answer told in pieces is one."""
@@ -78,7 +81,9 @@ class _Turn:
                 if kind is not None and type(count) is int and 0 < count < _MAX_COUNT:
                     tokens[kind] = tokens.get(kind, 0) + count
         thinking = "\n".join(self.thinking)[:MAX_TEXT]
-        return TurnFacts(self.text, self.model, tokens, len(self._used), thinking, self.denied, self.error)
+        return TurnFacts(
+            self.text, self.model, tokens, len(self._used), thinking, self.denied, self.error, sum(self.costs.values())
+        )
 
 
 def read_facts(harness: str, transcript: bytes) -> TurnFacts:
@@ -213,6 +218,8 @@ def _read_opencode(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         turn.model = data.get("modelID") or turn.model
         counts = data.get("tokens") or {}
         cached = (counts.get("cache") or {}).get("read")
+        if isinstance(data.get("cost"), (int, float)):
+            turn.costs[str(line.get("id") or number)] = data["cost"]
         turn.use(str(line.get("id") or number), {**counts, "thoughts": counts.get("reasoning"), "cached": cached})
     elif data.get("type") == "text":
         turn.text = data.get("text") or turn.text

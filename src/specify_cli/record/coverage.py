@@ -26,7 +26,9 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         event = str(line.get("event"))
         events.add(event)
         if event == "turn":
-            told.update(name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash") if name in line)
+            told.update(
+                name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost") if name in line
+            )
     sought = {
         "when (a transcript claims it)": "imported" not in started,
         "who read its context (a hook began it)": "opened_by" not in started,
@@ -35,6 +37,7 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         "answers": bool({"text_hash", "text_size"} & told),
         "model": "model" in told or "model_call" in events,
         "tokens": "tokens" in told or "model_call" in events,
+        "cost": "cost" in told,
         "thinking": "thinking_hash" in told,
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE,

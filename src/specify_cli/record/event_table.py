@@ -400,6 +400,7 @@ EVENTS: Mapping[str, EventType] = {
             "model": _optional("name"),
             "tokens": _optional("counts", note="{kind: count}"),
             "requests": _optional("integer", note="(answers of the model in this turn)"),
+            "cost": _optional("name", note="(US dollars as a decimal, as the program reckons them)"),
             **_INSIDE,
         },
         ("text", "model", "tokens"),

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from harness.importing import list_differences
@@ -146,6 +147,40 @@ def test_an_imported_record_says_so_wherever_it_is_shown(
     codes = [item["code"] for item in cli("invocations", "verify", invocation_id, "--json").json()["findings"]]
     assert codes == ["TIMES_CLAIMED"]
     assert "import" in cli("invocations", "list").out
+
+
+@pytest.mark.parametrize("harness", ["gemini"])
+@pytest.mark.usefixtures("played")
+def test_every_export_of_an_imported_record_says_what_nobody_saw(
+    harness: str, cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = cli("import", "sessions", "--harness", harness, "--json").json()["imported"]
+    unseen = cli("invocations", "show", run, "--json").json()["not_seen"]
+    assert unseen[0] == "when (a transcript claims it)"
+    monkeypatch.chdir(project)
+    cli("invocations", "export", run, "--parquet", "tables")
+    for form in ("otlp", "perfetto", "agent-trace"):
+        cli("invocations", "export", run, "--format", form, "-o", f"{form}.json")
+    cli("invocations", "export", run, "--html", "run.html")
+    with duckdb.connect() as database:
+        ((imported_at, told),) = database.execute("SELECT imported_at, not_seen FROM 'tables/runs.parquet'").fetchall()
+
+    assert imported_at is not None and told == ", ".join(unseen)
+    for name in ("otlp.json", "perfetto.json", "agent-trace.json", "run.html"):
+        assert unseen[0] in (project / name).read_text(), name
+
+
+def test_an_imported_turn_of_opencode_says_what_it_cost() -> None:
+    rows = [json.loads(line) for line in (KEPT / "opencode/rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["table"] == "message" and "cost" in row["data"]:
+            row["data"]["cost"] = 0.25
+    subagent = next(place for place, row in enumerate(rows) if place and row["table"] == "session")
+    session = read_session("opencode", b"".join(json.dumps(row).encode() + b"\n" for row in rows[:subagent]), {})
+
+    assert session is not None
+    (turn,) = (told.facts for told in session.told if told.facts is not None)
+    assert turn.cost == 0.25 * turn.requests > 1
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])

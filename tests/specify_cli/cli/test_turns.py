@@ -280,8 +280,8 @@ def test_show_says_what_nobody_told(tell: Tell, cli: Cli) -> None:
     run = begin(cli, tell)
     shown = cli("invocations", "show", run, "--json").json()
 
-    assert shown["not_seen"] == ["answers", "model", "tokens", "thinking", "permissions"]
-    assert "not seen: answers, model, tokens, thinking, permissions" in cli("invocations", "show", run).out
+    assert shown["not_seen"] == ["answers", "model", "tokens", "cost", "thinking", "permissions"]
+    assert "not seen: answers, model, tokens, cost, thinking, permissions" in cli("invocations", "show", run).out
 
 
 def test_nothing_of_a_persons_record_is_missing(cli: Cli, chartered: Path) -> None:
@@ -368,6 +368,21 @@ def test_gemini_tells_what_it_asks_by_the_command(cli: Cli, chartered: Path) -> 
         assert (done.code, done.err) == (0, "")
 
     assert [decision for decision, _ in approvals(chartered, run)] == ["allow"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "spelled"),
+    [(0.0123, "0.0123"), (1.2e-05, "0.000012"), (3, "3"), (0, None), (-1, None), ("1", None), (1e300, None)],
+)
+def test_opencode_tells_what_a_turn_cost(cost: Any, spelled: str | None, cli: Cli, chartered: Path) -> None:
+    env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
+    run = str(cli("do", "implement WP03", "--json", env=env).json()["invocation_id"])
+    told = {"session_id": SESSION, "cwd": str(chartered), "hook_event_name": "session.idle", "timestamp": "1-2-3"}
+    cli("hook", "opencode", stdin=json.dumps({**told, "cost": cost}).encode())
+    (turn,) = (event for event in events(chartered, run) if event["event"] == "turn")
+
+    assert turn.get("cost") == spelled
+    assert ("cost" in cli("invocations", "show", run, "--json").json()["not_seen"]) == (spelled is None)
 
 
 def test_opencode_tells_the_answer_by_the_id_of_the_call() -> None:

@@ -96,7 +96,7 @@ export const SpecKitty = async ({ directory }) => {
         // The newest count of each answer: they are summed when the turn is over.
         const info = event.properties.info
         const turn = turns.get(info.sessionID) ?? new Map()
-        turns.set(info.sessionID, turn.set(info.id, { model: info.modelID, tokens: info.tokens }))
+        turns.set(info.sessionID, turn.set(info.id, { model: info.modelID, tokens: info.tokens, cost: info.cost }))
       }
       if (event.type === "message.part.updated" && part?.type === "text" && part.text) texts.set(part.sessionID, part)
       if (event.type === "session.idle" && !parents.has(event.properties.sessionID)) {
@@ -108,6 +108,7 @@ export const SpecKitty = async ({ directory }) => {
           hook_event_name: "session.idle",
           timestamp: momentOf(event),
           model: answers.at(-1)?.model,
+          cost: answers.reduce((sum, one) => sum + (one.cost ?? 0), 0),
           tokens: {
             input: sum((of) => of.input),
             output: sum((of) => of.output),
