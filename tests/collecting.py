@@ -10,9 +10,13 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from specify_cli.collector.holdings import check_record
 from specify_cli.collector.ledger import open_database
+from specify_cli.collector.storage import RecordPiece
 from specify_cli.collector.tokens import SCOPES, Tokens
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.seal import seal_line
 from specify_cli.sync.contract import CONTENT_TYPE, compose
 from support import SPEC_KITTY, environment
 
@@ -65,6 +69,24 @@ def _line(number: int, changed: Mapping[str, object]) -> dict[str, object]:
         "governance_context_available": True,
         **changed,
     }
+
+
+def record_of(number: int, *, project: str = PROJECT, annexes: int = 0) -> tuple[RecordPiece, list[dict[str, Any]]]:
+    """A whole record as a collector takes it, and its two envelopes."""
+    invocation_id, at = id_of(number), rfc3339(BEGIN + 1000 * number)
+    told = {key: value for key, value in _line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
+    begun: dict[str, object] = {"event": "started", **told}
+    ended: dict[str, object] = {"event": "completed", "completed_at": at, "outcome": "done", "closed_by": "agent"}
+    data, _ = chain(genesis_tip(), invocation_id, [begun, ended])
+    lines = [json.loads(line) for line in data.splitlines()]
+    annexed = {"v": 1, "event": "commit_link", "invocation_id": invocation_id, "prev": lines[-1]["~"], "at": at}
+    made = {
+        f"{id_of(one)}.jsonl": seal_line({**annexed, "seq": one, "sha": f"{one:040x}"}).decode()
+        for one in range(annexes)
+    }
+    value = {"name": f"builder-{invocation_id}.jsonl", "lines": data.decode(), "annexes": made}
+    events = [compose(project, "records", lines[0]), compose(project, "records", lines[0], lines[-1])]
+    return RecordPiece(invocation_id, json.dumps(value), check_record(json.dumps(value))), events
 
 
 class Answer(NamedTuple):

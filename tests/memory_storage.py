@@ -7,23 +7,35 @@ import threading
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
+from specify_cli.collector.holdings import decode_report, encode_report
 from specify_cli.collector.storage import (
+    CONFLICT,
     DUPLICATE,
+    OWNED,
+    RECORD,
     STORED,
     Conflict,
     Filter,
+    HeldLog,
+    HeldRecord,
+    LogPiece,
     Place,
+    ProjectRow,
     Projects,
+    RecordPiece,
     Row,
     StoredEvent,
     Totals,
     compute_digest,
     get_digest,
     judge,
+    judge_leaves,
+    judge_record,
     project_of,
     row_of,
 )
 from specify_cli.sync.contract import COMPLETED, STARTED, canonical, key_of
+from specify_cli.trail.leaves import LEAF_BYTES
 
 
 class MemoryStorage:
@@ -33,6 +45,9 @@ class MemoryStorage:
         self._lock = threading.Lock()
         self._held: dict[Place, dict[str, StoredEvent]] = {}
         self._conflicts: dict[tuple[Place, str, str], Conflict] = {}
+        self._records: dict[Place, HeldRecord] = {}
+        self._logs: dict[tuple[str, str], HeldLog] = {}
+        self._revisions: dict[str, int] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         for event in events:
@@ -50,12 +65,15 @@ class MemoryStorage:
         if verdict in (STORED, DUPLICATE):
             return verdict
         stored, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
+        self._note_conflict(place, phase, stored, sent, now, client)
+        return verdict
+
+    def _note_conflict(self, place: Place, phase: str, stored: str, sent: str, now: str, client: str) -> None:
         seen = self._conflicts.pop((place, phase, sent), None)
         first_at, times = (now, 0) if seen is None else (seen.first_at, seen.times)
         self._conflicts[place, phase, sent] = Conflict(
-            place.project_uuid, invocation_id, phase, stored, sent, first_at, now, times + 1, client
+            place.project_uuid, place.invocation_id, phase, stored, sent, first_at, now, times + 1, client
         )
-        return verdict
 
     def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
         with self._lock:
@@ -87,6 +105,49 @@ class MemoryStorage:
             stored = [phases for place, phases in self._held.items() if _has(projects, place.project_uuid)]
             conflicts = sum(_has(projects, one.project_uuid) for one in self._conflicts.values())
         return Totals(len(stored), sum(COMPLETED not in phases for phases in stored), sum(map(len, stored)), conflicts)
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+        with self._lock:
+            place = Place(piece.invocation_id, project)
+            held = self._records.get(place)
+            report = None if held is None else decode_report(held.report)
+            verdict = judge_record(self._held.get(place, {}), report, piece, client)
+            if verdict == STORED:
+                report_text = encode_report(piece.report)
+                self._records[place] = HeldRecord(piece.invocation_id, now, client, report_text, piece.body)
+                self._revisions[project] = self._revisions.get(project, 0) + 1
+            elif verdict in (CONFLICT, OWNED):
+                kept, sent = "" if held is None else compute_digest(held.body), compute_digest(piece.body)
+                self._note_conflict(place, RECORD, kept, sent, now, client)
+            return verdict
+
+    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+        with self._lock:
+            held = self._logs.get((project, piece.name))
+            size = 0 if held is None else len(held.leaves) // LEAF_BYTES
+            verdict = judge_leaves(held, size, piece, client)
+            if verdict == STORED:
+                leaves = ("" if held is None else held.leaves) + piece.leaves
+                self._logs[project, piece.name] = HeldLog(piece.name, client, piece.keys, piece.checkpoint, leaves)
+                self._revisions[project] = self._revisions.get(project, 0) + 1
+                size = len(leaves) // LEAF_BYTES
+            return verdict, size
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        names = {place.project_uuid for place in self._held} | self._revisions.keys()
+        found = []
+        for name in sorted(name for name in names if _has(projects, name) and name > after):
+            records = sum(place.project_uuid == name for place in self._records)
+            found.append(ProjectRow(name, *self.totals(frozenset({name})), records, self._revisions.get(name, 0)))
+        return found[:limit]
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        found = sorted(one for place, one in self._records.items() if place.project_uuid == project)
+        wanted = [one if bodies else one._replace(body="") for one in found if one.invocation_id > after]
+        return wanted[:limit]
+
+    def logs(self, project: str) -> list[HeldLog]:
+        return sorted(log for (of, _), log in self._logs.items() if of == project)
 
     def close(self) -> None:
         pass

@@ -47,4 +47,21 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
 def list_sources(values: Values, root: str) -> list[Source]:
     """Return the sources that `--source` names; without it the project here."""
     folder = shell.get_text(values, "source")
+    if folder is not None and is_ledger(folder):
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--source {folder}: a collector holds the lines of records without the objects they were decided from",
+            "invocations verify --source reads it; run this where the records lie",
+        )
     return [Source(".", root)] if folder is None else find_sources(folder)
+
+
+def is_ledger(source: str) -> bool:
+    """Return whether a source is a collector's database and no folder or archive."""
+    if source.startswith(("postgresql://", "postgres://")):
+        return True
+    try:
+        with open(source, "rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except OSError:
+        return False

@@ -36,7 +36,7 @@ from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.sessions import importer
 from specify_cli.storage import archive, archives, queries
-from specify_cli.sync import contract, outbox, push, status
+from specify_cli.sync import contract, outbox, push, records, status
 from specify_cli.sync.status import TokenState
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -1013,7 +1013,7 @@ class SyncCounts:
     """Envelopes by state; `held` wait behind a refused Started; `excluded` counts records by reason."""
 
 
-SyncLevel = Literal["ids", "metadata", "full"]
+SyncLevel = Literal["ids", "metadata", "full", "records"]
 
 
 @derived(status.SyncStatus)
@@ -1042,6 +1042,7 @@ class SyncEnabled(_Shape):
     records: int
     preview: list[dict[str, Any]]
     preview_is_real: bool
+    preview_record: list[dict[str, Any]]
     gaps: list[SyncGap]
 
 
@@ -1058,6 +1059,7 @@ class SyncPushed:
 
     state: Literal["delivered", "partial", "unreachable", "stopped", "disabled"]
     left: SyncCounts
+    records: shape_of(records.RecordsDelivered) | None  # type: ignore[valid-type]
 
 
 class SyncPlanned(_Shape):

@@ -792,8 +792,9 @@ _COMMANDS = (
             Param(
                 "level",
                 "option",
-                "ids: ids, times, outcomes. metadata: who and how as well. full: the request's text too.",
-                choices=("ids", "metadata", "full"),
+                "ids: ids, times, outcomes. metadata: who and how as well. full: the request's text too. records: each "
+                "closed record whole, and the log.",
+                choices=("ids", "metadata", "full", "records"),
             ),
             Param("token_file", "option", "Keep the token from this file (- reads stdin) for deliveries.", metavar="F"),
             Param("reuse_token", "flag", "Send a token that belongs to another endpoint to this one too."),

@@ -26,9 +26,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.collector import metrics as prometheus
 from specify_cli.collector import pages
+from specify_cli.collector.holdings import LISTED, read_log, read_record
+from specify_cli.collector.levels import Levels
 from specify_cli.collector.metrics import Metrics
 from specify_cli.collector.reception import (
+    DEFAULT_LIMIT,
     MAX_LIMIT,
+    PARAMETERS,
     Problem,
     Received,
     Refused,
@@ -38,7 +42,20 @@ from specify_cli.collector.reception import (
     read_wanted,
     results,
 )
-from specify_cli.collector.storage import Conflict, Row, Storage, StorageError, StoredEvent, project_of
+from specify_cli.collector.storage import (
+    APART,
+    CONFLICT,
+    OWNED,
+    STORED,
+    UNKNOWN,
+    Conflict,
+    ProjectRow,
+    Row,
+    Storage,
+    StorageError,
+    StoredEvent,
+    project_of,
+)
 from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
 from specify_cli.web.markup import STYLE
@@ -77,6 +94,7 @@ class _Setting(NamedTuple):
     clock: Callable[[], str]
     witness: Witness | None
     is_draining: Callable[[], bool]
+    levels: Levels
 
 
 def build_app(
@@ -109,6 +127,7 @@ def build_app(
         clock,
         witness,
         is_draining,
+        Levels(storage, (list) if witness is None else witness.list_states),
     )
 
     def route(path: str, endpoint: Endpoint, scope: str | None, method: str = "GET") -> Route:
@@ -120,6 +139,10 @@ def build_app(
             route("/v1/invocations", _list_invocations, READ),
             route("/v1/invocations/{invocation_id}", _show_invocation, READ),
             route("/v1/conflicts", _list_conflicts, READ),
+            route("/v1/projects", _list_projects, READ),
+            route("/v1/projects/{project}", _show_project, READ),
+            route("/v1/projects/{project}/records/{invocation_id}", _take_record, SEND, "PUT"),
+            route("/v1/projects/{project}/logs/{name}", _take_log, SEND, "PUT"),
             route("/witness/key", _show_witness_key, None),
             route("/witness/add-log", _add_log, WITNESS, "POST"),
             route("/witness/add-checkpoint", _add_checkpoint, None, "POST"),
@@ -129,6 +152,7 @@ def build_app(
             route("/metrics", _show_metrics, READ),
             route("/", _show_timeline, READ),
             route("/invocations/{invocation_id}", _show_detail, READ),
+            route("/projects", _show_projects, READ),
             route("/style.css", _serve_style, None),
         ],
         exception_handlers={HTTPException: _answer_unrouted},
@@ -211,7 +235,7 @@ def _answer_json(value: object, status: int = 200, media_type: str = "applicatio
 
 def _is_page(request: Request) -> bool:
     path = request.url.path
-    return path == "/" or path.startswith("/invocations/")
+    return path in ("/", "/projects") or path.startswith("/invocations/")
 
 
 def _answer_refusal(request: Request, problem: Problem) -> Response:
@@ -348,6 +372,101 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
     if len(found) > 1:
         raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(found)}"))
     return next(iter(found.items()))
+
+
+async def _take_record(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
+    token, project = _require_project(request)
+    invocation_id = request.path_params["invocation_id"]
+    async with setting.bodies:
+        body = await _read_body(setting, request)
+
+    def keep() -> str:
+        return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
+
+    verdict = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    setting.metrics.count_event(f"record-{verdict}")
+    return _answer_kept(verdict, {"status": verdict})
+
+
+async def _take_log(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many are."""
+    token, project = _require_project(request)
+    async with setting.bodies:
+        body = await _read_body(setting, request)
+
+    def keep() -> tuple[str, int]:
+        return setting.storage.keep_leaves(project, read_log(body, request.path_params["name"]), token.name)
+
+    verdict, size = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
+
+
+def _require_project(request: Request) -> tuple[Token, str]:
+    """Return the token and the project of a request to send. Raises Refused where the one is not for the other."""
+    token: Token = request.state.token
+    project = request.path_params["project"]
+    try:
+        project_uuid(project)
+    except ValueError as error:
+        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
+    if not token.allows(project):
+        raise Refused(Problem("foreign-project", "ask for a token of this project"))
+    return token, project
+
+
+def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
+    if verdict == UNKNOWN:
+        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
+    if verdict == OWNED:
+        raise Refused(Problem("owned", "another client sends these"))
+    if verdict == CONFLICT:
+        raise Refused(Problem("conflict", "what came first is another one, and stays"))
+    return _answer_json(value)
+
+
+async def _list_projects(setting: _Setting, request: Request) -> Response:
+    """GET /v1/projects: how much is held of each, and how far that is proven."""
+    rows, following = await _page_projects(setting, request)
+    found = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return _answer_json({"items": found, "next": following})
+
+
+async def _page_projects(setting: _Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
+    given = dict(request.query_params.multi_items())
+    limit, after = given.pop("limit", str(DEFAULT_LIMIT)), given.pop("cursor", "")
+    try:
+        if given:
+            raise ValueError(f"{min(given)} is not one of limit, cursor")
+        size, last = PARAMETERS["limit"](limit), project_uuid(after) if after else ""
+    except ValueError as error:
+        raise Refused(Problem("bad-parameter", str(error)[:500])) from error
+    assert isinstance(size, int)
+    rows = await run_in_threadpool(setting.storage.projects, request.state.token.projects, size + 1, last)
+    return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
+
+
+async def _show_project(setting: _Setting, request: Request) -> Response:
+    """GET /v1/projects/{project}: the same of one, with its findings and gaps."""
+    project, token = request.path_params["project"], request.state.token
+    allowed = token.narrow(frozenset({project}))
+    rows = await run_in_threadpool(setting.storage.projects, allowed, 1, "")
+    if not rows:
+        raise Refused(Problem("not-found", "no such project here"))
+    judged = await run_in_threadpool(setting.levels.judge, rows[0])
+    value = await run_in_threadpool(setting.levels.describe, rows[0])
+    lists = {
+        "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
+        "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
+    }
+    return _answer_json({**value, **lists})
+
+
+async def _show_projects(setting: _Setting, request: Request) -> Response:
+    """GET /projects: the projects for people."""
+    rows, following = await _page_projects(setting, request)
+    found = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return Response(pages.projects(found, following), media_type="text/html")
 
 
 async def _list_conflicts(setting: _Setting, request: Request) -> Response:

@@ -48,6 +48,12 @@ def timeline(
     )
 
 
+def projects(rows: Sequence[Mapping[str, object]], following: str | None) -> str:
+    """Return the projects with the level each reaches."""
+    after = None if following is None else "/projects?" + urlencode({"cursor": following})
+    return _PAGES.get_template("projects.html").render(rows=rows, following=after)
+
+
 def detail(project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = ()) -> str:
     """Return one invocation: what both phases say, each as it was received, and what was refused for it."""
     phases = {one.phase: one for one in stored}

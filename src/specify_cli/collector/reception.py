@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from specify_cli.collector.storage import (
     CLOSED,
@@ -44,6 +44,8 @@ _TITLES = {
     "invalid-event": (422, "The event is not as the contract says"),
     "too-many": (429, "This token asks too often"),
     "internal": (500, "The collector has failed"),
+    "unknown-invocation": (409, "Its events have not arrived"),
+    "invalid-record": (422, "The record or log does not verify"),
     "unavailable": (503, "The collector cannot store or read now"),
 }
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -109,8 +111,19 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     kind = content_type.partition(";")[0].strip().lower()
     if kind not in (CONTENT_TYPE, ONE_EVENT):
         raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
+    value = _parse(body)
+    if kind == ONE_EVENT:
+        value = [value]
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
+        found = f"{len(value)} events" if isinstance(value, list) else "no array"
+        raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
+    return [_read_item(item) for item in value]
+
+
+def _parse(body: bytes) -> Any:
+    """Return the JSON value of a body. Raises Refused."""
     try:
-        value = json.loads(body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant)
+        return json.loads(body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise Refused(Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")) from error
     except json.JSONDecodeError as error:
@@ -120,12 +133,14 @@ def read_events(body: bytes, content_type: str) -> list[Received]:
     except ValueError as error:
         # An integer of more digits than Python reads.
         raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
-    if kind == ONE_EVENT:
-        value = [value]
-    if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
-        found = f"{len(value)} events" if isinstance(value, list) else "no array"
-        raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
-    return [_read_item(item) for item in value]
+
+
+def parse_object(body: bytes, names: Sequence[str]) -> dict[str, object]:
+    """Return the JSON object of a body, which has these members and no other. Raises Refused."""
+    value = _parse(body)
+    if not isinstance(value, dict) or value.keys() != set(names):
+        raise Refused(Problem("bad-request", f"expected a JSON object of {', '.join(names)}"))
+    return value
 
 
 def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -15,8 +15,13 @@ from specify_cli.collector.database import Database, Transaction
 from specify_cli.collector.storage import (
     Conflict,
     Filter,
+    HeldLog,
+    HeldRecord,
+    LogPiece,
     Place,
+    ProjectRow,
     Projects,
+    RecordPiece,
     Row,
     Storage,
     StorageError,
@@ -91,6 +96,26 @@ class ShardedStorage:
 
     def totals(self, projects: Projects = None) -> Totals:
         return Totals(*map(sum, zip(*(shard.totals(projects) for shard in self._shards.values()), strict=True)))
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+        return self._find(project).keep_record(project, piece, now, client)
+
+    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+        return self._find(project).keep_leaves(project, piece, client)
+
+    def _find(self, project: str) -> Storage:
+        """Return the shard of a project, which is written down for it."""
+        return self._shards[self._place({project})[project]]
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        return sorted(row for shard in self._shards.values() for row in shard.projects(projects, limit, after))[:limit]
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        found = [shard.records(project, limit, after, bodies=bodies) for shard in self._shards.values()]
+        return sorted(row for rows in found for row in rows)[:limit]
+
+    def logs(self, project: str) -> list[HeldLog]:
+        return [log for shard in self._shards.values() for log in shard.logs(project)]
 
     def close(self) -> None:
         for shard in self._shards.values():

@@ -11,29 +11,46 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 
 from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.holdings import decode_report, encode_report
 from specify_cli.collector.storage import (
     CLOSED,
+    CONFLICT,
     OPEN,
+    OWNED,
+    RECORD,
+    STORED,
     Changes,
     Conflict,
     Filter,
+    HeldLog,
+    HeldRecord,
+    LogPiece,
     Place,
+    ProjectRow,
     Projects,
+    RecordPiece,
     Row,
     StorageError,
     StoredEvent,
     Totals,
     compute_digest,
     decide,
+    judge_leaves,
+    judge_record,
     project_of,
 )
 from specify_cli.sync.contract import canonical, key_of
+from specify_cli.trail.leaves import LEAF_BYTES
 
 # An actor filter names at most so many actors one by one; with more the rows are walked newest first.
 _ACTORS = 64
 # A page is merged from at most so many lists, each read from an index; so many, and values, go into one statement.
 _LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
 _OUTCOMES = ("done", "failed", "abandoned")
+_LOCK = (
+    "INSERT INTO totals (project_uuid, invocations, open, events, conflicts) VALUES (?, 0, 0, 0, 0)"
+    " ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open"
+)
 _COLUMNS = ", ".join(Row._fields)
 _ROW = ", ".join(f"{name} = excluded.{name}" for name in (*Row._fields, "digest", "state"))
 
@@ -56,10 +73,7 @@ class SqlStorage:
 
         def store(transaction: Transaction) -> list[str]:
             # In order, so that of two batches with the same projects neither waits for the other for ever.
-            transaction.run_many(
-                "INSERT INTO totals VALUES (?, 0, 0, 0, 0) ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open",
-                [(project,) for project in projects],
-            )
+            transaction.run_many(_LOCK, [(project,) for project in projects])
             wanted = ", ".join(["(?, ?)"] * len(keys))
             held = _read_phases(
                 transaction,
@@ -113,6 +127,108 @@ class SqlStorage:
             lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
         )
         return Totals(*map(int, found))
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+        key = (project, piece.invocation_id)
+
+        def store(transaction: Transaction) -> str:
+            transaction.run(_LOCK, (project,))
+            found = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
+            phases = {one.phase: one for phases in found.values() for one in phases}
+            rows = transaction.run(
+                "SELECT report, digest FROM record WHERE project_uuid = ? AND invocation_id = ?", key
+            )
+            held = decode_report(rows[0][0]) if rows else None
+            verdict = judge_record(phases, held, piece, client)
+            digest = compute_digest(piece.body)
+            if verdict == STORED:
+                transaction.run(
+                    "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
+                    " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
+                    " digest = excluded.digest",
+                    (*key, now, client, encode_report(piece.report), piece.body, digest),
+                )
+                transaction.run(
+                    "UPDATE totals SET records = records + ?, revision = revision + 1 WHERE project_uuid = ?",
+                    (int(not rows), project),
+                )
+            elif verdict in (CONFLICT, OWNED):
+                kept = rows[0][1] if rows else ""
+                one = Conflict(project, piece.invocation_id, RECORD, kept, digest, now, now, 1, client)
+                added = _write_conflict(transaction, one)
+                transaction.run(
+                    "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?", (int(added), project)
+                )
+            return verdict
+
+        return self._database.write(store)
+
+    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+        key = (project, piece.name)
+
+        def store(transaction: Transaction) -> tuple[str, int]:
+            transaction.run(_LOCK, (project,))
+            rows = transaction.run(
+                "SELECT client, keys, checkpoint, size FROM log WHERE project_uuid = ? AND name = ?", key
+            )
+            held = HeldLog(piece.name, rows[0][0], rows[0][1], rows[0][2], "") if rows else None
+            size = int(rows[0][3]) if rows else 0
+            verdict = judge_leaves(held, size, piece, client)
+            if verdict != STORED:
+                return verdict, size
+            if piece.leaves:
+                transaction.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, size, piece.leaves))
+                size += len(piece.leaves) // LEAF_BYTES
+            transaction.run(
+                "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size) VALUES (?, ?, ?, ?, ?, ?)"
+                " ON CONFLICT (project_uuid, name) DO UPDATE SET checkpoint = excluded.checkpoint,"
+                " size = excluded.size",
+                (*key, client, piece.keys, piece.checkpoint, size),
+            )
+            transaction.run("UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,))
+            return verdict, size
+
+        return self._database.write(store)
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        where, values = _restrict(projects, ["project_uuid > ?", "invocations + revision > 0"], [after])
+        found = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY project_uuid LIMIT ?",
+                (*values, limit),
+            )
+        )
+        return [ProjectRow(*row) for row in found]
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        named = ", ".join(HeldRecord._fields[: None if bodies else -1])
+        found = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {named}{', digest' if bodies else ''} FROM record"
+                " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
+                (project, after, limit),
+            )
+        )
+        if not bodies:
+            return [HeldRecord(*row) for row in found]
+        for *row, digest in found:
+            _check(digest, row[-1], row[0])
+        return [HeldRecord(*row[:-1]) for row in found]
+
+    def logs(self, project: str) -> list[HeldLog]:
+        def read(transaction: Transaction) -> list[HeldLog]:
+            found = transaction.run(
+                "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY name", (project,)
+            )
+            pieces: dict[str, list[str]] = {}
+            for name, body in transaction.run(
+                "SELECT name, body FROM leaves WHERE project_uuid = ? ORDER BY name, start", (project,)
+            ):
+                pieces.setdefault(name, []).append(body)
+            return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in found]  # type: ignore[call-arg]
+
+        return self._database.read(read)
 
     def close(self) -> None:
         self._database.close()
@@ -173,19 +289,24 @@ def _write_changes(transaction: Transaction, changes: Changes) -> None:
     for place, _ in changes.stored:
         added[place.project_uuid][2] += 1
     for one in changes.conflicts:
-        [(times,)] = transaction.run(
-            f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
-            " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1,"
-            " client = excluded.client RETURNING times",
-            one,
-        )
-        added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += times == 1
+        added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += _write_conflict(transaction, one)
     transaction.run_many(
         "UPDATE totals SET invocations = invocations + ?, open = open + ?, events = events + ?,"
         " conflicts = conflicts + ? WHERE project_uuid = ?",
         [(*counts, project) for project, counts in sorted(added.items())],
     )
+
+
+def _write_conflict(transaction: Transaction, one: Conflict) -> bool:
+    """Write a conflict down; return whether it is the first time."""
+    [(times,)] = transaction.run(
+        f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
+        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1,"
+        " client = excluded.client RETURNING times",
+        one,
+    )
+    return bool(times == 1)
 
 
 def _get_state(row: Row) -> str:

@@ -11,9 +11,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from specify_cli.record.verify import RecordReport
 from specify_cli.sync.contract import COMPLETED, EXTENSION, STARTED, canonical, key_of, same_content
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
+# What is said of a record whose events are not held, and of leaves that do not follow those that are.
+UNKNOWN, APART = "unknown", "apart"
+# A conflict over a whole record has this in place of a phase.
+RECORD = "record"
 OPEN, CLOSED = "open", "closed"
 # A list shows and finds so many characters of a text, which an index of every engine can hold; the event holds all.
 LONGEST = 200
@@ -112,6 +117,56 @@ class Totals(NamedTuple):
     conflicts: int
 
 
+class ProjectRow(NamedTuple):
+    """How much is held of one project; `revision` grows with every record and every leaf that comes."""
+
+    project_uuid: str
+    invocations: int
+    open: int
+    events: int
+    conflicts: int
+    records: int
+    revision: int
+
+
+class RecordPiece(NamedTuple):
+    """A record as it was sent, with the report of its bytes. `body` is the JSON of name, lines and annexes."""
+
+    invocation_id: str
+    body: str
+    report: RecordReport
+
+
+class LogPiece(NamedTuple):
+    """Leaves of a log from a number on, and the state its clone has signed; keys and state are the texts of notes."""
+
+    name: str
+    start: int
+    leaves: str
+    keys: str
+    checkpoint: str
+
+
+class HeldLog(NamedTuple):
+    """A log as far as it arrived: its leaves, whose it is, its keys, its newest signed state."""
+
+    name: str
+    client: str
+    keys: str
+    checkpoint: str
+    leaves: str
+
+
+class HeldRecord(NamedTuple):
+    """A whole record as it is held: what was sent, by whom, and what its bytes said then; `body` where it was asked."""
+
+    invocation_id: str
+    received_at: str
+    client: str
+    report: str
+    body: str = ""
+
+
 class Storage(Protocol):
     """Where a collector keeps events. Methods may be called from several threads at once."""
 
@@ -132,6 +187,24 @@ class Storage(Protocol):
 
     def totals(self, projects: Projects = None) -> Totals:
         """Return how much there is."""
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or UNKNOWN.
+
+        A record that came before is replaced where the new one adds annexes to the same lines.
+        """
+
+    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+        """Store leaves that follow those held, durably; a verdict, APART where they do not follow, and how many are."""
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        """Return at most `limit` projects by their uuids, those after one if one is given."""
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        """Return at most `limit` whole records of a project by their ids, those after one if one is given."""
+
+    def logs(self, project: str) -> list[HeldLog]:
+        """Return the logs of a project by their names."""
 
     def close(self) -> None:
         """Let go of what the engine holds."""
@@ -193,6 +266,33 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, obj
         return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
     owner = min(phases.values(), key=lambda stored: stored.received_at).client if phases else client
     return STORED if client == owner else OWNED
+
+
+def judge_record(phases: Mapping[str, StoredEvent], held: RecordReport | None, piece: RecordPiece, client: str) -> str:
+    """Return the verdict on a whole record beside its events and the report of the one that is held."""
+    if phases.keys() != {STARTED, COMPLETED}:
+        return UNKNOWN
+    annexes, known = set(piece.report.trail.annexes), set(held.trail.annexes) if held is not None else set()
+    # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the owner's record.
+    if _get_extension(phases[COMPLETED].event).get("seal") != piece.report.tip:
+        return CONFLICT
+    if held is not None and annexes <= known:
+        return DUPLICATE
+    owner = min(phases.values(), key=lambda stored: stored.received_at).client
+    if annexes and client != owner:
+        return OWNED
+    return STORED if known <= annexes else CONFLICT
+
+
+def judge_leaves(held: HeldLog | None, size: int, piece: LogPiece, client: str) -> str:
+    """Return the verdict on leaves beside what is held of their log, `size` leaves."""
+    if held is not None and held.client != client:
+        return OWNED
+    if held is not None and held.keys != piece.keys:
+        return CONFLICT
+    if piece.start != size:
+        return APART
+    return STORED if piece.leaves or held is None or held.checkpoint != piece.checkpoint else DUPLICATE
 
 
 def get_digest(stored: StoredEvent | None) -> str:

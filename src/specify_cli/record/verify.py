@@ -15,7 +15,7 @@ from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
 from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
-from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line
+from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line, seal_at_end
 
 if TYPE_CHECKING:
     from typing import Final, Literal
@@ -392,6 +392,19 @@ def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) ->
     for key, value in fields.items():
         if type(value) is dict and isinstance(value.get("object"), str):
             yield NamedObject(value["object"], key, seq, offset)
+
+
+def add_annexes(report: RecordReport, invocation_id: str, annexes: Iterable[tuple[str, bytes]]) -> RecordReport:
+    """Return the report of a record with what its annexes say, which are given by file and bytes."""
+    closing = report.tip if report.status == "closed" else None
+    found, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
+    for file, data in annexes:
+        wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=closing)
+        found += wrong
+        named += objects
+        seals += filter(None, [seal_at_end(data)])
+    trail = report.trail._replace(annexes=tuple(seals))
+    return report._replace(findings=tuple(found), objects=tuple(named), trail=trail)
 
 
 def verify_annex(

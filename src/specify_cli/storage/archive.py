@@ -113,7 +113,7 @@ class Imported(NamedTuple):
         return {"records": list(self.records), "present": list(self.present), "objects": self.objects}
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A record as it leaves: its bytes, its annexes, the objects both name, its row in the manifest."""
 
     path: str
@@ -142,9 +142,9 @@ def export(
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
     wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
-    rules = _begin_search(project.config.redaction) if safe else None
+    rules = begin_search(project.config.redaction) if safe else None
     policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
-    parts = [_compose_part(project, place, reach, rules) for place in wanted]
+    parts = [compose_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
     kept, left_out = _gather_objects(objects, parts, reach, rules, policies)
     # 3. One file, created whole.
@@ -169,9 +169,9 @@ def export(
 
 def _gather_objects(
     objects: FileObjectStore,
-    parts: Sequence[_Part],
+    parts: Sequence[Part],
     reach: Reach,
-    rules: _Search | None,
+    rules: Search | None,
     policies: Sequence[Policy],
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the objects that leave, and why each other one does not."""
@@ -199,7 +199,7 @@ def _gather_objects(
     return {name: kept.objects[name] for name in led_to}, left_out
 
 
-def _compose_part(project: Project, place: Place, reach: Reach, rules: _Search | None) -> _Part:
+def compose_part(project: Project, place: Place, reach: Reach, rules: Search | None) -> Part:
     """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
     require_whole(checked, place)
@@ -244,7 +244,7 @@ def _compose_part(project: Project, place: Place, reach: Reach, rules: _Search |
         "status": checked.status,
         "withheld": withheld,
     }
-    return _Part(path, data, annexes, tuple(named), row)
+    return Part(path, data, annexes, tuple(named), row)
 
 
 def require_whole(report: RecordReport, place: Place) -> None:
@@ -295,7 +295,7 @@ def stand_ins(data: bytes) -> list[tuple[int, str]]:
 # --- what must not leave
 
 
-class _Search(NamedTuple):
+class Search(NamedTuple):
     """What is looked for, and how often each rule applies to a text as it stands; short ones are remembered."""
 
     rules: RuleSet
@@ -303,7 +303,7 @@ class _Search(NamedTuple):
     is_clear: Callable[[str], bool]
 
 
-def _begin_search(rules: RuleSet) -> _Search:
+def begin_search(rules: RuleSet) -> Search:
     quick = sieved(rules)
 
     def look(text: str) -> Mapping[str, int]:
@@ -313,7 +313,7 @@ def _begin_search(rules: RuleSet) -> _Search:
         return is_clear(text, quick)
 
     looked, judged = lru_cache(maxsize=8192)(look), lru_cache(maxsize=8192)(judge)
-    return _Search(
+    return Search(
         quick,
         lambda text: (looked if len(text) <= _SHORT else look)(text),
         lambda text: (judged if len(text) <= _SHORT else judge)(text),
@@ -322,10 +322,10 @@ def _begin_search(rules: RuleSet) -> _Search:
 
 def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
     """Return the lines of a record without those that must not leave; `_withhold_lines` says more."""
-    return _withhold_lines(data, _begin_search(rules))
+    return _withhold_lines(data, begin_search(rules))
 
 
-def _withhold_lines(data: bytes, search: _Search) -> tuple[bytes, list[dict[str, object]]]:
+def _withhold_lines(data: bytes, search: Search) -> tuple[bytes, list[dict[str, object]]]:
     """Return the lines of a record that verifies with those replaced that must not leave, and what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
@@ -362,7 +362,7 @@ def _withhold_lines(data: bytes, search: _Search) -> tuple[bytes, list[dict[str,
     return b"".join(out), withheld
 
 
-def _find_reason(fields: Mapping[str, object], search: _Search) -> tuple[str | None, dict[str, int]]:
+def _find_reason(fields: Mapping[str, object], search: Search) -> tuple[str | None, dict[str, int]]:
     """Return why a line must not leave, with the rules that say so; None where it may."""
     counts = _count_in_value(fields, search)
     if counts:
@@ -370,7 +370,7 @@ def _find_reason(fields: Mapping[str, object], search: _Search) -> tuple[str | N
     return (IN_FULL, {}) if fields.get("export_safe") is False else (None, {})
 
 
-def _find_object_reason(data: bytes, search: _Search) -> str | None:
+def _find_object_reason(data: bytes, search: Search) -> str | None:
     """Return why an object must not leave; None where it may."""
     try:
         text = data.decode("utf-8")
@@ -380,7 +380,7 @@ def _find_object_reason(data: bytes, search: _Search) -> str | None:
     return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
 
 
-def _count_in_value(value: object, search: _Search, *, named: bool = True) -> dict[str, int]:
+def _count_in_value(value: object, search: Search, *, named: bool = True) -> dict[str, int]:
     """Return how often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
     counts: dict[str, int] = {}
     pending = [value]
@@ -401,7 +401,7 @@ def _count_in_value(value: object, search: _Search, *, named: bool = True) -> di
     return counts
 
 
-def _count_in_text(text: str, search: _Search, beside: Sequence[str] = ()) -> dict[str, int]:
+def _count_in_text(text: str, search: Search, beside: Sequence[str] = ()) -> dict[str, int]:
     """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it.
 
     A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is

@@ -29,10 +29,11 @@ from specify_cli.record.record import (
     lines_in_force,
     reader_of,
 )
-from specify_cli.record.seal import MAX_LINE, open_line, seal_at_end
+from specify_cli.record.seal import MAX_LINE, open_line
 from specify_cli.record.verify import (
     Finding,
     RecordReport,
+    add_annexes,
     finding,
     verify_annex,
     verify_record,
@@ -374,20 +375,12 @@ def verify_place(
     if others is None:
         index = Index(project.root)
         others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
-    extra: list[Finding] = []
-    annexes: list[str] = []
-    named = list(report.objects)
-    closing = report.tip if report.status == "closed" else None
-    for path, data in annex_files(project.root, place.invocation_id):
-        if isinstance(data, InvocationError):
-            extra.append(finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)))
-            continue
-        wrong, objects = verify_annex(data, file=path, invocation_id=place.invocation_id, tip=closing)
-        extra += wrong
-        named += objects
-        annexes += filter(None, [seal_at_end(data)])
-    trail = report.trail._replace(annexes=tuple(annexes)) if annexes else report.trail
-    report = report._replace(objects=tuple(named), trail=trail)
+    annexes = list(annex_files(project.root, place.invocation_id))
+    readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
+    report = add_annexes(report, place.invocation_id, readable)
+    extra: list[Finding] = [
+        finding("NOT_A_REGULAR_FILE", path, None, 0, str(data)) for path, data in annexes if not isinstance(data, bytes)
+    ]
     extra += [
         *_check_objects(reach or Reach(FileObjectStore(project.root)), report),
         *_find_twins(project, place, others),

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 STARTED, COMPLETED = "started", "completed"
 PHASES = (STARTED, COMPLETED)
-LEVELS = ("ids", "metadata", "full")
+LEVELS = ("ids", "metadata", "full", "records")
+# At this level each closed record follows its two envelopes whole (docs/sync-contract.md §6).
+RECORDS = LEVELS[3]
 DEFAULT_LEVEL = "metadata"
 EXTENSION = "speckittyinvocation"
 EXTENSION_VERSION = 1
@@ -107,7 +109,7 @@ GAPS: tuple[Gap, ...] = (
     Gap(4, "evidence_ref has no place in ProfileInvocationCompleted", "in the extension, as a digest"),
     Gap(5, "the seal of the record's line has no place in either", "in the extension"),
     Gap(6, "build_id is required and a record names no checkout", "as the project's uuid"),
-    Gap(7, "data_tier 1 to 3 are not described", "as 1 ids, 2 metadata, 3 full"),
+    Gap(7, "data_tier 1 to 3 are not described", "as 1 ids, 2 metadata, 3 full and records"),
     Gap(8, "profile_version has no rule for profiles that have digests", "not at all"),
     Gap(9, "the producer registry has no CloudEvents type for this family", f"as {TYPES[STARTED]} and …completed.v1"),
     Gap(10, "the producer envelope requires dataschema, schemaversion, lamportclock and nodeid", "not at all"),
@@ -151,7 +153,7 @@ def compose(
         "null": None,
         "phase": phase,
         "level": level,
-        "the level as a number": LEVELS.index(level) + 1,
+        "the level as a number": min(LEVELS.index(level) + 1, 3),
         "event id": event_id(project, invocation_id, phase),
         "event id of the Started, or null": event_id(project, invocation_id, STARTED) if phase == COMPLETED else None,
         "event type": EVENT_TYPES[phase],
@@ -245,7 +247,7 @@ def is_signing_secret(text: str) -> bool:
 
 def level_table() -> str:
     """Return the rows of docs/sync-contract.md §5 as Markdown."""
-    rows = ["| member | holds | phase | ids | metadata | full |", "|---|---|---|---|---|---|"]
+    rows = [f"| member | holds | phase | {' | '.join(LEVELS)} |", "|---" * (3 + len(LEVELS)) + "|"]
     for field in FIELDS:
         phase = "both" if len(field.phases) == 2 else field.phases[0]
         marks = " | ".join("yes" if level in field.levels else "–" for level in LEVELS)

@@ -20,7 +20,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
-from specify_cli.sync.contract import DEFAULT_LEVEL, LEVELS
+from specify_cli.sync.contract import DEFAULT_LEVEL, LEVELS, RECORDS
 from specify_cli.sync.status import preview
 from specify_cli.sync.trigger import unpause
 
@@ -30,6 +30,7 @@ class Offer(NamedTuple):
 
     `events` are what would leave for the newest record, or without one (`real` False) for an example. `bound_to` are
     the other endpoints the token belongs to, `listener` the user id that must own a loopback endpoint's socket.
+    `lines` are those of the newest closed record as they would leave, at the level of whole records.
     """
 
     folder: str
@@ -43,6 +44,7 @@ class Offer(NamedTuple):
     new_token: bool
     bound_to: tuple[str, ...]
     listener: str
+    lines: list[dict[str, object]]
 
 
 def make_offer(
@@ -93,7 +95,15 @@ def make_offer(
         new_token=token is not None,
         bound_to=() if checked in agreed_for else agreed_for,
         listener=_find_listener(checked),
+        lines=_preview_record(project) if level == RECORDS else [],
     )
+
+
+def _preview_record(project: Project) -> list[dict[str, object]]:
+    # Loads what a safe export needs, which no other level does.
+    from specify_cli.sync.records import preview_record
+
+    return preview_record(project)
 
 
 def accept(offer: Offer) -> Consent:

@@ -30,7 +30,7 @@ from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import differing_copies
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.sync.consent import unavailable
-from specify_cli.sync.contract import COMPLETED, PHASES, STARTED, compose
+from specify_cli.sync.contract import COMPLETED, PHASES, RECORDS, STARTED, compose
 from specify_cli.sync.trigger import name_of
 
 CURSOR_VERSION = 1
@@ -41,6 +41,7 @@ _RUN_KINDS = {"as_of_replay": "replay", "reexecution": "reexecution"}
 _COMMIT_EVERY = 500
 _MOVING = "completed IS NULL AND (excluded IS NULL OR excluded IN ('newer', 'damaged', 'unreadable', 'missing'))"
 _DUE = f"excluded IS NULL AND (started = {_PENDING} OR (started = {_DELIVERED} AND completed = {_PENDING}))"
+_RECORD_DUE = f"excluded IS NULL AND completed = {_DELIVERED} AND body IS NULL"
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS record (
@@ -53,6 +54,7 @@ CREATE TABLE IF NOT EXISTS record (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS due ON record (invocation_id) WHERE {_DUE};
 CREATE INDEX IF NOT EXISTS moving ON record (invocation_id) WHERE {_MOVING};
+CREATE INDEX IF NOT EXISTS whole ON record (invocation_id) WHERE {_RECORD_DUE};
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = {CURSOR_VERSION};
 """
@@ -135,7 +137,7 @@ def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) ->
     """Return the CloudEvent of one phase; at level full its texts go through today's redaction once more."""
     assert seen.started is not None
     started = seen.started
-    if level == "full":
+    if level in ("full", RECORDS):
         rules = project.config.redaction
         text = _request_text(project, started)
         started = {
@@ -254,6 +256,18 @@ class Outbox:
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
 
+    def due_records(self, limit: int, after: str = "") -> list[Key]:
+        """Return the closed records whose phases are delivered and which are not, oldest first."""
+        where = f"{_RECORD_DUE} AND invocation_id > ? ORDER BY invocation_id LIMIT ?"
+        found = self._run(f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit))
+        return [Key(*row) for row in found]
+
+    def settle_record(self, invocation_id: str, state: str | None) -> None:
+        """Remember that a whole record was `delivered` or `refused`; None makes it due again, as after a new annex."""
+        with self._begin_transaction():
+            given = (None if state is None else _STATES[state], invocation_id)
+            self._db.execute("UPDATE record SET body = ? WHERE invocation_id = ?", given)
+
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""
         with self._begin_transaction():
@@ -261,6 +275,7 @@ class Outbox:
             for phase in PHASES:
                 done = self._db.execute(f"UPDATE record SET {phase} = {_PENDING} WHERE {phase} = {_REFUSED}")
                 count += done.rowcount
+            count += self._db.execute(f"UPDATE record SET body = NULL WHERE body = {_REFUSED}").rowcount
             return count
 
     def counts(self) -> Counts:
@@ -339,6 +354,9 @@ def _open(path: str) -> sqlite3.Connection:
                 version = db.execute("PRAGMA user_version").fetchone()[0]
                 if version not in (0, CURSOR_VERSION):
                     raise sqlite3.DatabaseError(f"it has version {version}")
+                db.executescript(_SCHEMA.partition("CREATE INDEX")[0])
+                if "body" not in {row[1] for row in db.execute("PRAGMA table_info(record)")}:
+                    db.execute("ALTER TABLE record ADD COLUMN body INTEGER")  # whole records came later
                 db.executescript(_SCHEMA)
                 db.execute("SELECT count(*) FROM (SELECT 1 FROM record LIMIT 1)").fetchone()
                 return db

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from httpx import InvalidURL
 from standardwebhooks.webhooks import Webhook
@@ -22,12 +22,15 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.redact import RedactionError
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
-from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, key_of
+from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
 from specify_cli.sync.cosigning import ask_cosignature
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of
 from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, open_lock, unpause, wanted_path
 from specify_cli.sync.validation import faults
+
+if TYPE_CHECKING:
+    from specify_cli.sync.records import RecordsDelivered
 
 # A push behind a command gives up early and is started again by a later one; a push somebody asked for insists.
 BACKGROUND_SECONDS, BACKGROUND_TRIES = 60.0, 3
@@ -43,7 +46,8 @@ _MAX_LOG = 4 * 1024 * 1024
 class Pushed(NamedTuple):
     """What one push did. `state` is delivered (nothing is left to try), partial, unreachable, stopped or disabled.
 
-    `witness` says what became of the log's state, where consent covers that and the endpoint is a witness.
+    `witness` says what became of the log's state, where consent covers that and the endpoint is a witness; `records`
+    of whole records, where they leave.
     """
 
     state: str
@@ -52,6 +56,7 @@ class Pushed(NamedTuple):
     left: Counts
     why: str | None
     witness: str | None = None
+    records: RecordsDelivered | None = None
 
 
 class RetryTerms(NamedTuple):
@@ -188,15 +193,49 @@ class _Push:
                         self._send(endpoint, outbox, events)
                     self._tell(total)
                 witness = ask_cosignature(self._project, self._consent, endpoint)
+                records = self._deliver_records(endpoint, outbox)
             except _Halt as halt:
                 self._note_failure(outbox, halt)
                 return Pushed(halt.state, self._delivered, self._refused, outbox.counts(), halt.why)
             finally:
                 endpoint.close()
             self._note_success(outbox)
-            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None, witness)
+            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None, witness, records)
         finally:
             outbox.close()
+
+    def _deliver_records(self, endpoint: Endpoint, outbox: Outbox) -> RecordsDelivered | None:
+        """Deliver whole records and their log, where consent covers that; it is asked for before each request."""
+        base = self._consent.endpoint.removesuffix("/v1/events")
+        if self._consent.level != RECORDS:
+            return None
+        if base == self._consent.endpoint:
+            raise _Halt("stopped", "whole records go to an endpoint that ends in /v1/events alone")
+        # Loads what a safe export needs, which no other level does.
+        from specify_cli.sync.records import deliver_records
+
+        def exchange(method: str, url: str, content: bytes) -> tuple[int, bytes]:
+            if self._deadline is not None and time.monotonic() > self._deadline:
+                raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
+            self._require_agreement()
+            return endpoint.exchange(method, url, content)
+
+        def refuse(invocation_id: str, status: int, why: str) -> None:
+            self._write_refusal(invocation_id, "record", None, Problem(status, "the record was refused", why))
+
+        done = deliver_records(self._project, outbox, self._consent.project_uuid, base, exchange, refuse)
+        if done.why is not None:
+            raise _Halt("unreachable", done.why)
+        return done
+
+    def _require_agreement(self) -> None:
+        """Raise _Halt where consent does not hold any more, or somebody else listens at the endpoint."""
+        if consents.read_consent(self._folder) != self._consent:
+            raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
+        try:
+            consents.check_listener(self._consent)
+        except EnvironmentFault as error:
+            raise _Halt("stopped", f"{error.code}: {error.message}") from error
 
     def _tell(self, total: int) -> None:
         if self._progress is not None:
@@ -250,12 +289,7 @@ class _Push:
             raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
 
         def post() -> PostVerdict:
-            if consents.read_consent(self._folder) != self._consent:
-                raise _Halt("disabled", "consent was withdrawn or changed meanwhile")
-            try:
-                consents.check_listener(self._consent)
-            except EnvironmentFault as error:
-                raise _Halt("stopped", f"{error.code}: {error.message}") from error
+            self._require_agreement()
             return endpoint.post(events)
 
         def pause(state: RetryCallState) -> float:
@@ -271,10 +305,17 @@ class _Push:
 
     def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
+        self._write_refusal(due.invocation_id, due.phase, event, problem)
+        outbox.settle([(due.invocation_id, due.phase, "refused")])
+        self._refused += 1
+
+    def _write_refusal(
+        self, invocation_id: str, phase: str, event: Mapping[str, object] | None, problem: Problem
+    ) -> None:
         line = {
             "at": _read_now(),
-            "invocation_id": due.invocation_id,
-            "phase": due.phase,
+            "invocation_id": invocation_id,
+            "phase": phase,
             "event_id": None if event is None else event["id"],
             "endpoint": self._consent.endpoint,
             "level": self._consent.level,
@@ -285,8 +326,6 @@ class _Push:
             "retry": "spec-kitty sync retry",
         }
         append_line(f"{self._folder}/{consents.ERRORS}", line)
-        outbox.settle([(due.invocation_id, due.phase, "refused")])
-        self._refused += 1
 
     def _note_failure(self, outbox: Outbox, halt: _Halt) -> None:
         if halt.state in ("disabled", "partial"):

@@ -10,12 +10,22 @@ meets is dropped at once, so what is held are the ends of the trail, not the tra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import NamedTuple
 
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.verify import ERROR, OF_THE_LINES, Citation, Finding, RecordReport, finding
+from specify_cli.record.verify import (
+    ERROR,
+    LEVELS,
+    OF_THE_LINES,
+    TRAIL_CODES,
+    Citation,
+    Finding,
+    RecordReport,
+    SetReport,
+    finding,
+)
 from specify_cli.trail.merkle import Frontier, hash_leaf
 from specify_cli.trail.notes import Checkpoint
 
@@ -72,6 +82,26 @@ class Questions(NamedTuple):
     cited: tuple[Missing, ...]
     logged: tuple[Missing, ...]
     owed: tuple[Missing, ...]
+
+
+class Reached(NamedTuple):
+    """The level all records of a set reach, and which steps towards the last one hold by themselves."""
+
+    level: str
+    linked: bool
+    logged: bool
+    witnessed: bool
+    restarted: bool
+
+    def list_unproven(self, links: str = "", log: str = "", witness: str = "") -> list[str]:
+        """Return what is not proven at this level, as sentences' ends, each with why in brackets where it is given."""
+        steps = (
+            (self.linked, f"that no record was deleted{links}"),
+            (self.logged, f"that the newest records are all here and unchanged{log}"),
+            (not self.restarted, "that nothing was lost where the log began anew"),
+            (self.witnessed, f"that the log was not put back or forked{witness}"),
+        )
+        return [what for proven, what in steps if not proven]
 
 
 class _Cursor:
@@ -168,6 +198,23 @@ class Completeness:
         for (kind, of, seal), file in left.items():
             if of not in self.damaged:
                 yield Missing(file, None, of, seal, kind)
+
+    def reach_level(self, judged: SetReport, unlogged: Set[str], *, linked: bool = True) -> Reached:
+        """Return how far a set is proven of which every record was followed and every finding is in `judged`.
+
+        `unlogged` are the records that no log here holds; `linked` is False where what is cited is not all here.
+        """
+        errors = {item.code for item in judged.findings if item.severity == ERROR}
+        trail = {code for code in errors if code.startswith(TRAIL_CODES)}
+        level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
+        level = level if judged.records else "none"
+        linked = linked and not self.unlinked and not any(code.startswith("LINK_") for code in trail)
+        restarted = any(item.code == "LOG_RESTARTED" for item in judged.findings)
+        logged = not trail and not unlogged and not self.unsigned and not restarted
+        witnessed = logged and not self.unseen
+        if level == "intact" and self.records:
+            level = LEVELS[1 + linked + (linked and logged) + (linked and witnessed)]
+        return Reached(level, linked, logged, witnessed, restarted)
 
     def began_before(self, invocation_id: str) -> bool:
         """Return whether a log this clone writes had begun when an invocation was started."""

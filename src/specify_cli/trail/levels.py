@@ -23,7 +23,7 @@ from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import is_invocation_id
-from specify_cli.record.verify import ERROR, LEVELS, TRAIL_CODES, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.record.verify import ERROR, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.sharing import HERE, Engine
 from specify_cli.storage import queries
 from specify_cli.storage.index import Index
@@ -152,27 +152,10 @@ class TrailWatch:
     def assess(self, judged: SetReport) -> Assessed:
         """Return the level of a set of which every record was followed and every finding is in `judged`."""
         watch = self._watch
-        errors = {item.code for item in judged.findings if item.severity == ERROR}
-        trail = {code for code in errors if code.startswith(TRAIL_CODES)}
-        missing: list[str] = []
         unlogged = {item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)}
-        level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
-        level = level if judged.records else "none"
-        linked = not watch.unlinked and not any(code.startswith("LINK_") for code in trail)
-        restarted = any(item.code == "LOG_RESTARTED" for item in judged.findings)
-        logged = not trail and not unlogged and not watch.unsigned and not restarted
-        witnessed = logged and not watch.unseen
-        if level == "intact" and watch.records:
-            level = LEVELS[1 + linked + (linked and logged) + (linked and witnessed)]
-        if not linked:
-            why = f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
-            missing.append(f"that no record was deleted{why}")
-        if not logged:
-            missing.append(f"that the newest records are all here and unchanged{self._say_unlogged(unlogged)}")
-        if restarted:
-            missing.append("that nothing was lost where the log began anew")
-        if not witnessed:
-            missing.append(f"that the log was not put back or forked{self._say_unseen()}")
+        reached = watch.reach_level(judged, unlogged)
+        unlinked = f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""
+        missing = reached.list_unproven(unlinked, self._say_unlogged(unlogged), self._say_unseen())
         if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
             missing.append(f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})")
         if watch.open:
@@ -184,7 +167,7 @@ class TrailWatch:
             missing.append("who wrote them")
         if self._approvals and self._trust.signers is None:
             missing.append(say_unchecked(self._approvals))
-        return Assessed(level, tuple(missing))
+        return Assessed(reached.level, tuple(missing))
 
     def _say_unlogged(self, unlogged: set[str]) -> str:
         if not self.views:

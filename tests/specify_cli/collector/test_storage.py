@@ -22,21 +22,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collecting import OTHER_PROJECT, PROJECT, completed, id_of, started
+from collecting import OTHER_PROJECT, PROJECT, completed, id_of, record_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.collector.database import SqliteDatabase, read_steps
+from specify_cli.collector.holdings import decode_report
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.postgres import PostgresDatabase
 from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import (
+    APART,
     CLOSED,
     CONFLICT,
     DUPLICATE,
     OPEN,
     OWNED,
     STORED,
+    UNKNOWN,
     Filter,
+    LogPiece,
     Place,
     Row,
     Storage,
@@ -114,6 +118,65 @@ def test_of_two_clients_that_disagree_the_first_stays_and_the_other_is_named(sto
 
     assert storage.accept([started(1, action="review")], LATER, "bob") == [CONFLICT]
     assert [one.client for one in storage.conflicts(9)] == ["bob"]
+
+
+def test_a_whole_record_is_kept_once_beside_its_events_and_only_annexes_are_added(storage: Storage) -> None:
+    piece, events = record_of(1)
+    assert storage.keep_record(PROJECT, piece, NOW, "ada") == UNKNOWN
+    storage.accept(events, NOW, "ada")
+    grown, other = record_of(1, annexes=2)[0], record_of(2)[0]
+    changed = other._replace(invocation_id=piece.invocation_id)
+    said = [
+        storage.keep_record(PROJECT, one, NOW, client)
+        for one, client in (
+            (piece, "bob"),
+            (piece, "ada"),
+            (changed, "ada"),
+            (grown, "bob"),
+            (grown, "ada"),
+            (piece, "bob"),
+        )
+    ]
+    [row] = storage.projects(None, 9)
+    [bare], [whole] = storage.records(PROJECT, 9), storage.records(PROJECT, 9, bodies=True)
+
+    assert said == [STORED, DUPLICATE, CONFLICT, OWNED, STORED, DUPLICATE]
+    assert (row.project_uuid, row.invocations, row.events, row.records, row.revision) == (PROJECT, 1, 2, 1, 2)
+    assert (bare.body, whole.body, decode_report(bare.report)) == ("", grown.body, grown.report)
+    assert [(one.phase, one.client) for one in storage.conflicts(9)] == [("record", "bob"), ("record", "ada")]
+    assert row.conflicts == storage.totals().conflicts == 2
+    assert storage.records(PROJECT, 9, piece.invocation_id) == storage.records(OTHER_PROJECT, 9) == []
+
+
+def test_leaves_follow_those_that_are_held(storage: Storage) -> None:
+    def leaves(start: int, count: int, state: str, keys: str = "k") -> LogPiece:
+        lines = (f"start {id_of(number)} {number:064x}\n" for number in range(start, start + count))
+        return LogPiece("1-0e7563e2", start, "".join(lines), keys, state)
+
+    storage.accept([started(1)], NOW, "ada")
+    sent = (
+        (leaves(0, 2, "a"), "ada"), (leaves(0, 2, "a"), "ada"), (leaves(3, 1, "b"), "ada"), (leaves(2, 1, "b"), "eve"),
+        (leaves(2, 1, "b", "other"), "ada"), (leaves(2, 1, "b"), "ada"), (leaves(3, 0, "b"), "ada"),
+    )  # fmt: skip
+    said = [storage.keep_leaves(PROJECT, piece, client) for piece, client in sent]
+    [log] = storage.logs(PROJECT)
+
+    assert said == [
+        (STORED, 2), (APART, 2), (APART, 2), (OWNED, 2), (CONFLICT, 2), (STORED, 3), (DUPLICATE, 3)
+    ]  # fmt: skip
+    assert (log.client, log.checkpoint, log.leaves) == ("ada", "b", leaves(0, 3, "").leaves)
+    assert storage.logs(OTHER_PROJECT) == []
+
+
+def test_projects_come_page_by_page_and_only_those_asked_for(storage: Storage) -> None:
+    storage.accept([started(1), started(1, project=OTHER_PROJECT)], NOW, "ada")
+    names = sorted((PROJECT, OTHER_PROJECT))
+
+    assert [row.project_uuid for row in storage.projects(None, 9)] == names
+    assert [row.project_uuid for row in storage.projects(None, 1)] == names[:1]
+    assert [row.project_uuid for row in storage.projects(None, 9, names[0])] == names[1:]
+    assert [row.project_uuid for row in storage.projects(frozenset({PROJECT}), 9)] == [PROJECT]
+    assert storage.projects(frozenset(), 9) == []
 
 
 def test_the_same_key_with_other_content_is_a_conflict_and_what_came_first_stays(storage: Storage) -> None:
@@ -399,7 +462,7 @@ def test_writes_are_synced_before_they_are_acknowledged(tmp_path: Path) -> None:
 def _newer(path: Path) -> None:
     open_file(path).close()
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 4")
+        database.execute("PRAGMA user_version = 5")
     database.close()
 
 
@@ -412,7 +475,7 @@ def _anothers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_newer, "schema version 4"),
+        (_newer, "schema version 5"),
         (_anothers, "another program"),
         (lambda path: path.write_text("not a database, but long enough to be read as one\n" * 50), "not a database"),
         (lambda path: path.mkdir(), "directory"),

@@ -18,11 +18,23 @@ import psycopg
 import pytest
 from jsonschema import Draft202012Validator
 
-from collecting import OTHER_PROJECT, PROJECT, Answer, Collector, add_token, completed, id_of, serving, shown, started
+from collecting import (
+    OTHER_PROJECT,
+    PROJECT,
+    Answer,
+    Collector,
+    add_token,
+    completed,
+    id_of,
+    record_of,
+    serving,
+    shown,
+    started,
+)
 from postgres import Server
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.reception import cursor_of
-from specify_cli.collector.storage import Place
+from specify_cli.collector.storage import Place, RecordPiece
 from specify_cli.collector.tokens import RateLimit, Token, Tokens
 from specify_cli.sync.contract import CONTENT_TYPE
 from support import Cli
@@ -150,11 +162,12 @@ def test_a_token_owns_what_its_name_sent_first_and_does_what_its_scope_says(tena
 
 def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) -> None:
     """Everything is asked with the other's ids, cursors, names and projects: each answer is as if nothing were held."""
-    _, ask = tenants
+    collector, ask = tenants
 
     def learn() -> list[tuple[int, bytes]]:
         cursor = cursor_of(Place(id_of(9), PROJECT))
         paths = [
+            *("/v1/projects", f"/v1/projects/{PROJECT}", f"/v1/projects?cursor={OTHER_PROJECT}", "/projects"),
             *("/v1/invocations", "/v1/conflicts", "/v1/logs", "/metrics", "/", "/?profile=builder", "/?status=open"),
             *(f"/v1/invocations?{query}" for query in (f"project={PROJECT}", f"cursor={cursor}", "actor=ann")),
             *(f"{at}/{id_of(n)}{query}" for at in ("/v1/invocations", "/invocations") for n in (1, 2, 3)
@@ -165,9 +178,21 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
             ask("mallory", "/v1/events", [event])
             for event in (started(1), completed(1), completed(3), started(1, action="review"))
         ]
-        return [(answer.status, answer.body) for answer in read + sent]
+        kept = [
+            keep("mallory", PROJECT, record_of(5)[0]),
+            keep("mallory", OTHER_PROJECT, record_of(5)[0]),
+        ]
+        return [(answer.status, answer.body) for answer in read + sent + kept]
+
+    def keep(name: str, project: str, piece: RecordPiece) -> Answer:
+        path = f"/v1/projects/{project}/records/{piece.invocation_id}"
+        return collector.ask("PUT", path, piece.body, token=SECRETS[name])
 
     before = learn()
+    piece, events = record_of(5)
+    ask("ada", "/v1/events", events[:1])
+    ask("ada", "/v1/events", events[1:])
+    assert 200 == keep("ada", PROJECT, piece).status
     ask("ada", "/v1/events", [started(n) for n in range(1, 5)])
     ask("ada", "/v1/events", [completed(1), started(2, action="review")])
     assert before == learn()
@@ -175,7 +200,7 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
     mixed = ask("mallory", "/v1/events", [started(1), started(2, project=OTHER_PROJECT)])
 
     assert {PROJECT} == {row["project_uuid"] for row in ask("ada", "/v1/invocations").json()["items"]}
-    assert b"4 invocations, 3 open" in ask("ada", "/").body
+    assert b"5 invocations, 3 open" in ask("ada", "/").body
     assert 200 == ask("ada", f"/v1/invocations/{id_of(1)}").status
     assert 409 == ask("auditor", f"/v1/invocations/{id_of(1)}").status
     assert ["refused", "stored"] == statuses(mixed)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from specify_cli.collector.ledger import Ledger
     from specify_cli.collector.tokens import Token, Tokens
     from specify_cli.collector.witness import Witness
+    from specify_cli.sharing import Engine
+    from specify_cli.trail.sources import Verified
 
 _SHORTEST = 16
 _LARGEST_SECRET_FILE = 4096
@@ -162,6 +164,15 @@ def opened_ledger(values: Values) -> Iterator[Ledger]:
             yield ledger
     finally:
         ledger.storage.close()
+
+
+def verify_ledger(values: Values, engine: Engine) -> list[Verified]:
+    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`."""
+    with opened_ledger({"db": [values["source"]]}) as ledger:
+        from specify_cli.collector.levels import verify_again
+        from specify_cli.trail.sources import Verified
+
+        return [Verified(project, judged.report) for project, judged in verify_again(ledger.storage, engine)]
 
 
 def _describe_token(token: Token) -> dict[str, object]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.engine import list_sources, open_engine
+from specify_cli.cli.engine import is_ledger, list_sources, open_engine
 from specify_cli.cli.output import (
     one_line,
     write_json,
@@ -151,8 +151,13 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         other = "a target" if values["target"] is not None else "--remember"
         raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
     with open_engine(values, "checking records") as engine:
-        found = list(verify_sources(list_sources(values, ""), trust, engine))
-    codes = [1 if one.report is None else _judge_exit(one.report, required) for one in found]
+        if is_ledger(str(values["source"])):
+            from specify_cli.cli.commands.collector import verify_ledger  # loads a collector's storage
+
+            found = verify_ledger(values, engine)
+        else:
+            found = list(verify_sources(list_sources(values, ""), trust, engine))
+    codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in found)]
     if values["json"]:
         write_json([_describe_source(one) for one in found])
         return max(codes)

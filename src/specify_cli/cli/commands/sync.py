@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
@@ -17,7 +18,7 @@ from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.sync import consent as consents
-from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, flat
+from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
 from specify_cli.sync.offer import Offer, accept, make_offer
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.status import SyncStatus, token_state, waiting
@@ -26,6 +27,10 @@ from specify_cli.sync.trigger import is_running, sync_folder
 
 if TYPE_CHECKING:
     from specify_cli.sync.push import Pushed
+
+
+# More lines of a record are counted by their events.
+_LINES_SHOWN = 200
 
 
 def enable(values: Values) -> int:
@@ -65,6 +70,7 @@ def enable(values: Values) -> int:
                 "records": offer.records,
                 "preview": offer.events,
                 "preview_is_real": offer.real,
+                "preview_record": offer.lines,
                 "gaps": [gap._asdict() for gap in GAPS],
             }
         )
@@ -148,7 +154,7 @@ def _push(project: Project, values: Values) -> int:
         write_json({**done._asdict(), "left": done.left._asdict()})
     else:
         write_text(_describe_push(done))
-    if done.state == "delivered" and not done.left.refused:
+    if done.state == "delivered" and not done.left.refused and not (done.records and done.records.refused):
         return 0
     if done.state != "delivered" and not values["json"]:
         write_error(
@@ -164,7 +170,13 @@ def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
     held = done.left.held
     line += f", {held} wait behind a refused Started" if held else ""
-    return line if done.witness is None else f"{line}\nlog: {done.witness}"
+    line = line if done.witness is None else f"{line}\nlog: {done.witness}"
+    if done.records is None:
+        return line
+    found = done.records
+    return (
+        f"{line}\nwhole records: {found.records} delivered, {found.refused} refused; {found.leaves} leaves of the log"
+    )
 
 
 def _project() -> Project:
@@ -226,8 +238,31 @@ def _describe_offer(offer: Offer) -> str:
     ]
     for event in offer.events:
         lines += ["", *_render_event(event)]
+    lines += _describe_records(offer)
     lines += ["", f"what stays here at this level: {', '.join(stays) or 'nothing of the table'}"]
     return "\n".join(lines) + "\n"
+
+
+def _describe_records(offer: Offer) -> Iterator[str]:
+    """Yield what leaves of a whole record, line by line and member by member, and of the log."""
+    if offer.level != RECORDS:
+        return
+    yield ""
+    yield "each closed record whole, its annexes, and the log: a line for each start, close and annex (id and seal)"
+    yield "of a record, what redaction would mask today or was captured in full stays here; its seal leaves"
+    yield "what stays here: objects (charter, doctrine, context, long outputs), open records, replays, imports"
+    if not offer.lines:
+        yield "no record is closed yet; the first one leaves as soon as it is"
+        return
+    yield "what would leave of your newest closed record:"
+    for number, line in enumerate(offer.lines[:_LINES_SHOWN]):
+        yield ""
+        yield f"line {number}: {one_line(line.get('event') or 'withheld')}"
+        yield from (f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in line.items())
+    if len(offer.lines) > _LINES_SHOWN:
+        rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_LINES_SHOWN:])
+        yield ""
+        yield "and " + ", ".join(f"{number} more {one_line(name)}" for name, number in sorted(rest.items()))
 
 
 def _render_event(event: dict[str, object]) -> Iterator[str]:

@@ -64,3 +64,22 @@ CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, ordinal, proj
 CREATE INDEX by_action_state ON invocation (action, state, ordinal, project_uuid);
 CREATE INDEX by_action_actor ON invocation (action, actor_id, ordinal, project_uuid);
 CREATE INDEX by_state_actor ON invocation (state, actor_id, ordinal, project_uuid);
+
+-- version 2
+-- Whole records and the logs they stand in, of projects that send them.
+ALTER TABLE totals ADD COLUMN records BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN revision BIGINT NOT NULL DEFAULT 0;
+CREATE TABLE record (
+  project_uuid TEXT COLLATE "C" NOT NULL, invocation_id TEXT COLLATE "C" NOT NULL, received_at TEXT COLLATE "C" NOT NULL,
+  client TEXT COLLATE "C" NOT NULL, report TEXT COLLATE "C" NOT NULL, body TEXT COLLATE "C" NOT NULL,
+  digest TEXT COLLATE "C" NOT NULL, PRIMARY KEY (project_uuid, invocation_id)
+);
+CREATE TABLE log (
+  project_uuid TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, client TEXT COLLATE "C" NOT NULL,
+  keys TEXT COLLATE "C" NOT NULL, checkpoint TEXT COLLATE "C" NOT NULL, size BIGINT NOT NULL,
+  PRIMARY KEY (project_uuid, name)
+);
+CREATE TABLE leaves (
+  project_uuid TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, start BIGINT NOT NULL,
+  body TEXT COLLATE "C" NOT NULL, PRIMARY KEY (project_uuid, name, start)
+);

@@ -91,3 +91,20 @@ CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, ordinal, proj
 CREATE INDEX by_action_state ON invocation (action, state, ordinal, project_uuid);
 CREATE INDEX by_action_actor ON invocation (action, actor_id, ordinal, project_uuid);
 CREATE INDEX by_state_actor ON invocation (state, actor_id, ordinal, project_uuid);
+
+-- version 4
+-- Whole records and the logs they stand in, of projects that send them.
+ALTER TABLE totals ADD COLUMN records INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN revision INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE record (
+  project_uuid TEXT NOT NULL, invocation_id TEXT NOT NULL, received_at TEXT NOT NULL, client TEXT NOT NULL,
+  report TEXT NOT NULL, body TEXT NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (project_uuid, invocation_id)
+);
+CREATE TABLE log (
+  project_uuid TEXT NOT NULL, name TEXT NOT NULL, client TEXT NOT NULL, keys TEXT NOT NULL, checkpoint TEXT NOT NULL,
+  size INTEGER NOT NULL, PRIMARY KEY (project_uuid, name)
+) WITHOUT ROWID;
+CREATE TABLE leaves (
+  project_uuid TEXT NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (project_uuid, name, start)
+);

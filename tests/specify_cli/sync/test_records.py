@@ -1,0 +1,175 @@
+"""Whole records: what a person is shown, what leaves, and how far a collector can prove what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collecting import TOKEN, Collector, serving
+from postgres import Server
+from specify_cli.collector.ledger import open_database
+from specify_cli.record.verify import LEVELS
+from specify_cli.sync.consent import TOKEN_VARIABLE
+from support import Cli, git
+
+ENV = {TOKEN_VARIABLE: TOKEN}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def collector(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Collector]:
+    folder = tmp_path / "served"
+    folder.mkdir()
+    more: tuple[str, ...] = ("--witness", "w.example.org")
+    if request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        more = (*more, "--db", server.make_schema(tmp_path.name[-40:]))
+    with serving(folder, *more) as running:
+        yield running
+
+
+def endpoint(collector: Collector) -> str:
+    return f"http://{collector.host}:{collector.port}/v1/events"
+
+
+@pytest.fixture
+def enabled(cli: Cli, chartered: Path, collector: Collector) -> Path:
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", "--yes")
+    assert cli(*argv, env=ENV).code == 0
+    return chartered
+
+
+def run(cli: Cli, request: str = "implement WP01") -> str:
+    invocation_id = str(cli("do", request, "--json").json()["invocation_id"])
+    assert cli("profile-invocation", "complete", "--invocation-id", invocation_id).code == 0
+    return invocation_id
+
+
+def push(cli: Cli) -> Any:
+    return cli("sync", "push", "--json", env=ENV).json()
+
+
+def project_of(collector: Collector) -> Any:
+    [found] = collector.get("/v1/projects").json()["items"]
+    return found
+
+
+def test_records_and_their_log_are_held_and_proven_to_the_last_level(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    assert enabled
+    ids = [run(cli), run(cli, "review the release")]
+    first, held = push(cli), project_of(collector)
+    again = push(cli)
+
+    assert first["records"] == {"records": 2, "refused": 0, "leaves": 4, "why": None}
+    assert again["records"] == {"records": 0, "refused": 0, "leaves": 0, "why": None}
+    assert (held["level"], held["verdict"], held["records"], held["gaps"]) == ("witnessed", "intact", 2, 0)
+    assert [log["signed"] for log in held["logs"]] == [4]
+    one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
+    assert (one["findings"], one["gaps"]) == ([], [])
+    page = collector.get("/projects").body.decode()
+    assert held["project_uuid"] in page and "witnessed" in page
+    assert len(ids) == held["invocations"]
+
+
+def test_a_record_that_is_not_held_is_a_gap_and_no_level_claims_it(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    run(cli)
+    gone = run(cli, "review the release")
+    last = run(cli, "implement WP02")
+    next((enabled / ".kittify/events/profile-invocations").glob(f"*{gone}.jsonl")).unlink()
+    push(cli)
+    held = project_of(collector)
+    one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
+
+    assert LEVELS.index(held["level"]) < LEVELS.index("linked")
+    assert {gap["invocation_id"] for gap in one["gaps"]} == {gone}
+    assert {gap["what"] for gap in one["gaps"]} == {"cited", "start", "close"}
+    assert held["records"] == 2 and last
+
+
+def test_what_redaction_would_mask_today_stays_and_the_chain_still_checks(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    invocation_id = run(cli)
+    # A rule that came after the record was written.
+    config = enabled / ".kittify/config.yaml"
+    config.write_text(config.read_text() + "redaction:\n  rules:\n    package: 'WP0[0-9]'\n")
+    shown = cli("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", env=ENV).out
+    done, held = push(cli), project_of(collector)
+    read = json.dumps(collector.get(f"/v1/projects/{held['project_uuid']}").json())
+
+    assert done["records"]["records"] == 1, done
+    assert (held["level"], held["verdict"], held["errors"]) == ("intact", "intact", 0)
+    assert read.count('"WITHHELD"') >= 1 and "WP01" not in read + shown
+    assert invocation_id in read
+
+
+def test_a_person_is_shown_each_line_member_by_member(cli: Cli, enabled: Path, collector: Collector) -> None:
+    assert enabled
+    run(cli, "implement the shown thing")
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records")
+    shown = cli(*argv, env=ENV)
+    asked = cli(*argv, "--yes", "--json", env=ENV).json()
+
+    assert shown.code == 1 and "CONSENT_NEEDED" in shown.err
+    assert '  request_text = "implement the shown thing"' in shown.out
+    assert "line 0: started" in shown.out and ": completed" in shown.out and "objects (charter" in shown.out
+    assert [line.get("event") for line in asked["preview_record"]][:1] == ["started"]
+
+
+def test_an_annex_that_came_later_arrives_and_another_record_of_that_id_does_not(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    invocation_id = run(cli)
+    push(cli)
+    (enabled / "made.txt").write_text("made")
+    argv = ("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "artifact_link")
+    assert cli(*argv, "--json-payload", '{"path":"made.txt"}').code == 0
+    done, held = push(cli), project_of(collector)
+
+    assert done["records"] == {"records": 1, "refused": 0, "leaves": 1, "why": None}
+    assert (held["level"], held["records"], held["gaps"]) == ("witnessed", 1, 0)
+    path = f"/v1/projects/{held['project_uuid']}/records/{invocation_id}"
+    name = next((enabled / ".kittify/events/profile-invocations").glob("*.jsonl")).name
+    lines = (enabled / ".kittify/events/profile-invocations" / name).read_text()
+    changed = {"name": name, "lines": lines.replace("WP01", "WP02", 1), "annexes": {}}
+    bodies: tuple[Any, ...] = (changed, {**changed, "lines": lines}, {**changed, "name": "x"}, [], {**changed, "v": 1})
+    answers = [collector.ask("PUT", path, json.dumps(body)) for body in bodies]
+    assert [answer.status for answer in answers] == [422, 409, 400, 400, 400]
+    assert project_of(collector)["conflicts"] == 1
+
+
+def test_the_bytes_a_collector_holds_are_verified_again_on_every_engine(
+    cli: Cli, enabled: Path, collector: Collector, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    assert enabled
+    run(cli)
+    run(cli, "review the release")
+    push(cli)
+    held = project_of(collector)
+    database = str(tmp_path / "served/events.db")
+    if "postgres" in request.node.name:
+        server: Server = request.getfixturevalue("postgres")
+        database = server.address(tmp_path.name[-40:])
+    argv = ("invocations", "verify", "--source", database, "--json")
+    alone, shared = cli(*argv), cli(*argv, "--workers", "2")
+
+    [found] = alone.json()
+    assert (alone.code, shared.out) == (0, alone.out)
+    assert (found["source"], found["report"]["records"]) == (held["project_uuid"], 2)
+    assert found["report"]["level"] == "logged"
+    assert found["report"]["not_proven"] == ["that the log was not put back or forked", "who wrote them"]
+    assert cli("replay", "--source", database, "--json").error()["error_code"] == "INVALID_VALUE"
+    with contextlib.closing(open_database(database)) as opened:
+        opened.write(lambda transaction: transaction.run("UPDATE record SET body = replace(body, 'WP01', 'WP02')"))
+    broken = cli(*argv)
+    assert broken.code == 1 and "is not as it was written" in broken.err
