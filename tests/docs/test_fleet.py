@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
 import psycopg
@@ -16,6 +18,7 @@ from postgres import Server, temporary_folder
 from specify_cli.cli.table import parse_plain
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.storage import DUPLICATE, STORED, Totals
+from support import SPEC_KITTY
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "fleet.md").read_text(encoding="utf-8")
@@ -37,6 +40,18 @@ def test_the_commands_of_the_page_its_compose_file_and_its_unit_are_ours() -> No
 
     assert len(started_by) == 9
     assert [words for words in started_by if parse_plain(words[1:]) is None] == []
+
+
+def test_systemd_finds_nothing_in_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed, so the unit was only read")
+    unit = (DOCS / "fleet/spec-kitty-collector@.service").read_text(encoding="utf-8")
+    copy = tmp_path / "spec-kitty-collector@.service"
+    copy.write_text(unit.replace("/opt/spec-kitty/bin/spec-kitty", SPEC_KITTY), encoding="utf-8")
+    found = subprocess.run([program, "verify", str(copy)], capture_output=True, text=True)
+
+    assert (found.returncode, found.stdout + found.stderr) == (0, "")
 
 
 def test_a_restored_backup_knows_what_it_held_and_takes_the_rest_again(request: pytest.FixtureRequest) -> None:

@@ -496,7 +496,7 @@ async def _add_log(setting: _Setting, request: Request) -> Response:
     witness, token = _require_witness(setting), request.state.token
     async with setting.bodies:
         body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
-    return _answer_text(await run_in_threadpool(witness.add_log, body, token.name))
+    return _answer_text(await run_in_threadpool(witness.add_log, body, token.name, token.projects))
 
 
 async def _add_checkpoint(setting: _Setting, request: Request) -> Response:

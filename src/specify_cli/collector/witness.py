@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.storage import Projects
 from specify_cli.trail.merkle import verify_consistency
 from specify_cli.trail.notes import (
     ED25519_COSIGNATURE,
@@ -31,6 +32,9 @@ from specify_cli.trail.notes import (
 _OLD = re.compile(r"old (0|[1-9][0-9]{0,17})")
 _MAX_PROOF = 63
 _MAX_KEYS = 8
+# A log is named by its project and 32 bits of chance; one that is older than its project's uuid by those alone.
+_ORIGIN = re.compile(r"spec-kitty/([^/]+)/[^/]+")
+_NO_PROJECT = "project"
 _SIZE_TYPE = "text/x.tlog.size"
 
 
@@ -126,14 +130,20 @@ class Witness:
         """Let go of the database."""
         self._database.close()
 
-    def add_log(self, body: bytes, owner: str) -> Answer:
-        """Register the keys of a log, a verifier key a line, all under the log's origin; the first to come owns it."""
+    def add_log(self, body: bytes, owner: str, projects: Projects = None) -> Answer:
+        """Register the keys of a log, a verifier key a line, all under the log's origin; the first to come owns it.
+
+        Who speaks for some projects is told nothing of a log that names another one, whether it is known here or not.
+        """
         try:
             keys = [VerifierKey.parse(line) for line in body.decode("utf-8", "replace").split("\n") if line]
             if not 0 < len(keys) <= _MAX_KEYS or len({key.name for key in keys}) != 1:
                 raise NoteError(f"expected 1 to {_MAX_KEYS} verifier keys of one name")
         except NoteError as error:
             return Answer(400, f"{error}\n")
+        named = _ORIGIN.fullmatch(keys[0].name)
+        if projects is not None and (named is None or named[1] not in projects | {_NO_PROJECT}):
+            return Answer(403, "this token is not for the project that the log names\n")
         text = "".join(f"{key}\n" for key in keys)
 
         def register(transaction: Transaction) -> str:

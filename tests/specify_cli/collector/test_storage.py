@@ -50,6 +50,8 @@ from specify_cli.collector.storage import (
 )
 from specify_cli.sync.contract import canonical
 
+# Every engine is held to these claims, in `make stress` as well.
+pytestmark = pytest.mark.stress
 NOW, LATER = "2026-11-21T12:00:00.000Z", "2026-11-21T13:00:00.000Z"
 ALL = Filter()
 
