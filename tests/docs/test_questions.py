@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from collecting import OTHER_PROJECT, completed, started
+from collecting import OTHER_PROJECT, PROJECT, completed, record_of, started
 from specify_cli.collector.ledger import open_ledger
 from support import CHARTER, Cli
 
@@ -46,10 +46,15 @@ def ask(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     assert (0, 2) == (made.code, made.json()["tables"]["runs"])
     ledger = open_ledger([str(project / "events.db")])
     ledger.storage.accept([started(1), completed(1), started(2), started(90_000, project=OTHER_PROJECT)], "now", "ada")
+    piece, events = record_of(3)
+    ledger.storage.accept(events, "now", "ada")
+    assert ledger.storage.keep_record(PROJECT, piece, "now", "ada") == "stored"
     ledger.storage.close()
     held = cli("collector", "export", "--db", "events.db", "--parquet", "held", "--json")
-    assert {"path": "held", "invocations": 3, "files": 2} == held.json()
+    assert {"path": "held", "invocations": 4, "records": 1, "files": 8, "left_out": []} == held.json()
+    of_records = "SELECT event, seq FROM 'held/day=*/project=*/events.parquet' ORDER BY seq"
     monkeypatch.chdir(project)
+    assert _query(of_records) == [("started", 0), ("completed", 1)]
 
     def run(beginning: str) -> list[Any]:
         [question] = [sql for title, sql in QUESTIONS.items() if title.startswith(beginning)]
@@ -67,7 +72,7 @@ def test_each_question_is_answered(ask: Any) -> None:
         "Which records were never closed": [(opened, other)],
         "Which calls were denied": [(closed, first, "Bash", "1")],
         "Which gates": [("tests", "RED", "1", "0")],
-        "How much happens": [("2026-11-21", "1", "2", "1"), ("2026-11-22", "1", "1", "1")],
+        "How much happens": [("2026-11-21", "1", "3", "1"), ("2026-11-22", "1", "1", "1")],
     }
     found = {beginning: [row[: len(rows[0])] for row in run(beginning)] for beginning, rows in answers.items()}
 

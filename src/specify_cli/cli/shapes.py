@@ -1109,11 +1109,13 @@ class TablesExported(_Shape):
 
 
 class LedgerExported(_Shape):
-    """collector export: how many invocations in how many files."""
+    """collector export: how many invocations and whole records in how many files; `left_out` could not be read."""
 
     path: str
     invocations: int
+    records: int
     files: int
+    left_out: list[LeftOut]
 
 
 class CollectorToken(BaseModel):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -20,6 +21,8 @@ from specify_cli.exports.run import read_run
 from specify_cli.exports.tables import FLAG, FRACTION, NUMBER, TABLES, TEXT, Row, make_tables
 from specify_cli.project.config import Project
 from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import lines_in_force
+from specify_cli.record.seal import open_line
 from specify_cli.record.views import read_file
 from specify_cli.storage.archive import require_whole
 from specify_cli.storage.index import Index
@@ -29,6 +32,7 @@ from specify_cli.storage.store import FileRecordStore, Place
 if TYPE_CHECKING:
     from specify_cli.collector.storage import Storage
 
+T = TypeVar("T")
 _AT_ONCE, _PAGE = 20_000, 1_000
 
 
@@ -157,8 +161,56 @@ def export_ledger(values: Values) -> int:
                 with made.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
                     file.write_table(made.build(held, columns))
                 rows, files = rows + len(held), files + 1
+        records, more, left_out = _write_held(ledger.storage, made)
+    files += more
     if values["json"]:
-        write_json({"path": folder, "invocations": rows, "files": files})
+        told = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
+        write_json(told)
     else:
-        write_lines([f"{one_line(folder)}: {count(rows, 'invocation')} in {count(files, 'file')}"])
-    return 0
+        held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
+        lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
+        write_lines([*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)])
+    return 1 if left_out else 0
+
+
+def _write_held(storage: Storage, made: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
+    """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
+    records = files = 0
+    left_out: list[dict[str, str]] = []
+    for project in _page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid):
+        found = _page_through(
+            lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
+            lambda record: record.invocation_id,
+        )
+        name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
+        for day, of_day in groupby(found, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
+            tables: dict[str, list[Row]] = {}
+            for record in of_day:
+                try:
+                    for table, rows in _read_held(record.body).items():
+                        tables.setdefault(table, []).extend(rows)
+                    records += 1
+                except InvocationError as error:
+                    left_out.append({"invocation_id": record.invocation_id, "why": error.code})
+            for table, rows in tables.items():
+                with made.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
+                    file.write_table(made.build(rows, TABLES[table]))
+                files += 1
+    return records, files, left_out
+
+
+def _page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
+    """Yield everything that pages hold, each asked for by the name of the last one before it."""
+    last = ""
+    while page := read(last):
+        yield from page
+        last = name(page[-1])
+
+
+def _read_held(body: str) -> dict[str, list[Row]]:
+    """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
+    value = json.loads(body)
+    opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
+    beside = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
+    lines, annexes = ([line.fields for line in found if line.fields is not None] for found in (opened, beside))
+    return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])
