@@ -100,8 +100,13 @@ class Levels:
             "gaps": len(judged.gaps),
             "not_held": row.invocations - row.open - row.records,
             "not_proven": list(judged.report.not_proven) if row.records else [],
-            "logs": list(known.logs),
+            "logs": [{**log, "witnessed": _find_size(known.cosigned, log["origin"])} for log in known.logs],
         }
+
+
+def _find_size(cosigned: Sequence[Checkpoint], origin: object) -> int:
+    """Return how many leaves of a log were cosigned."""
+    return max((one.size for one in cosigned if one.origin == origin), default=0)
 
 
 def _describe_log(log: HeldLog) -> dict[str, object]:

@@ -81,7 +81,10 @@ class Due(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Phases by state; `held` wait behind a Started that was refused; `excluded` counts records."""
+    """Phases by state, and whole records among the refused.
+
+    `held` wait behind a Started that was refused; `excluded` counts records.
+    """
 
     pending: int
     delivered: int
@@ -283,7 +286,7 @@ class Outbox:
         live = "excluded IS NULL"
         pending, delivered, refused, held, oldest = self._run(
             f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
-            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = 2), "
+            "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = 2) + total(body = 2), "
             f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN invocation_id END) FROM record"
         )[0]
         excluded = dict(self._run("SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"))

@@ -71,7 +71,7 @@ def test_records_and_their_log_are_held_and_proven_to_the_last_level(
     assert first["records"] == {"records": 2, "refused": 0, "leaves": 4, "why": None}
     assert again["records"] == {"records": 0, "refused": 0, "leaves": 0, "why": None}
     assert (held["level"], held["verdict"], held["records"], held["gaps"]) == ("witnessed", "intact", 2, 0)
-    assert [log["signed"] for log in held["logs"]] == [4]
+    assert [(log["leaves"], log["signed"], log["witnessed"]) for log in held["logs"]] == [(4, 4, 4)]
     one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
     assert (one["findings"], one["gaps"]) == ([], [])
     page = collector.get("/projects").body.decode()
@@ -173,3 +173,30 @@ def test_the_bytes_a_collector_holds_are_verified_again_on_every_engine(
         opened.write(lambda transaction: transaction.run("UPDATE record SET body = replace(body, 'WP01', 'WP02')"))
     broken = cli(*argv)
     assert broken.code == 1 and "is not as it was written" in broken.err
+
+
+def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_asked(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    folder = tmp_path / "small"
+    folder.mkdir()
+    with serving(folder, "--max-body", "9000") as small:
+        argv = ("sync", "enable", "--endpoint", endpoint(small), "--level", "records", "--yes")
+        assert cli(*argv, env=ENV).code == 0
+        invocation_id = str(cli("do", "implement WP01", "--json").json()["invocation_id"])
+        for number in range(12):
+            call = json.dumps({"call_id": f"c{number}", "tool": "grep", "args": {"q": "login " * 60}})
+            told = ("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "tool_call")
+            assert cli(*told, "--json-payload", call).code == 0
+        assert cli("profile-invocation", "complete", "--invocation-id", invocation_id).code == 0
+        done = cli("sync", "push", "--json", env=ENV)
+        standing = cli("sync", "status", "--json", env=ENV).json()
+        listed = Path(standing["propagation_errors"]).read_text()
+        again = cli("sync", "retry", "--json", env=ENV).json()["records"]
+
+    assert (done.code, done.json()["records"]["refused"], done.json()["delivered"]) == (1, 1, 2)
+    assert (standing["pending"], standing["refused"]) == (0, 1)
+    assert (json.loads(listed)["phase"], json.loads(listed)["status"]) == ("record", 413)
+    assert (again["records"], again["refused"]) == (0, 1)
