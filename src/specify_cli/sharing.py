@@ -192,7 +192,12 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
             if not threads:
                 raise _describe_outage(address, "it has no worker")
             run = partial(_run_checked, read_build()[0], act)
-            _require_same_build(client.run(read_build))
+            try:
+                found_builds = client.run(read_build)
+            except Exception as error:  # whatever a worker raises that cannot even load this module
+                why = f"a worker cannot run spec-kitty: {type(error).__name__}: {error}"
+                raise _describe_outage(address, why[:300]) from error
+            _require_same_build(found_builds)
             rest = _cut(items, threads)
             waiting: deque[tuple[Sequence[T], Any]] = deque()
             while rest or waiting:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import shutil
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from clusters import Cluster, dask_cluster
 from specify_cli.record import layout
+from specify_cli.record.verify import RecordReport
+from specify_cli.storage import queries
+from specify_cli.storage.store import Place
 from support import Cli, Ran, valid
 
 REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
@@ -79,6 +85,28 @@ def test_verify_all_of_one_project_says_the_same_on_every_engine(cli: Cli, clust
     found = run_everywhere(cli, cluster, "invocations", "verify", "--all", "--json")
 
     assert (found.code, found.json()["records"]) == (0, 3)
+
+
+def test_a_record_that_kills_each_worker_is_named_and_the_others_are_judged(
+    cli: Cli, chartered: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if multiprocessing.get_start_method() != "fork":
+        pytest.skip("a worker does not inherit what this test changes")
+    ids = [cli("do", request, "--json").json()["invocation_id"] for request in REQUESTS]
+    here, check = os.getpid(), queries.verify_file
+
+    def die(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
+        if place.invocation_id == ids[1] and os.getpid() != here:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return check(root, place, anchors)
+
+    monkeypatch.setattr(queries, "verify_file", die)
+    found = cli("invocations", "verify", "--all", "--workers", "2", "--json")
+    [wrong] = [item for item in found.json()["findings"] if item["severity"] == "error"]
+
+    assert (found.code, found.json()["verdicts"]["intact"], found.json()["records"]) == (3, 2, 3)
+    assert wrong["code"] == "NOT_CHECKED" and ids[1] in wrong["file"]
+    assert chartered
 
 
 def test_replay_all_says_the_same_on_every_engine(cli: Cli, cluster: Cluster, fleet: Path) -> None:
