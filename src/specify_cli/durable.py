@@ -47,11 +47,10 @@ def write_failed(what: str, error: OSError) -> EnvironmentFault:
             f"cannot write {what}: {reason}; what was written could not be taken back and may be there",
             "spec-kitty invocations tail ID shows whether it is; only then run the same command again",
         )
-    return EnvironmentFault(
-        "WRITE_FAILED",
-        f"cannot write {what}: {reason}",
-        "free space or make the folder writable, then run the same command again",
-    )
+    fix = "free space or make the folder writable"
+    if error.errno in (errno.EROFS, errno.EPERM, errno.EACCES):
+        fix = "make the folder writable; an agent's sandbox has to let it write here (codex -s workspace-write)"
+    return EnvironmentFault("WRITE_FAILED", f"cannot write {what}: {reason}", f"{fix}, then run the same command again")
 
 
 def open_folder(root: str, parts: Sequence[str], *, create: bool = False) -> int:

@@ -80,6 +80,8 @@ class Model(ThreadingHTTPServer):
                 return Turn("", [(name, _fill(args, told, results)) for name, args in batch])
             answered += len(batch)
         self.finished.append(play)
+        if told and "summary" in told[-1][1]:  # what is left of the session is this
+            return Turn(_fill(f"{LAST_WORDS} Its record has the invocation_id: {{ID}}", told, results), [])
         return Turn(LAST_WORDS, [])
 
     def _remember(self, play: str, prompt: str, number: int, calls: Iterable[Call]) -> None:

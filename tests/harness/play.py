@@ -324,6 +324,9 @@ def _check(
     errors = sum(line["event"] == "error" for lines in records for line in lines)
     if play == "broken" and program.name in TELLS_ERRORS and not errors:
         yield "the error that ended the session is on no record"
+    changes = [line["change"] for lines in records for line in lines if line["event"] == "session_change"]
+    if play == "compacted" and "compacted" not in changes:
+        yield "that the session was compacted is on no record"
     # 5. Nothing found no record, and everything is intact.
     doctor = _ask(project, env, "doctor", "--json")
     for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):

@@ -103,9 +103,14 @@ PLAYS: Mapping[str, list[Step]] = {
     "more": [[sh("echo second turn")], [READ]],
     "close": [[CLOSE]],
 }
+# Told to a program instead of a play: it has its model summarize the session.
+COMPACT = "/compact"
 # What a program is told one after another, each time resumed; else the play of that name alone.
-CHAPTERS: Mapping[str, tuple[str, ...]] = {"resumed": ("open", "more", "close")}
-PLAYED = ("job", "again", "nested", "beside", "equal", "tools", "failing", "denied", "interrupted", "broken", "resumed")
+CHAPTERS: Mapping[str, tuple[str, ...]] = {
+    "resumed": ("open", "more", "close"),
+    "compacted": ("open", COMPACT, "more", "close"),
+}
+PLAYED = ("job", "again", "nested", "beside", "equal", "tools", "failing", "denied", "interrupted", "broken", *CHAPTERS)
 LAST_WORDS = "All of it is done, said the scripted model."
 
 Schemas = Mapping[str, Any]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.plays import COMPACT
+
 KEY = "sk-test-local"
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")
 _MCP = {"command": "python3", "args": [str(MCP_SERVER)]}
@@ -23,7 +25,7 @@ class Run(NamedTuple):
 
     @property
     def prompt(self) -> str:
-        return f"PLAY:{self.play} the login test fails, please fix it"
+        return self.play if self.play == COMPACT else f"PLAY:{self.play} the login test fails, please fix it"
 
     @property
     def url(self) -> str:
@@ -180,6 +182,7 @@ def _prepare_copilot(run: Run) -> Start:
 
 NO_PARENT = "the subagent's record does not name the one it works for"
 _NO_RULE = "without a person at its terminal it refuses no single command"
+_NOT_ASKED = "without a person at its terminal it compacts nothing but a full context"
 _REFUSED = "it refuses an edit that cannot be made before it asks its hooks"
 PROGRAMS: Mapping[str, Program] = {
     program.name: program
@@ -193,7 +196,15 @@ PROGRAMS: Mapping[str, Program] = {
             _prepare_claude,
             {"failing": _REFUSED},
         ),
-        Program("codex", "Codex", "@openai/codex", "0.169.0", "codex", _prepare_codex, {"denied": _NO_RULE}),
+        Program(
+            "codex",
+            "Codex",
+            "@openai/codex",
+            "0.169.0",
+            "codex",
+            _prepare_codex,
+            {"denied": _NO_RULE, "compacted": _NOT_ASKED},
+        ),
         Program(
             "gemini",
             "Gemini CLI",
@@ -201,10 +212,12 @@ PROGRAMS: Mapping[str, Program] = {
             "0.61.0",
             "gemini",
             _prepare_gemini,
-            {"denied": _NO_RULE},
+            {"denied": _NO_RULE, "compacted": _NOT_ASKED},
             known=(NO_PARENT,),
         ),
-        Program("opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode),
+        Program(
+            "opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode, {"compacted": _NOT_ASKED}
+        ),
         Program(
             "copilot", "GitHub Copilot", "@github/copilot", "1.0.102", "copilot", _prepare_copilot, known=(NO_PARENT,)
         ),
@@ -215,7 +228,11 @@ PROGRAMS: Mapping[str, Program] = {
             "0.24.4",
             "qwen",
             _prepare_qwen,
-            {"denied": _NO_RULE, "nested": "its subagents go on after the session closed the record"},
+            {
+                "denied": _NO_RULE,
+                "nested": "its subagents go on after the session closed the record",
+                "compacted": _NOT_ASKED,
+            },
             newer_node=True,
         ),
     )

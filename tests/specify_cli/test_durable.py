@@ -305,3 +305,11 @@ def test_bytes_are_found_wherever_they_lie_and_only_if_they_do(tmp_path: Path, a
     assert durable.read_all(fd) == path.read_bytes()
     assert durable.read_all(fd, at) == path.read_bytes()[at:]
     os.close(fd)
+
+
+@pytest.mark.parametrize(("number", "sandboxed"), [(errno.EROFS, True), (errno.EACCES, True), (errno.ENOSPC, False)])
+def test_a_write_that_a_sandbox_refuses_says_which_sandbox_lets_it(number: int, sandboxed: bool) -> None:
+    refused = durable.write_failed("a.jsonl", OSError(number, os.strerror(number)))
+
+    assert ("codex -s workspace-write" in str(refused.suggestion)) is sandboxed
+    assert str(refused.suggestion).endswith(", then run the same command again")

@@ -356,6 +356,7 @@ class Recorder:
             if locked.tip.event == "completed" and all(item.event in LATE for item in items):
                 late = locked.tip
                 return []
+            now = rfc3339(read_clock(self._clock))  # under the lock, so that no line is older than the one before
             here = locked.tip.seq - (locked.tip.event == "recovered")
             if after is not None and after not in (here, locked.tip.seq):
                 raise CallerError(
@@ -380,7 +381,7 @@ class Recorder:
             bodies: list[Body] = []
             for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
                 # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
-                placed = {**body, "at": at, **self._by}
+                placed = {**body, "at": now, **self._by}
                 self._apply({**placed, "seq": locked.tip.seq + 1 + len(bodies)})
                 lines.append(Written(locked.tip.seq + 1 + len(bodies), placed))
                 bodies.append(placed)

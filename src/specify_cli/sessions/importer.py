@@ -111,6 +111,9 @@ class SessionImporter:
             session = read_session(harness, main, others, transcript.cwd)
             if session is None:
                 return Taken("empty")
+            if not session.told[0].at:  # it states no time: then when it was written last is all that is known
+                at = transcript.changed
+                session = session._replace(told=tuple(told._replace(at=max(at, told.at)) for told in session.told))
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:
             return Taken("refused", why=f"{transcript.name}: {error}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 MAX_TRANSCRIPT = 256 * 1024 * 1024
-_HEAD = 1024 * 1024
+_FIRST, _HEAD = 64 * 1024, 1024 * 1024
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
 _PARENT = re.compile(rb'"parent_thread_id": ?"([^"]+)"')
 
@@ -56,7 +56,8 @@ def _find_claude(home: str, environment: Mapping[str, str]) -> Iterator[Transcri
             Path(file).stem.removeprefix("agent-"): file
             for file in _list_files(f"{path.removesuffix('.jsonl')}/subagents", 0, ".jsonl")
         }
-        yield _describe(path, _find_cwd(_read_head(path)), agents)
+        # Most are of other projects, and say so in their first lines.
+        yield _describe(path, _find_cwd(_read_head(path, _FIRST)) or _find_cwd(_read_head(path)), agents)
 
 
 def _find_codex(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
@@ -64,7 +65,8 @@ def _find_codex(home: str, environment: Mapping[str, str]) -> Iterator[Transcrip
     below: dict[str, dict[str, str]] = {}
     found = []
     for path in [*_list_files(f"{top}/sessions", 3, ".jsonl"), *_list_files(f"{top}/archived_sessions", 0, ".jsonl")]:
-        head = _read_head(path).partition(b"\n")[0]
+        head = _read_head(path, _FIRST)
+        head = (head if b"\n" in head else _read_head(path)).partition(b"\n")[0]
         own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
         if parent is None:
             found.append((path, own, _find_cwd(head)))

@@ -266,3 +266,14 @@ def test_many_sessions_are_imported_in_minutes(harness: str, cli: Cli, home: Pat
     assert len(done.json()["imported"]) == number + 1
     assert time.monotonic() - began < seconds
     assert cli("import", "sessions", "--harness", harness, "--json").json()["imported"] == []
+
+
+def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli, home: Path) -> None:
+    path = home / ".claude/projects/-shop/s.jsonl"
+    path.parent.mkdir(parents=True)
+    line = {"type": "user", "sessionId": "s", "cwd": str(chartered), "message": {"content": "fix it"}}
+    path.write_text(json.dumps(line) + "\n")
+    os.utime(path, LONG_AGO)
+    cli("import", "sessions", "--harness", "claude-code")
+
+    assert read_lines(chartered, layout.IMPORTED)[0]["started_at"] == "2020-09-13T12:26:40.000Z"

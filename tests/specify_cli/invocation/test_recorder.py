@@ -419,3 +419,24 @@ def test_the_digest_key_of_a_clone_is_outside_the_work_tree_and_stays(chartered:
     key = chartered / ".git/kittify/capture.key"
     assert (one["output_hash"], one["digest_key"]) == (two["output_hash"], two["digest_key"])
     assert key.stat().st_mode & 0o777 == 0o600 and len(key.read_bytes()) == 32
+
+
+def test_no_line_is_older_than_the_one_before_it_whoever_waits_for_the_lock(chartered: Path, run: str) -> None:
+    """A writer that looked at the clock, and then waited while another wrote, looks again."""
+    now = [10**18]
+    events = [("error", {"error_code": "E", "message": "m"})]
+    waits = recorder(chartered, run, clock=lambda: now[0])
+    overtakes = recorder(chartered, run, clock=lambda: now[0])
+    append = waits._writer.append
+
+    def wait(*given: Any, **named: Any) -> Any:
+        now[0] += 10**9
+        overtakes.append([overtakes.compose(*event) for event in events])
+        now[0] += 10**9
+        return append(*given, **named)
+
+    waits._writer.append = wait  # type: ignore[method-assign]
+    waits.append([waits.compose(*event) for event in events])
+    moments = [line["at"] for line in lines(chartered) if line["event"] == "error"]
+
+    assert moments == sorted(moments) and len(set(moments)) == 2
