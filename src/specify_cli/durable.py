@@ -18,7 +18,7 @@ from doctrine.light import TYPE_CHECKING
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 
 LOCK_WAIT_SECONDS = 10.0
@@ -229,12 +229,13 @@ class Staged:
     A crash before `publish` leaves nothing (unnamed file) or one `.tmp-` file no reader looks at.
     """
 
-    def __init__(self, folder_fd: int, data: bytes, mode: int) -> None:
+    def __init__(self, folder_fd: int, data: bytes | Iterable[bytes], mode: int) -> None:
         self._folder = folder_fd
         self._temp: str | None = None
         self._fd = self._open(mode)
         try:
-            write_all(self._fd, data)
+            for piece in [data] if isinstance(data, bytes) else data:
+                write_all(self._fd, piece)
             os.fsync(self._fd)
         except BaseException:
             self.discard()
@@ -300,8 +301,8 @@ class Staged:
             self._temp = None
 
 
-def create_exclusive(folder_fd: int, name: str, data: bytes, mode: int) -> None:
-    """Create a file with all its bytes, durable with its name on return. Raises FileExistsError.
+def create_exclusive(folder_fd: int, name: str, data: bytes | Iterable[bytes], mode: int) -> None:
+    """Create a file with all its bytes (or the parts of them), durable with its name on return. Raises FileExistsError.
 
     A crash leaves either no file of that name or the whole file.
     """

@@ -8,8 +8,9 @@ is refused by name. Running and writing are the runtime's.
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import say
@@ -44,18 +45,31 @@ AGREED: tuple[str, ...] = (
 class Recorded:
     """Something a program asked a run for: a step, a call, a decision; `result` is the line that answered it.
 
-    `ordered` says that its place follows from the order of the program alone; what ran beside it has none.
+    `ordered` says that its place follows from the order of the program alone; what ran beside it has none. Its lines
+    are named by their places among those of the record, and read when they are asked for.
     """
 
-    __slots__ = ("attempts", "fields", "key", "ordered", "result", "taken")
+    __slots__ = ("_asked", "_lines", "answer", "attempts", "key", "ordered", "taken")
 
-    def __init__(self, fields: Fields, key: Key, ordered: bool) -> None:
-        self.fields = fields
+    def __init__(self, lines: Sequence[Fields], asked: int, key: Key, ordered: bool) -> None:
+        self._lines, self._asked = lines, asked
         self.key = key
         self.ordered = ordered
-        self.result: Fields | None = None
+        self.answer: int | None = None
         self.attempts = 1
         self.taken = False
+
+    @property
+    def fields(self) -> Fields:
+        return self._lines[self._asked]
+
+    @property
+    def result(self) -> Fields | None:
+        return None if self.answer is None else self._lines[self.answer]
+
+    def ask_again(self, asked: int) -> None:
+        """Take the line that asks for it once more."""
+        self._asked, self.answer, self.attempts = asked, None, self.attempts + 1
 
     @property
     def call_id(self) -> str:
@@ -82,74 +96,92 @@ class NotKept(NamedTuple):
 
 
 class History:
-    """What a record has of a run, by place. `get` reads an object by its digest."""
+    """What a record has of a run, by place. `get` reads an object by its digest.
 
-    def __init__(self, lines: Iterable[Fields], get: Callable[[str], bytes]) -> None:
+    With `whole` it holds what is in steps that have ended too: whoever runs those again asks for it.
+    """
+
+    def __init__(self, lines: Sequence[Fields], get: Callable[[str], bytes], *, whole: bool = False) -> None:
+        self._lines = lines
         self._get = get
-        self.completed: dict[Place, Fields] = {}
-        self.failed: dict[Place, Fields] = {}
+        self._whole = whole
+        # Steps that ended, by the place of the line that says so.
+        self._completed: dict[Place, int] = {}
+        self._failed: dict[Place, int] = {}
         self.begun: dict[Place, Recorded] = {}
         # The highest number a step of each name has.
         self.ordinals: dict[str, int] = {}
         self.calls: dict[str, Recorded] = {}
+        # The hashes of the idempotency keys of all calls.
+        self.keys: set[int] = set()
         self._requests: dict[str, Recorded] = {}
-        self._asked: list[Recorded] = []
+        # What was asked for, by the place of its line; and which of it in a step that has not ended.
+        self._asked: dict[int, Recorded] = {}
+        self._inside: dict[Place, list[int]] = {}
+        self._keys: dict[Key, Key] = {}
         # Steps and tool calls that have begun and not ended, where the order of the program tells what is in them.
         self._running: list[Place] = []
         self._calling: dict[Place, list[str]] = {}
-        for fields in lines:
-            self._take(fields)
-        self._in_order: dict[Key, list[Recorded]] = {}
-        self._alike: dict[tuple[object, ...], list[Recorded]] = {}
-        self._due: deque[Recorded] = deque()
         # An older writer did not mark what ran beside other work.
-        unmarked = not any(entry.fields.get("beside") for entry in self._asked)
-        for entry in self._asked:
-            beside = entry.fields.get("beside") is True
+        self._unmarked = True
+        for at, fields in enumerate(lines):
+            self._take(at, fields)
+        self._in_order: dict[Key, list[Recorded]] = {}
+        self._alike: dict[tuple[object, ...], list[Recorded]] | None = None
+        self._due: deque[Recorded] = deque()
+        for entry in self._asked.values():
+            beside = not self._unmarked and entry.fields.get("beside") is True
             if not beside:
                 self._in_order.setdefault(entry.key, []).append(entry)
-            if beside or unmarked:
-                self._alike.setdefault(_shape(entry.key, entry.fields), []).append(entry)
-            if entry.ordered and entry.fields["event"] in ("step_started", "stage_transition"):
+            if entry.ordered and entry.key[0] in ("step_started", "stage_transition"):
                 self._due.append(entry)
 
-    def _take(self, fields: Fields) -> None:
+    def _take(self, at: int, fields: Fields) -> None:
         event = str(fields.get("event"))
         place = place_of(fields)
         if event == "step_started" and place in self.begun:
-            self.begun[place].result = None
-            self.failed.pop(place, None)
+            self.begun[place].answer = None
+            self._failed.pop(place, None)
             if self.begun[place].ordered:
                 self._running.append(place)
         elif event in ("step_completed", "step_failed"):
-            if place in self._running:
-                self._running.remove(place)
-            if place in self.begun:
-                self.begun[place].result = fields
-            # An interrupt, or what its writer calls retryable, is a step that has not ended.
-            if event == "step_completed":
-                self.completed[place] = fields
-            elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
-                self.failed[place] = fields
+            self._end_step(event, place, at, fields)
         elif event == "tool_call" and str(fields.get("call_id")) in self.calls:
-            again = self.calls[str(fields.get("call_id"))]
-            again.fields, again.attempts, again.result = fields, again.attempts + 1, None
+            self.calls[str(fields.get("call_id"))].ask_again(at)
         elif event == "tool_result":
             call = self.calls.get(str(fields.get("call_id")))
             if call is not None:
-                call.result = fields
+                call.answer = at
                 open_calls = self._calling.get(place_of(call.fields), [])
                 if call.call_id in open_calls:
                     open_calls.remove(call.call_id)
         elif event == "retrieval_response":
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
-                asked.result = fields
+                asked.answer = at
         elif event in ASKS and fields.get("request_id") != "context" and fields.get("manual") is not False:
-            self._ask(event, place, fields)
+            self._ask(event, place, at, fields)
 
-    def _ask(self, event: str, place: Place, fields: Fields) -> None:
+    def _end_step(self, event: str, place: Place, at: int, fields: Fields) -> None:
+        if place in self._running:
+            self._running.remove(place)
+        if place in self.begun:
+            self.begun[place].answer = at
+        # An interrupt, or what its writer calls retryable, is a step that has not ended.
+        if event == "step_completed":
+            self._completed[place] = at
+        elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
+            self._failed[place] = at
+        if not self._whole and self.is_ended(place):
+            # What it gave stands for what is in it.
+            for inner in self._inside.pop(place, ()):
+                entry = self._asked.pop(inner, None)
+                if entry is not None and entry.key[0] == "tool_call":
+                    self.calls.pop(entry.call_id, None)
+
+    def _ask(self, event: str, place: Place, at: int, fields: Fields) -> None:
         step, beside = place, fields.get("beside") is True
+        self._unmarked = self._unmarked and not fields.get("beside")
         if event not in OF_THE_RUN:
             ordered = not beside and (place not in self.begun or self.begun[place].ordered)
         else:
@@ -161,8 +193,11 @@ class History:
         caller = open_calls[-1] if open_calls and not beside else ""
         if event == "tool_call" and not beside:
             open_calls.append(str(fields.get("call_id")))
-        entry = Recorded(fields, (event, step, caller, str(fields.get(ASKS[event], ""))), ordered)
-        self._asked.append(entry)
+        key = (event, step, caller, str(fields.get(ASKS[event], "")))
+        entry = Recorded(self._lines, at, self._keys.setdefault(key, key), ordered)
+        self._asked[at] = entry
+        if not self._whole and event != "step_started" and step != TOP:
+            self._inside.setdefault(step, []).append(at)
         if event == "step_started":
             self.begun[place] = entry
             self.ordinals[place[0]] = max(place[1], self.ordinals.get(place[0], 0))
@@ -170,6 +205,7 @@ class History:
                 self._running.append(place)
         elif event == "tool_call":
             self.calls[entry.call_id] = entry
+            self.keys.add(hash(str(fields.get("idempotency_key"))))
         elif event == "retrieval_request":
             self._requests[str(fields.get("request_id"))] = entry
 
@@ -181,12 +217,21 @@ class History:
         in_order = self._in_order.get(key, ()) if number is not None else ()
         found = in_order[number - 1] if number is not None and number <= len(in_order) else None
         if found is None:
-            alike = self._alike.get(_shape(key, body), ())
+            alike = self._list_alike().get(_shape(key, body), ())
             wanted = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
             found = next(wanted, None)
         if found is not None:
             found.taken = True
         return found
+
+    def _list_alike(self) -> Mapping[tuple[object, ...], Sequence[Recorded]]:
+        """Return what ran beside other work by how it was asked for, collected when it is first needed."""
+        if self._alike is None:
+            self._alike = {}
+            for entry in self._asked.values():
+                if self._unmarked or entry.fields.get("beside") is True:
+                    self._alike.setdefault(_shape(entry.key, entry.fields), []).append(entry)
+        return self._alike
 
     @property
     def due(self) -> Recorded | None:
@@ -198,16 +243,27 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        left = (entry for place, entry in self.begun.items() if self._is_ended(place) and not entry.taken)
+        left = (entry for place, entry in self.begun.items() if self.is_ended(place) and not entry.taken)
         return self.due or next((entry for entry in left if not self._is_given_back(entry)), None)
 
-    def _is_ended(self, place: Place) -> bool:
-        return place in self.completed or place in self.failed
+    def is_ended(self, place: Place) -> bool:
+        """Return whether a step has completed or failed for good."""
+        return place in self._completed or place in self._failed
+
+    def completed(self, place: Place) -> Fields | None:
+        """Return the line that says what a step gave; None where it has not completed."""
+        at = self._completed.get(place)
+        return None if at is None else self._lines[at]
+
+    def failed(self, place: Place) -> Fields | None:
+        """Return the line that says what a step failed with; None where it has not failed for good."""
+        at = self._failed.get(place)
+        return None if at is None else self._lines[at]
 
     def _is_given_back(self, entry: Recorded) -> bool:
         """Return whether a step or call that has its result stands for this, so that nobody asks for it."""
         _, step, caller, _ = entry.key
-        if self._is_ended(step) or (caller in self.calls and self.calls[caller].result is not None):
+        if self.is_ended(step) or (caller in self.calls and self.calls[caller].result is not None):
             return True
         return step in self.begun and step != TOP and self._is_given_back(self.begun[step])
 
@@ -215,24 +271,26 @@ class History:
     def in_doubt(self) -> tuple[Recorded, ...]:
         """Calls that began and have no result: nobody can tell from here whether they took effect."""
         return tuple(
-            item for item in self.calls.values() if item.result is None and place_of(item.fields) not in self.completed
+            item for item in self.calls.values() if item.result is None and place_of(item.fields) not in self._completed
         )
 
     @property
     def first_incomplete(self) -> Place | None:
         """Return the first step that began and has no end."""
-        return next((place for place in self.begun if place not in self.completed and place not in self.failed), None)
+        return next((place for place in self.begun if not self.is_ended(place)), None)
 
     def list_not_kept(self) -> Iterator[NotKept]:
         """Yield the results that a program which goes on may ask for and that cannot be given back."""
-        for entry in self._asked:
-            event = entry.fields.get("event")
-            line, name = {
-                "step_started": (self.completed.get(place_of(entry.fields)), "output"),
-                "model_call": (entry.fields, "response"),
-                "tool_call": (entry.result, "output"),
-            }.get(str(event), (None, ""))
-            if line is None or self._is_given_back(entry):
+        for entry in self._asked.values():
+            event = entry.key[0]
+            if event not in ("step_started", "model_call", "tool_call") or self._is_given_back(entry):
+                continue
+            line, name = entry.result, "output"
+            if event == "step_started":
+                line = self.completed(place_of(entry.fields))
+            elif event == "model_call":
+                line, name = entry.fields, "response"
+            if line is None:
                 continue
             try:
                 self.value(line, name)
@@ -378,14 +436,17 @@ class Watch:
     """
 
     def __init__(self, lines: Sequence[Fields]) -> None:
+        self._lines = lines
         self._places: set[Place] = set()
-        self._in_order: deque[tuple[Fields, bool]] = deque()
-        self._beside: dict[Signature, list[Fields]] = {}
+        # The places of their lines, and which of them are made by a call; those before `_next` have come.
+        self._in_order, self._called = array("I"), bytearray()
+        self._next = 0
+        self._beside: dict[Signature, list[int]] = {}
         self.left = 0
         # What a tool called whose result was given back instead.
         self.passed_over: set[object] = set()
         calling: dict[Place, list[object]] = {}
-        for fields in lines:
+        for at, fields in enumerate(lines):
             found, place = signature(fields), place_of(fields)
             calls = calling.setdefault(place, [])
             if fields.get("call_id") in calls:
@@ -393,11 +454,14 @@ class Watch:
             if found is not None:
                 self.left += 1
                 if self._is_beside(fields):
-                    self._beside.setdefault(found, []).append(fields)
+                    self._beside.setdefault(found, []).append(at)
                 else:
-                    self._in_order.append((fields, bool(calls)))
+                    self._in_order.append(at)
+                    self._called.append(bool(calls))
             if fields.get("event") == "tool_call" and not fields.get("beside"):
                 calls.append(fields.get("call_id"))
+            if not calls:
+                del calling[place]
 
     def _is_beside(self, fields: Fields) -> bool:
         place = place_of(fields)
@@ -417,35 +481,43 @@ class Watch:
                 alike.pop()
                 return None
             # An older writer did not mark what ran beside other work.
-            entry = next((entry for entry in self._in_order if signature(entry[0]) == found), None)
-            if entry is not None:
-                self._in_order.remove(entry)
+            at = next((at for at in range(self._next, len(self._in_order)) if self._sign(at) == found), None)
+            if at is not None:
+                del self._in_order[at], self._called[at]
                 return None
-            near = next((item for item in self._list_rest() if _is_near(item, body)), None)
+            near = next((item for item in self._iter_rest() if _is_near(item, body)), None)
             what = "the run had none like it" if near is None else difference(signature(near) or (), found)
             return determinism_violation(what, body)
-        while self._in_order and self._in_order[0][1] and signature(self._in_order[0][0]) != found:
+        while self._is_called_next() and self._sign(self._next) != found:
             self._pass_over()
-        if not self._in_order:
+        if self._next == len(self._in_order):
             return determinism_violation(f"the run had ended there, and now comes {body['event']}", body)
-        expected = signature(self._in_order.popleft()[0])
+        expected = self._sign(self._next)
+        self._next += 1
         return None if expected == found else determinism_violation(difference(expected or (), found), body)
 
+    def _sign(self, at: int) -> Signature | None:
+        return signature(self._lines[self._in_order[at]])
+
+    def _is_called_next(self) -> bool:
+        return self._next < len(self._in_order) and bool(self._called[self._next])
+
     def _pass_over(self) -> None:
-        fields, _ = self._in_order.popleft()
-        self.passed_over.add(fields.get("seq"))
+        self.passed_over.add(self._lines[self._in_order[self._next]].get("seq"))
+        self._next += 1
         self.left -= 1
 
     def finish(self) -> StoredDataError | None:
         """Return the violation of a program that has ended before it came to everything."""
-        while self._in_order and self._in_order[0][1]:
+        while self._is_called_next():
             self._pass_over()
         if self.left <= 0:
             return None
-        return determinism_violation(f"it ended, and its original had {self.left} more events", self._list_rest()[0])
+        return determinism_violation(f"it ended, and its original had {self.left} more events", next(self._iter_rest()))
 
-    def _list_rest(self) -> list[Fields]:
-        return [fields for fields, _ in self._in_order] + [item for items in self._beside.values() for item in items]
+    def _iter_rest(self) -> Iterator[Fields]:
+        beside = (at for places in self._beside.values() for at in places)
+        return (self._lines[at] for at in (*self._in_order[self._next :], *beside))
 
 
 def _is_near(one: Fields, two: Fields) -> bool:

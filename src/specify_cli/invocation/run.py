@@ -236,8 +236,8 @@ class Run:
         self._lock = threading.RLock()
         self._counts: dict[tuple[object, ...], int] = {}
         self._steps: list[Step] = []
-        calls = () if past is None else past.history.calls.values()
-        self._keys = {str(call.fields.get("idempotency_key")) for call in calls}
+        # Of the idempotency keys that calls have, their hashes: a long run has many.
+        self._keys = set[int]() if past is None else set(past.history.keys)
         self._began = time.monotonic()
         self._past = past
         self._seam_body = None if past is None else past.seam
@@ -787,17 +787,17 @@ class Run:
         """
         if recorded is not None:
             return str(recorded.fields.get("idempotency_key"))
-        if given is not None and given not in self._keys:
-            self._keys.add(given)
+        if given is not None and hash(given) not in self._keys:
+            self._keys.add(hash(given))
             return given
         trace_id = self.trace_id if self._past is None else self._past.trace_id
         step, ordinal = place_of(body)
         place: tuple[str, ...] = (step, str(ordinal), str(body["tool"]))
         if body.get("beside"):
             place = (*place, "beside", str(body.get("args_hash")))
-        while (key := idempotency_key(trace_id, *place, str(self._count("key", *place)))) in self._keys:
+        while hash(key := idempotency_key(trace_id, *place, str(self._count("key", *place)))) in self._keys:
             pass  # a recorded call has it
-        self._keys.add(key)
+        self._keys.add(hash(key))
         return key
 
 
@@ -845,12 +845,12 @@ class Step(Scope):
             self._ended = False
             past = run.history  # of a resumed run only
             if recorded is not None and past is not None:
-                if self.place in past.completed:
+                completed, failed = past.completed(self.place), past.failed(self.place)
+                if completed is not None:
                     self.done = self._ended = True
-                    self.output = run.give_back(past.completed[self.place], "output")
+                    self.output = run.give_back(completed, "output")
                     return
-                if self.place in past.failed:
-                    failed = past.failed[self.place]
+                if failed is not None:
                     raise recorded_error(str(failed.get("error_code")), str(failed.get("message", "")))
             # A step that a crash left open is open still; one that ended, and may be tried again, begins once more.
             if recorded is None or past is None or recorded.result is not None:

@@ -27,6 +27,8 @@ BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
 _TOLD = ("status", "decision", "outcome", "side_effect", "ordinal")
 _ENDS = {"tool_result": "tool_call", "step_completed": "step_started", "step_failed": "step_started"}
 _GIST = re.compile(r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)')
+# So many entries of a timeline are held at once.
+_KEPT = 4096
 _TIME_KEYS = ("at", "started_at", "completed_at")
 
 
@@ -60,7 +62,7 @@ class Entry(NamedTuple):
 def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
     """Return the entries of a record in the order they began; an end without a beginning is an entry of its own.
 
-    Of events that are read when asked for, the entries are too.
+    Of a long record each entry is made when it is asked for.
     """
     # Of each entry the line it begins with, the one that ends it and one more than its step's place; 0 where none does.
     begun, ended, within = array("I"), array("I"), array("I")
@@ -87,7 +89,8 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
         entry = _begin(first, events[first], step - 1 if step else None)
         return _end(entry, last, events[last]) if last else entry
 
-    return View(len(begun), make) if isinstance(events, View) else [make(place) for place in range(len(begun))]
+    timeline = View(len(begun), make)
+    return timeline if len(begun) > _KEPT else list(timeline)
 
 
 def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:

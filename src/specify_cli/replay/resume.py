@@ -35,16 +35,17 @@ from specify_cli.invocation.run import Past, Run, open_invocation
 from specify_cli.invocation.values import Default
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
-from specify_cli.record.record import Record, fold, lines_in_force
+from specify_cli.record.record import Record, lines_in_force
 from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.record.verify import OF_THE_LINES, RecordReport
+from specify_cli.record.views import fields_of, find_places, pick
 from specify_cli.replay.judge import execution_hash_of
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
-from specify_cli.storage.queries import read_record_lines, read_whole, verify_file, verify_place
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place, digest, place_of
+from specify_cli.storage.queries import read_record, read_record_lines, read_whole, verify_file, verify_place
+from specify_cli.storage.store import FileObjectStore, Place, digest, place_of
 
 Program = Callable[[Run], Any]
 _SHOWN = 5
@@ -312,6 +313,8 @@ def resume(
             )
         # Consent to an attempt that has its result by now is spent, and harms nobody.
         unknown = sorted(item for item in rerun if item.partition(":")[0] not in opened.history.calls)
+        named = {fields.get("call_id") for fields in fields_of(opened.record)} if unknown else set()
+        unknown = [item for item in unknown if item.partition(":")[0] not in named]
         if unknown:
             known = ", ".join(item.attempt for item in plan.in_doubt) or "none"
             raise CallerError(
@@ -391,7 +394,7 @@ def _open(
             f"spec-kitty invocations show {place.invocation_id}",
         )
     state = _fold_again(record)
-    history = History((entry.fields for entry in record.entries), FileObjectStore(project.root).get)
+    history = History(fields_of(record), FileObjectStore(project.root).get)
     writer = None if caller is None else caller.writer
     recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
     recorded = _collect_members(record)
@@ -427,7 +430,7 @@ def _read_intact(project: Project, place: Place) -> Record:
     Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend.
     """
     _require_sound(place, verify_place(project, place))
-    record = fold(FileRecordStore(project.root).read(place))
+    record = read_record(project.root, place)
     if record is None:
         raise StoredDataError(
             "RECORD_DAMAGED",
@@ -547,11 +550,10 @@ def reexecute(
     project, _ = load_project(os.fspath(repo), home)
     place = Index(project.root).resolve(invocation_id)
     record = _read_intact(project, place)
-    lines: Sequence[Mapping[str, object]] = [entry.fields for entry in record.entries]
     started = record.started
     if started.get("tombstone") is True or "request_object" in started:
         raise CallerError("NOT_RESUMABLE", f"{place.invocation_id} does not hold its request", "re-execute another run")
-    lines = settle(lines)
+    lines = settle(fields_of(record))
     external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
     if external and not allow_external:
         told = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
@@ -584,7 +586,7 @@ def reexecute(
     recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
     watch = None if models else Watch(lines)
     past = Past(
-        history=History(lines, FileObjectStore(project.root).get),
+        history=History(lines, FileObjectStore(project.root).get, whole=True),
         trace_id=str(started.get("trace_id", "")),
         again=f"inv://{place.invocation_id}",
         live_tools=tools == "live",
@@ -605,12 +607,13 @@ def reexecute(
         # The original ended in an error too; it is the same run if every event was the same up to its end.
         if not failed_then or run.outstanding:
             raise
-    child = fold(FileRecordStore(project.root).read(recorder.place))
+    child = read_record(project.root, recorder.place)
     assert child is not None
     passed_over = set() if watch is None else watch.passed_over
-    lines = [item for item in lines if item.get("seq") not in passed_over]
+    if passed_over:
+        lines = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in passed_over))
     original = chain_of_run(lines, record.completed)
-    replay = chain_of_run([entry.fields for entry in child.entries], child.completed)
+    replay = chain_of_run(fields_of(child), child.completed)
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
 
 

@@ -8,6 +8,7 @@ checks everything before it writes anything and overwrites nothing. What is impo
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
 from charter.model import Policy
@@ -29,7 +30,14 @@ from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.event_table import EVENTS
-from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, split_lines
+from specify_cli.record.record import (
+    ULID_PATTERN,
+    is_stand_in,
+    lines_in_force,
+    reader_of,
+    split_lines,
+    whole_lines,
+)
 from specify_cli.record.seal import open_line, seal_at_end
 from specify_cli.record.verify import (
     ERROR,
@@ -53,10 +61,13 @@ from specify_cli.storage.reachability import Reach, policy_withholds
 from specify_cli.storage.store import (
     FileObjectStore,
     FileRecordStore,
+    HeldFile,
     Place,
-    digest,
     places,
 )
+
+if TYPE_CHECKING:
+    from specify_cli.record.record import ReadAt, Source
 
 MANIFEST = "EXPORT.json"
 # An export with proofs has members that readers of version 1 do not know.
@@ -71,6 +82,7 @@ _PROVEN = frozenset(("prev", "invocation_id"))
 _SHORT = 64
 _BLOCK = tarfile.BLOCKSIZE
 _BATCH = 64 << 20
+_PIECE = 1 << 20
 # JSON texts within JSON texts double their escapes, so no real value comes near this.
 _UNESCAPINGS = 16
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
@@ -113,11 +125,18 @@ class Imported(NamedTuple):
         return {"records": list(self.records), "present": list(self.present), "objects": self.objects}
 
 
+class Held(NamedTuple):
+    """So many bytes of a file, read a part at a time."""
+
+    read: ReadAt
+    size: int
+
+
 class Part(NamedTuple):
     """A record as it leaves: its bytes, its annexes, the objects both name, its row in the manifest."""
 
     path: str
-    data: bytes
+    data: Held
     annexes: dict[str, bytes]
     named: tuple[NamedObject, ...]
     row: dict[str, object]
@@ -148,7 +167,7 @@ def export(
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
     kept, left_out = _gather_objects(objects, parts, reach, rules, policies)
     # 3. One file, created whole.
-    files: dict[str, bytes] = {}
+    files: dict[str, bytes | Held] = {}
     for part in parts:
         files |= {part.path: part.data, **part.annexes}
     for name, held in kept.items():
@@ -162,9 +181,17 @@ def export(
     files[MANIFEST] = _encode_manifest(
         {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
     )
-    archive = _make_archive(files)
-    create_file(output, archive)
-    return Exported(output, safe, digest(archive), len(archive), tuple(told), len(kept), tuple(ordered))
+    hashed, size = hashlib.sha256(), 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal size
+        for piece in _iter_archive(files):
+            hashed.update(piece)
+            size += len(piece)
+            yield piece
+
+    create_file(output, pieces())
+    return Exported(output, safe, hashed.hexdigest(), size, tuple(told), len(kept), tuple(ordered))
 
 
 def _gather_objects(
@@ -209,15 +236,17 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
             f"{place.path} is not exported: its lines carry no seals, so none of them can be withheld",
             "export it without --safe, once you have read it",
         )
-    data = FileRecordStore(project.root).read(place)
+    data = _hold(FileRecordStore(project.root).hold(place))
     annexes = {
         path: found for path, found in annex_files(project.root, place.invocation_id) if isinstance(found, bytes)
     }
-    withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data)]
+    withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data.read)]
     if rules is not None:
-        data, withheld = _withhold_lines(data, rules)
+        withheld = []
+        data = _spool(_withhold_lines(data.read, rules, withheld))
     path = f"{layout.IMPORTED}/{place.name}"
-    report = _report(path, data)
+    name_ids = layout.parse_record_name(place.name)
+    report = verify_record(whole_lines(data.read), file=path, name_ids=name_ids, withheld=True)
     # What leaves has to verify where it arrives, whatever was taken out of it.
     wrong = next((i for i in report.findings if i.severity == ERROR), None)
     if wrong is not None:
@@ -262,9 +291,18 @@ def _not_exported(place: Place, why: str) -> StoredDataError:
     )
 
 
-def _report(path: str, data: bytes) -> RecordReport:
-    name_ids = layout.parse_record_name(path.rpartition("/")[2])
-    return verify_record(io.BytesIO(data), file=path, name_ids=name_ids, withheld=True)
+def _hold(held: HeldFile) -> Held:
+    """Return a file as long as it is now: an open record may grow meanwhile."""
+    size = held.measure()
+    return Held(lambda offset, wanted: held(offset, max(0, min(wanted, size - offset))), size)
+
+
+def _spool(lines: Iterable[bytes]) -> Held:
+    """Keep lines in a temporary file until they leave."""
+    with tempfile.TemporaryFile(prefix="spec-kitty-") as file:
+        file.writelines(lines)
+        file.flush()
+        return _hold(HeldFile(os.dup(file.fileno())))
 
 
 def _describe_withheld(
@@ -279,7 +317,7 @@ def _make_stand_in(seq: object, why: str, seal: str | None) -> bytes:
     return f'{{"seq":{seq},"withheld":"{why}","~":"{seal}"}}\n'.encode()
 
 
-def stand_ins(data: bytes) -> list[tuple[int, str]]:
+def stand_ins(data: Source) -> list[tuple[int, str]]:
     """(seq, why) of every line of a record that is a stand-in."""
     found: list[tuple[int, str]] = []
     for _, raw in split_lines(data):
@@ -320,31 +358,31 @@ def begin_search(rules: RuleSet) -> Search:
     )
 
 
-def withhold_lines(data: bytes, rules: RuleSet) -> tuple[bytes, list[dict[str, object]]]:
+def withhold_lines(data: bytes, rules: RuleSet) -> bytes:
     """Return the lines of a record without those that must not leave; `_withhold_lines` says more."""
-    return _withhold_lines(data, begin_search(rules))
+    return b"".join(_withhold_lines(data, begin_search(rules), []))
 
 
-def _withhold_lines(data: bytes, search: Search) -> tuple[bytes, list[dict[str, object]]]:
-    """Return the lines of a record that verifies with those replaced that must not leave, and what was replaced.
+def _withhold_lines(data: Source, search: Search, withheld: list[dict[str, object]]) -> Iterator[bytes]:
+    """Yield the lines of a record that verifies with those replaced that must not leave, and note what was replaced.
 
     Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
     as well, for it describes bytes that are not there any more.
     """
-    out: list[bytes] = []
-    withheld: list[dict[str, object]] = []
     passed_over = False
-    in_force = {offset for offset, _ in lines_in_force(data)}
+    in_force = (offset for offset, _ in lines_in_force(data))
+    due = next(in_force, None)
     for offset, raw in split_lines(data):
-        if offset not in in_force:
+        if offset != due:
             passed_over = True
             continue
+        due = next(in_force, None)
         line = open_line(raw)
         fields = line.fields or {}
         if line.fields is not None and is_stand_in(line.fields):
             why = fields["withheld"] if fields["withheld"] in _WHYS else REDACTION
-            out.append(_make_stand_in(fields["seq"], str(why), line.seal))
             withheld.append(_describe_withheld(fields["seq"], "withheld", str(why)))
+            yield _make_stand_in(fields["seq"], str(why), line.seal)
             continue
         if line.problems or line.fields is None:
             passed_over = True
@@ -355,11 +393,10 @@ def _withhold_lines(data: bytes, search: Search) -> tuple[bytes, list[dict[str, 
             seen = RECOVERED
         passed_over = False
         if seen is None:
-            out.append(raw + b"\n")
+            yield raw + b"\n"
             continue
-        out.append(_make_stand_in(fields.get("seq"), seen, line.seal))
         withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), seen, counts))
-    return b"".join(out), withheld
+        yield _make_stand_in(fields.get("seq"), seen, line.seal)
 
 
 def _find_reason(fields: Mapping[str, object], search: Search) -> tuple[str | None, dict[str, int]]:
@@ -456,7 +493,12 @@ def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
 
 
 def _encode_manifest(manifest: object) -> bytes:
-    return (json.dumps(manifest, sort_keys=True, indent=1, ensure_ascii=False) + "\n").encode()
+    out = io.BytesIO()
+    # One piece after the other: all of them at once take ten times what they come to.
+    for piece in json.JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).iterencode(manifest):
+        out.write(piece.encode())
+    out.write(b"\n")
+    return out.getvalue()
 
 
 def _order(path: str) -> tuple[bool, str]:
@@ -469,20 +511,23 @@ def _make_header(path: str, size: int) -> bytes:
     return member.tobuf(tarfile.USTAR_FORMAT, "utf-8", "strict")
 
 
-def _make_archive(files: Mapping[str, bytes]) -> bytes:
-    """Return a tar archive that depends on nothing but its contents."""
-    out = io.BytesIO()
+def _iter_archive(files: Mapping[str, bytes | Held]) -> Iterator[bytes]:
+    """Yield a tar archive that depends on nothing but its contents, a part at a time."""
+    written = 0
     for path in sorted(files, key=_order):
         data = files[path]
-        out.write(_make_header(path, len(data)))
-        out.write(data)
-        out.write(bytes(-len(data) % _BLOCK))
-    out.write(bytes(2 * _BLOCK))
-    out.write(bytes(-out.tell() % tarfile.RECORDSIZE))
-    return out.getvalue()
+        read, size = (reader_of(data), len(data)) if isinstance(data, bytes) else data
+        yield _make_header(path, size)
+        for offset in range(0, size, _PIECE):
+            yield read(offset, min(_PIECE, size - offset))
+        yield bytes(-size % _BLOCK)
+        written += _BLOCK + size + -size % _BLOCK
+    yield bytes(2 * _BLOCK)
+    yield bytes(-(written + 2 * _BLOCK) % tarfile.RECORDSIZE)
 
 
-def create_file(output: str, data: bytes) -> None:
+def create_file(output: str, data: bytes | Iterable[bytes]) -> None:
+    """Create a file whole, from its bytes or the parts of them. Raises CallerError FILE_EXISTS, EnvironmentFault."""
     folder, name = os.path.split(os.path.abspath(output))
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -591,7 +636,7 @@ def unpacked(path: str) -> Iterator[Contents]:
 
 
 def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an export in their order; whatever `_make_archive` would not have written is refused."""
+    """Yield the files of an export in their order; whatever `_iter_archive` would not have written is refused."""
     with _open_archive(path) as file:
         left = size = os.fstat(file.fileno()).st_size
         if size > MAX_EXPORT:

@@ -163,6 +163,10 @@ class HeldFile:
     def __call__(self, offset: int, size: int) -> bytes:
         return os.pread(self._fd, size, offset)
 
+    def measure(self) -> int:
+        """Return how many bytes the file has now."""
+        return os.fstat(self._fd).st_size
+
     def settle(self, shown: str) -> None:
         """Wait for whoever writes the file, and bring its bytes to stable storage. Raises LOCK_TIMEOUT."""
         durable.lock(self._fd, shown)

@@ -624,7 +624,7 @@ def test_files_redacted_by_other_rules_are_not_called_different(cli: Cli, charte
 
 
 def _archive_members(path: Path, files: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    path.write_bytes(portable._make_archive(files))
+    path.write_bytes(b"".join(portable._iter_archive(files)))
     return list(portable._iter_members(str(path)))
 
 
@@ -812,7 +812,7 @@ def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
     row = manifest["records"][0]
     row[member] = row["lines"] + 1 if member == "lines" else "0" * 64
     files[portable.MANIFEST] = portable._encode_manifest(manifest)
-    (chartered / "said.tar").write_bytes(portable._make_archive(files))
+    (chartered / "said.tar").write_bytes(b"".join(portable._iter_archive(files)))
     argv = ("replay", run, "--from-file", str(chartered / "said.tar"), "--json")
     refused = cli(*argv, cwd=elsewhere)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from specify_cli.storage.archive import _make_archive
+from specify_cli.storage.archive import _iter_archive
 from support import Ran, run_main
 from trails import grow, make_repository
 
@@ -38,7 +38,7 @@ class Sent(NamedTuple):
         changed = edit(files.pop(name))
         if changed is not None:
             files[name] = changed
-        self.path.write_bytes(_make_archive(files))
+        self.path.write_bytes(b"".join(_iter_archive(files)))
 
 
 def _export(root: Path, home: Path, *argv: str) -> bytes:

@@ -75,7 +75,7 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
     data = FileRecordStore(project.root).read(place)
     annexes = annex_events(project.root, place.invocation_id)
     if safe:
-        data, _ = archive.withhold_lines(data, project.config.redaction)
+        data = archive.withhold_lines(data, project.config.redaction)
         annexes = []
     record = fold(data)
     lines = [] if record is None else [entry.fields for entry in record.entries]
