@@ -1,6 +1,7 @@
 """Play sessions on the real programs against a scripted model, check what they leave, and write docs/harnesses.json.
 
     make harness                                  # every program, every play: about half an hour
+    python -m harness.play --play unasked         (in tests/; of every program, in place of what is written of it)
     python -m harness.play codex --play job --keep DIR     (in tests/; keeps projects, homes and payloads)
 
 Needs node and npm's registry once; then only loopback. Homes are private and keys are made up.
@@ -38,6 +39,8 @@ SPEC_KITTY = Path(sys.executable).parent / "spec-kitty"
 CACHE = Path(os.environ.get("SPEC_KITTY_HARNESS_CACHE", Path.home() / ".cache/spec-kitty-harness"))
 SECONDS = 120
 # Programs that tell an error of the model; Claude Code by its transcript, as it ends its hooks with itself.
+# Programs that tell no end of a session that nobody sits at.
+NO_END = ("opencode", "qwen")
 TELLS_ERRORS = ("claude-code", "opencode", "copilot")
 # Plays after which a program keeps less than its hooks were told: what was interrupted, and patches in a script.
 NOT_KEPT = {"codex": ("interrupted", "broken", "failing")}
@@ -100,7 +103,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         program = PROGRAMS[name]
         binary = _install(program)
         rows[name] = {play: _play(program, binary, play, asked.keep) for play in asked.play or PLAYED}
-    if not asked.programs and not asked.play:
+    if not asked.programs:
         _write_output(rows)
     failed = [
         (name, play)
@@ -134,7 +137,7 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     for folder in ("home", "bin", "told", "project"):
         (top / folder).mkdir(parents=True)
     env = _make_environment(program, binary, top)
-    _make_project(top, program, env)
+    _make_project(top, program, env, *(["--open"] if play == "unasked" else []))
     model = Model(program.name, str(top / "project"))
     model.start()
     began = time.monotonic()
@@ -240,7 +243,7 @@ def _make_environment(program: Program, binary: Path, top: Path) -> dict[str, st
     }
 
 
-def _make_project(top: Path, program: Program, env: dict[str, str]) -> None:
+def _make_project(top: Path, program: Program, env: dict[str, str], *options: str) -> None:
     """A small git project with a test that fails and planted secrets, and spec-kitty and its hooks in it."""
     project = top / "project"
     files = {
@@ -260,7 +263,7 @@ def _make_project(top: Path, program: Program, env: dict[str, str]) -> None:
         ("git", "config", "user.name", "ada"),
         (str(SPEC_KITTY), "init"),
         (str(SPEC_KITTY), "charter", "synthesize", "--defaults"),
-        (str(SPEC_KITTY), "hooks", "install", "--harness", program.name),
+        (str(SPEC_KITTY), "hooks", "install", "--harness", program.name, *options),
         ("git", "add", "-A"),
         ("git", "commit", "-qm", "start"),
     ):
@@ -315,8 +318,13 @@ def _check(
         started, last = lines[0], lines[-1]
         if started["actor"]["actor_type"] != "llm" or started["actor"].get("tool") != program.name:
             yield "a record does not say which agent asked"
-        if play not in ("interrupted", "broken", "again") and last.get("closed_by") != "agent":
+        if play not in ("interrupted", "broken", "again", "unasked") and last.get("closed_by") != "agent":
             yield "a record was not closed by the agent"
+        if play == "unasked" and (started.get("opened_by"), last.get("closed_by", "nobody")) not in (
+            ("hook", "hook"),
+            ("hook", "nobody") if program.name in NO_END else (),
+        ):
+            yield "a session that never asked got no record that ends with it"
     if play == "nested" and [line[0].get("parent_invocation_id") for line in records[1:]] != [
         records[0][0]["invocation_id"]
     ]:
@@ -450,8 +458,9 @@ def _ask(project: Path, env: dict[str, str], *words: str) -> Any:
 
 
 def _write_output(rows: dict[str, dict[str, Outcome | None]]) -> None:
-    """Write what was played to docs/harnesses.json, and the table of it into docs/hooks.md."""
+    """Write what was played to docs/harnesses.json, and the table of it into docs/hooks.md; other plays stay there."""
     told: dict[str, Any] = {}
+    before = json.loads(OUTPUT.read_text(encoding="utf-8"))["programs"]
     for name, row in rows.items():
         program = PROGRAMS[name]
         plays = {
@@ -460,6 +469,8 @@ def _write_output(rows: dict[str, dict[str, Outcome | None]]) -> None:
             else {"problems": done.problems, "calls": done.calls, "seconds": round(done.seconds)}
             for play, done in row.items()
         }
+        known = before[name]["plays"] if before.get(name, {}).get("version") == program.version else {}
+        plays = {play: {**known, **plays}[play] for play in PLAYED if play in {**known, **plays}}
         told[name] = {"title": program.title, "package": program.package, "version": program.version, "plays": plays}
     OUTPUT.write_text(json.dumps({"programs": told, "missing": dict(MISSING)}, indent=1) + "\n", encoding="utf-8")
     write_table(told)

@@ -100,6 +100,7 @@ PLAYS: Mapping[str, list[Step]] = {
     "interrupted": [[DO], [sh("touch started; sleep 60", fails=True)]],
     "broken": [[DO], [sh("echo before the error")], [Call("fail", ("529",))]],
     "open": [[DO], [sh("echo left open")]],
+    "unasked": [[READ], [sh("echo nobody asked")], [edit("src/login.py", "name.strip()", "name.strip().lower()")]],
     "more": [[sh("echo second turn")], [READ]],
     "close": [[CLOSE]],
 }
@@ -110,7 +111,20 @@ CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "resumed": ("open", "more", "close"),
     "compacted": ("open", COMPACT, "more", "close"),
 }
-PLAYED = ("job", "again", "nested", "beside", "equal", "tools", "failing", "denied", "interrupted", "broken", *CHAPTERS)
+PLAYED = (
+    "job",
+    "again",
+    "nested",
+    "beside",
+    "equal",
+    "tools",
+    "failing",
+    "denied",
+    "interrupted",
+    "broken",
+    "unasked",
+    *CHAPTERS,
+)
 LAST_WORDS = "All of it is done, said the scripted model."
 
 Schemas = Mapping[str, Any]
