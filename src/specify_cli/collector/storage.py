@@ -288,11 +288,17 @@ def judge_leaves(held: HeldLog | None, size: int, piece: LogPiece, client: str) 
     """Return the verdict on leaves beside what is held of their log, `size` leaves."""
     if held is not None and held.client != client:
         return OWNED
-    if held is not None and held.keys != piece.keys:
+    if held is not None and (held.keys != piece.keys or _get_size(piece.checkpoint) < _get_size(held.checkpoint)):
         return CONFLICT
     if piece.start != size:
         return APART
     return STORED if piece.leaves or held is None or held.checkpoint != piece.checkpoint else DUPLICATE
+
+
+def _get_size(checkpoint: str) -> int:
+    """Return how many leaves a checkpoint speaks of: its second line (c2sp.org/tlog-checkpoint)."""
+    size = checkpoint.split("\n")[1:2]
+    return int(size[0]) if size and size[0].isdigit() else 0
 
 
 def get_digest(stored: StoredEvent | None) -> str:

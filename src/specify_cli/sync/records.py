@@ -20,9 +20,10 @@ from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, Place
 from specify_cli.sync.contract import canonical
 from specify_cli.sync.outbox import Outbox, look_at
-from specify_cli.trail.leaves import ANNEX, parse_leaf
+from specify_cli.trail.leaves import ANNEX, Generation, parse_leaf
 from specify_cli.trail.log import open_log
-from specify_cli.trail.signing import find_signed, make_checkpoint, read_keys
+from specify_cli.trail.notes import Checkpoint
+from specify_cli.trail.signing import find_signed, make_checkpoint, read_checkpoint, read_keys
 
 _AT_A_TIME = 100
 # Leaves of one request: under 1 MiB, which every collector takes.
@@ -62,7 +63,7 @@ def deliver_records(
 ) -> RecordsDelivered:
     """Deliver the log, then each closed record that is due; `base` is the endpoint's address before `/v1/events`."""
     url = f"{base}/v1/projects/{uuid}"
-    leaves, why = _deliver_log(project, outbox, url, exchange)
+    leaves, why = _deliver_logs(project, outbox, url, exchange)
     records = refused = 0
     after = ""
     index = Index(project.root)
@@ -86,19 +87,36 @@ def deliver_records(
     return RecordsDelivered(records, refused, leaves, why)
 
 
-def _deliver_log(project: Project, outbox: Outbox, url: str, exchange: Exchange) -> tuple[int, str | None]:
-    """Return how many leaves the endpoint took, and why it did not take all of them."""
+def _deliver_logs(project: Project, outbox: Outbox, url: str, exchange: Exchange) -> tuple[int, str | None]:
+    """Return how many leaves of this clone's logs the endpoint took, and why it did not take all of them."""
     if not open_log(project).generations():
         return 0, None
     try:
-        checkpoint = make_checkpoint(project)
+        newest = make_checkpoint(project)
     except InvocationError as error:
         return 0, None if error.code == "EXTRA_MISSING" else f"{error.code}: {error.message}"
-    generation = find_signed(project, checkpoint)
+    taken, current = 0, find_signed(project, newest)
+    # A log that was put back to an older copy ended, and another one took its place; its leaves still count.
+    for generation in open_log(project).generations():
+        checkpoint = newest if generation == current else read_checkpoint(generation)
+        if checkpoint is not None:
+            more, why = _deliver_log(generation, checkpoint, outbox, url, exchange)
+            taken += more
+            if why is not None:
+                return taken, why
+    return taken, None
+
+
+def _deliver_log(
+    generation: Generation, checkpoint: Checkpoint, outbox: Outbox, url: str, exchange: Exchange
+) -> tuple[int, str | None]:
+    """Return how many leaves of one log the endpoint took, and why not all that are signed."""
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
-    mark = f"leaves {generation.name}"
-    held = int(outbox.facts().get(mark, "0"))
-    if held >= checkpoint.size and outbox.facts().get("checkpoint") == str(checkpoint):
+    mark, state = f"leaves {generation.name}", f"checkpoint {generation.name}"
+    facts = outbox.facts()
+    held = int(facts.get(mark, "0"))
+    # An endpoint that holds more has seen what this copy was put back from.
+    if held > checkpoint.size or (held == checkpoint.size and facts.get(state) == str(checkpoint)):
         return 0, None
     taken = restarts = 0
     while True:
@@ -107,20 +125,22 @@ def _deliver_log(project: Project, outbox: Outbox, url: str, exchange: Exchange)
         value = {"start": held, "leaves": text, "keys": keys, "checkpoint": str(checkpoint)}
         status, answer = exchange("PUT", f"{url}/logs/{generation.name}", json.dumps(value).encode())
         size = _read_size(answer) if status == 200 else None
-        if size is None or size > checkpoint.size or restarts > 1:
+        if size is not None and size > checkpoint.size:
+            outbox.note({mark: str(size)})
+            return taken, None
+        if size is None or restarts > 1:
             return taken, f"the endpoint answered {status} for the log: {_describe(answer)}"
         # What the endpoint holds counts, whatever was believed: a cursor may be new, and a collector restored.
         follows = size == held + len(piece)
         restarts += not follows
         taken += len(piece) if follows else 0
-        for line in piece if follows else ():
-            leaf = parse_leaf(line)
+        for leaf in map(parse_leaf, piece if follows else ()):
             if leaf.kind == ANNEX:
                 outbox.settle_record(leaf.invocation_id, None)
         held = size
         outbox.note({mark: str(held)})
         if held == checkpoint.size and follows:
-            outbox.note({"checkpoint": str(checkpoint)})
+            outbox.note({state: str(checkpoint)})
             return taken, None
 
 

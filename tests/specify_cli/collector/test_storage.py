@@ -163,6 +163,9 @@ def test_leaves_follow_those_that_are_held(storage: Storage) -> None:
     said = [storage.keep_leaves(PROJECT, piece, client) for piece, client in sent]
     [log] = storage.logs(PROJECT)
 
+    older = leaves(3, 0, "o\n2\n")
+    assert storage.keep_leaves(PROJECT, leaves(3, 0, "o\n3\n"), "ada") == (STORED, 3)
+    assert storage.keep_leaves(PROJECT, older, "ada") == (CONFLICT, 3)
     assert said == [
         (STORED, 2), (APART, 2), (APART, 2), (OWNED, 2), (CONFLICT, 2), (STORED, 3), (DUPLICATE, 3)
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,25 @@ def test_an_annex_that_came_later_arrives_and_nothing_else_of_that_id_does(
     answers = [collector.ask("PUT", path, json.dumps(body)) for body in bodies]
     assert [answer.status for answer in answers] == [422, 200, 400, 400, 400]
     assert (project_of(collector)["conflicts"], project_of(collector)["records"]) == (0, 1)
+
+
+def test_a_log_that_was_put_back_and_the_one_that_took_its_place_both_arrive(
+    cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
+) -> None:
+    log = enabled / ".git/kittify/log"
+    run(cli)
+    push(cli)
+    shutil.copytree(log, tmp_path / "older")
+    run(cli, "review the release")
+    push(cli)
+    shutil.rmtree(log)
+    shutil.copytree(tmp_path / "older", log)
+    run(cli, "implement WP02")
+    done, held = push(cli), project_of(collector)
+
+    assert done["state"] == "delivered", done
+    assert (len(held["logs"]), held["records"]) == (2, 3)
+    assert held["level"] in LEVELS[: LEVELS.index("witnessed")]
 
 
 def test_the_bytes_a_collector_holds_are_verified_again_on_every_engine(
