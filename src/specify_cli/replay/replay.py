@@ -206,12 +206,7 @@ def replay_bytes(
     findings += [item for patch in applied for item in judge_patch(patch)]
     findings += of_states
     findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
-    # Why each result cannot be given back; those that can share one text.
-    why = [_read_output(result, opened.objects) for _, result in past.tools]
-    tools = View(len(why), lambda at: (*past.tools[at], why[at]))
-    capture = past.started.get("capture")
-    modes = capture if isinstance(capture, dict) else {}
-    gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in past.models]
+    tools = _look_at_tools(opened)
     return Replayed(
         past=past,
         request=opened.request,
@@ -226,7 +221,7 @@ def replay_bytes(
         gates=asked,
         patches=applied,
         tools=tools,
-        models=View(len(gaps), lambda at: (past.models[at], gaps[at])),
+        models=_look_at_models(opened),
         states=states,
         findings=tuple(findings),
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
@@ -574,6 +569,21 @@ def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outco
         return Outcome((), (), failure=found)
     text_hash = digest(found.text.encode("utf-8")) if retrieval.is_context else None
     return Outcome(found.hits, found.filters_applied, found.error, found.query, text_hash)
+
+
+def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:
+    """Return each call with its result, and why that cannot be given back exactly."""
+    tools = opened.past.tools
+    why = [_read_output(result, opened.objects) for _, result in tools]
+    return View(len(why), lambda at: (*tools[at], why[at]))
+
+
+def _look_at_models(opened: Opened) -> Sequence[tuple[Fields, Sequence[dict[str, object]]]]:
+    """Return each question to a model, and why it cannot be reconstructed exactly."""
+    models, capture = opened.past.models, opened.past.started.get("capture")
+    modes = capture if isinstance(capture, dict) else {}
+    gaps = [tuple(model_gaps(fields, modes, opened.objects.get)) for fields in models]
+    return View(len(gaps), lambda at: (models[at], gaps[at]))
 
 
 def _read_output(result: Fields | None, objects: ReadOnceObjects) -> str:

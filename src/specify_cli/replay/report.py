@@ -45,24 +45,13 @@ def report_value(replayed: Replayed) -> dict[str, Any]:
 
 def view_report(replayed: Replayed) -> dict[str, Any]:
     """As `report_value`, for `json_pieces`: what is as long as the record is made when it is asked for."""
-    past, started = replayed.past, replayed.past.started
+    past = replayed.past
     models = change(replayed.models, lambda item: _describe_model(*item))
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
         "verdict": _describe_verdict(replayed),
-        "invocation": {
-            "invocation_id": past.invocation_id,
-            "request": replayed.request[:_REQUEST],
-            "request_chars": len(replayed.request),
-            "profile_id": started.get("profile_id"),
-            "action": started.get("action"),
-            "verb": started.get("verb"),
-            "run_kind": started.get("run_kind") or "live",
-            "parent_invocation_id": started.get("parent_invocation_id"),
-            "started_at": started.get("started_at"),
-            "outcome": None if past.completed is None else past.completed.get("outcome"),
-        },
+        "invocation": _describe_invocation(replayed),
         "as_of": _describe_point(replayed.as_of),
         "compare_to": _describe_point(replayed.compare_to),
         "until": _describe_point(replayed.until),
@@ -105,6 +94,22 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
         "states_refolded": replayed.states,
         "not_reevaluated": [item._asdict() for item in replayed.not_evaluated],
         "references": _list_references(replayed),
+    }
+
+
+def _describe_invocation(replayed: Replayed) -> dict[str, object]:
+    past, started = replayed.past, replayed.past.started
+    return {
+        "invocation_id": past.invocation_id,
+        "request": replayed.request[:_REQUEST],
+        "request_chars": len(replayed.request),
+        "profile_id": started.get("profile_id"),
+        "action": started.get("action"),
+        "verb": started.get("verb"),
+        "run_kind": started.get("run_kind") or "live",
+        "parent_invocation_id": started.get("parent_invocation_id"),
+        "started_at": started.get("started_at"),
+        "outcome": None if past.completed is None else past.completed.get("outcome"),
     }
 
 

@@ -311,17 +311,7 @@ def resume(
                 f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed since it began",
                 "restore what changed, or begin another invocation",
             )
-        # Consent to an attempt that has its result by now is spent, and harms nobody.
-        unknown = sorted(item for item in rerun if item.partition(":")[0] not in opened.history.calls)
-        named = {fields.get("call_id") for fields in fields_of(opened.record)} if unknown else set()
-        unknown = [item for item in unknown if item.partition(":")[0] not in named]
-        if unknown:
-            known = ", ".join(item.attempt for item in plan.in_doubt) or "none"
-            raise CallerError(
-                "INVALID_VALUE",
-                f"--rerun: expected calls that are in doubt ({known}), found {unknown[0]}",
-                f"spec-kitty resume {plan.invocation_id}",
-            )
+        _check_consent(rerun, opened)
         # 2. Go on: same record, same trace, the seam before the first new line.
         seam: dict[str, object] = {
             "event": "resumed",
@@ -350,6 +340,24 @@ def resume(
             run.release()
     finally:
         recorder.close()
+
+
+def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
+    """Refuse consent to a call the run did not make. To an attempt that has its result by now it is spent.
+
+    Raises CallerError INVALID_VALUE.
+    """
+    unknown = {item for item in rerun if item.partition(":")[0] not in opened.history.calls}
+    if unknown:
+        made = {fields.get("call_id") for fields in fields_of(opened.record)}
+        unknown = {item for item in unknown if item.partition(":")[0] not in made}
+    if unknown:
+        known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--rerun: expected calls that are in doubt ({known}), found {min(unknown)}",
+            f"spec-kitty resume {opened.plan.invocation_id}",
+        )
 
 
 def _run_program(run: Run, program: Program) -> str:
@@ -554,27 +562,10 @@ def reexecute(
     if started.get("tombstone") is True or "request_object" in started:
         raise CallerError("NOT_RESUMABLE", f"{place.invocation_id} does not hold its request", "re-execute another run")
     lines = settle(fields_of(record))
-    external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
-    if external and not allow_external:
-        told = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
-        more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
-        raise side_effects_not_allowed(told + more, live=tools == "live")
-    asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
-    unknown = sorted(set(models or {}) - asked)
-    if unknown:
-        raise CallerError(
-            "INVALID_VALUE",
-            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
-            f"spec-kitty invocations show {place.invocation_id}",
-        )
-    capture, limits = started.get("capture"), started.get("limits")
-    terms = Terms(
-        capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
-        limits=dict(limits) if isinstance(limits, dict) else None,
-        program=program_digest(program),
-        run_kind="reexecution",
-        parent=place.invocation_id,
-    )
+    if not allow_external:
+        _refuse_external(lines, live=tools == "live")
+    _check_models(lines, models or {}, place.invocation_id)
+    terms = _repeat_terms(started, place.invocation_id, program)
     executor = ProfileInvocationExecutor(repo, home=home)
     payload = executor.invoke(
         str(started.get("request_text")),
@@ -595,18 +586,7 @@ def reexecute(
         watch=watch,
     )
     run = Run(executor, recorder, payload, rules, past=past, default=default)
-    failed_then = (record.completed or {}).get("outcome") == "failed"
-    try:
-        with run:
-            drive(program, run)
-            run.finished()
-    except InvocationError as error:
-        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
-            raise
-    except Exception:
-        # The original ended in an error too; it is the same run if every event was the same up to its end.
-        if not failed_then or run.outstanding:
-            raise
+    _run_again(run, program, failed_then=(record.completed or {}).get("outcome") == "failed")
     child = read_record(project.root, recorder.place)
     assert child is not None
     passed_over = set() if watch is None else watch.passed_over
@@ -615,6 +595,56 @@ def reexecute(
     original = chain_of_run(lines, record.completed)
     replay = chain_of_run(fields_of(child), child.completed)
     return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
+
+
+def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> None:
+    """Refuse to run again what had effects outside the project. Raises CallerError SIDE_EFFECTS_NOT_ALLOWED."""
+    external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
+    if external:
+        told = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
+        more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
+        raise side_effects_not_allowed(told + more, live=live)
+
+
+def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str) -> None:
+    """Refuse a stand-in for a model that the run did not ask. Raises CallerError INVALID_VALUE."""
+    if not models:
+        return
+    asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
+    unknown = sorted(set(models) - asked)
+    if unknown:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
+            f"spec-kitty invocations show {invocation_id}",
+        )
+
+
+def _repeat_terms(started: Mapping[str, object], parent: str, program: Program) -> Terms:
+    """Return the terms a run was opened under, for its re-execution."""
+    capture, limits = started.get("capture"), started.get("limits")
+    return Terms(
+        capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
+        limits=dict(limits) if isinstance(limits, dict) else None,
+        program=program_digest(program),
+        run_kind="reexecution",
+        parent=parent,
+    )
+
+
+def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
+    """Run a program to where the original ended; where that ended in an error, so may this."""
+    try:
+        with run:
+            drive(program, run)
+            run.finished()
+    except InvocationError as error:
+        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
+            raise
+    except Exception:
+        # It is the same run if every event was the same up to its end.
+        if not failed_then or run.outstanding:
+            raise
 
 
 def chain_of_run(lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None) -> Chain:
