@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -11,10 +12,14 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import pytest
+
 from specify_cli.errors import StoredDataError
 from specify_cli.sharing import parse_scheduler
 
 TESTS = Path(__file__).parent
+# A client of Dask's leaves sockets to the garbage collector now and then, which says so in whatever runs then.
+lets_dask_leave_sockets = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 # What workers do; they import it from here.
@@ -83,6 +88,7 @@ def dask_cluster(workers: int, env: dict[str, str] | None = None) -> Iterator[Cl
         finally:
             ran.stdin.close()
             ran.wait(30)
+            gc.collect()  # what Dask's clients left, while the tests that let it pass are running
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from clusters import Cluster, dask_cluster, die_at_seven, die_once, refuse, square
+from clusters import Cluster, dask_cluster, die_at_seven, die_once, lets_dask_leave_sockets, refuse, square
 from specify_cli import sharing
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.sharing import HERE, Engine, parse_scheduler, share_out
+
+pytestmark = lets_dask_leave_sockets
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusters import Cluster, dask_cluster
+from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
@@ -23,7 +23,7 @@ CALLS, EVERY = 6, 1_000 if FULL else 100
 START = 1_700_000_000_000
 REPORT: list[str] = []
 
-pytestmark = pytest.mark.stress
+pytestmark = [pytest.mark.stress, lets_dask_leave_sockets]
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from clusters import Cluster, dask_cluster
+from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from specify_cli.record import layout
 from specify_cli.record.verify import RecordReport
 from specify_cli.storage import queries
 from specify_cli.storage.store import Place
 from support import Cli, Ran, valid
 
+pytestmark = lets_dask_leave_sockets
 REQUESTS = ("implement WP01", "review the release", "fix the failing login test")
 
 
