@@ -146,7 +146,7 @@ def read_entries(read: ReadAt) -> Sequence[Entry]:
 class _Lines(View["Entry"]):
     """The lines of a record's file that are in force and can be read."""
 
-    __slots__ = ("_block", "_codec", "_kept", "_offsets", "_read", "_seals", "_sizes", "_start")
+    __slots__ = ("_block", "_codec", "_kept", "_offsets", "_read", "_seals", "_sizes")
 
     def __init__(self, read: ReadAt) -> None:
         super().__init__(0, self._look_up)
@@ -155,7 +155,8 @@ class _Lines(View["Entry"]):
         self._codec = bulk_codec() if len(read(0, _BLOCK)) == _BLOCK else None
         self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
         self._kept: dict[int, Entry] = {}
-        self._block, self._start = b"", 0
+        # Where the bytes read last begin, and they: one value, for the threads of a run look at the same record.
+        self._block = (0, b"")
 
     def scan(self) -> Iterator[Entry]:
         """Yield the lines of the file, once, and note where they are."""
@@ -184,11 +185,10 @@ class _Lines(View["Entry"]):
         if found is not None:
             return found
         offset, size = self._offsets[place], self._sizes[place]
-        begin = offset - self._start
-        if not 0 <= begin <= begin + size <= len(self._block):
-            self._start, begin = offset, 0
-            self._block = self._read(offset, max(size, _BLOCK))
-        entry = self._open(offset, self._block[begin : begin + size])
+        start, block = self._block
+        if not start <= offset <= offset + size <= start + len(block):
+            self._block = start, block = offset, self._read(offset, max(size, _BLOCK))
+        entry = self._open(offset, block[offset - start : offset - start + size])
         if _mark(entry) != self._seals[place]:
             told = f"the line at byte {offset} is not the one that was there when the record was opened"
             raise StoredDataError("RECORD_DAMAGED", told, "spec-kitty invocations verify --all")

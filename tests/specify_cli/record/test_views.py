@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 import tracemalloc
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -74,6 +77,23 @@ def test_a_line_that_is_another_one_by_then_is_refused() -> None:
 
     with pytest.raises(StoredDataError, match="not the one that was there"):
         list(record.entries)
+
+
+def test_threads_look_at_one_record() -> None:
+    data = long_record(6000)
+
+    def read(offset: int, size: int) -> bytes:
+        time.sleep(0)  # as reading a file does, it lets another thread in
+        return data[offset : offset + size]
+
+    record = read_file(read)
+    assert record is not None
+    places = random.Random(7).choices(range(len(record.entries)), k=8000)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda at: record.entries[at].fields["seq"], places, chunksize=1))
+
+    assert found == places
 
 
 def test_a_view_is_a_sequence() -> None:
