@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from charter.context import ContextInputs
     from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
+    from specify_cli.record.record import Source
 
 # What some events say of the state they come in; where it is not given it is looked up.
 _PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
@@ -161,7 +162,7 @@ class Recorder:
     def fold(self) -> StateFold:
         """Return where the run stands. Reads the record where it was not followed from its start."""
         if self._fold is None:
-            self._catch_up(lambda offset: self._records.read(self.place)[offset:])
+            self._catch_up(lambda _: self._records.hold(self.place))
         assert self._fold is not None
         return self._fold
 
@@ -514,16 +515,17 @@ class Recorder:
 
     # --- following the run
 
-    def _catch_up(self, read: Callable[[int], bytes]) -> None:
-        """Fold the lines that were written since the last look, by whoever."""
+    def _catch_up(self, read: Callable[[int], Source]) -> None:
+        """Fold the lines that were written since the last look, by whoever; `read` gives what begins at a byte."""
         if self._fold is None:
             self._fold, self._known = StateFold(), 0
-        data = read(self._known)
-        for _, raw in lines_in_force(data):
+        begin, end = self._known, 0
+        for at, raw in lines_in_force(read(begin)):
             line = open_line(raw)
             if line.fields is not None and not line.problems:
                 self._fold.apply(line.fields)
-        self._known += data.rfind(b"\n") + 1
+            end = at + len(raw) + 1
+        self._known = begin + end
 
     def _apply(self, fields: Mapping[str, object]) -> None:
         if self._fold is not None:

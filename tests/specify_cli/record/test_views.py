@@ -113,11 +113,9 @@ def test_a_view_is_a_sequence() -> None:
         join(numbers, [7])[6]
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
-    max_leaves=20,
-)
+PLAIN = st.none() | st.booleans() | st.integers() | st.text()
+NESTED = PLAIN | st.lists(PLAIN, max_size=3) | st.dictionaries(st.text(max_size=4), PLAIN, max_size=3)
+VALUES = NESTED | st.lists(NESTED, max_size=3) | st.dictionaries(st.text(max_size=4), NESTED, max_size=3)
 
 
 @given(VALUES, st.lists(VALUES, max_size=4), st.booleans())
@@ -143,7 +141,7 @@ def peak(data: bytes) -> int:
 
 
 def test_a_long_record_takes_no_memory_of_its_length() -> None:
-    short, long = long_record(4000), long_record(16000)
+    short, long = long_record(2500), long_record(7500)
 
     # Of each line its place, and of each call that it begins once.
     assert peak(long) - peak(short) < (len(long) - len(short)) / 3
