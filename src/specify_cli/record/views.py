@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     U = TypeVar("U")
 
-# So many lines are kept as they were read: all of an ordinary record.
-_KEPT = 4096
+# Of so many bytes the lines are kept as they were read: all of an ordinary record.
+_KEPT = 2 << 20
 _BLOCK = 1 << 18
 
 
@@ -143,40 +143,56 @@ def read_entries(read: ReadAt) -> Sequence[Entry]:
     return lines
 
 
-class _Lines(View["Entry"]):
+class _Lines(Sequence["Entry"]):
     """The lines of a record's file that are in force and can be read."""
 
-    __slots__ = ("_block", "_codec", "_kept", "_offsets", "_read", "_seals", "_sizes")
-
     def __init__(self, read: ReadAt) -> None:
-        super().__init__(0, self._look_up)
         self._read = read
         # A short record is read before the faster library is loaded.
         self._codec = bulk_codec() if len(read(0, _BLOCK)) == _BLOCK else None
         self._offsets, self._seals, self._sizes = array("Q"), array("Q"), array("I")
         self._kept: dict[int, Entry] = {}
+        self._room = _KEPT
         # Where the bytes read last begin, and they: one value, for the threads of a run look at the same record.
         self._block = (0, b"")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __getitem__(self, place: int) -> Entry: ...
+        @overload
+        def __getitem__(self, place: slice) -> Sequence[Entry]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | Sequence[Entry]:
+        places = range(len(self))[place]
+        return self._look_up(places) if isinstance(places, int) else pick(self, places)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return map(self._look_up, range(len(self)))
 
     def scan(self) -> Iterator[Entry]:
         """Yield the lines of the file, once, and note where they are."""
         for offset, raw in lines_in_force(self._read):
             entry = self._open(offset, raw)
             if entry.fields is not _UNREAD:
-                self._keep(self._count, entry)
-                self._offsets.append(offset)
+                self._keep(len(self), entry, len(raw))
                 self._sizes.append(len(raw))
                 self._seals.append(_mark(entry))
-                self._count += 1
+                self._offsets.append(offset)
                 yield entry
 
     def _open(self, offset: int, raw: bytes) -> Entry:
         line = open_line(raw, self._codec)
         return Entry(_UNREAD if line.fields is None else line.fields, line.seal, offset, line.problems)
 
-    def _keep(self, place: int, entry: Entry) -> Entry:
-        if len(self._kept) >= _KEPT:
+    def _keep(self, place: int, entry: Entry, size: int) -> Entry:
+        self._room -= size
+        if self._room < 0:
             self._kept.clear()
+            self._room = _KEPT - size
         self._kept[place] = entry
         return entry
 
@@ -192,7 +208,7 @@ class _Lines(View["Entry"]):
         if _mark(entry) != self._seals[place]:
             told = f"the line at byte {offset} is not the one that was there when the record was opened"
             raise StoredDataError("RECORD_DAMAGED", told, "spec-kitty invocations verify --all")
-        return self._keep(place, entry)
+        return self._keep(place, entry, size)
 
 
 def _mark(entry: Entry) -> int:

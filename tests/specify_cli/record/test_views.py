@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import random
 import time
 import tracemalloc
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specify_cli.errors import StoredDataError
+from specify_cli.record import timeline, views
 from specify_cli.record.compare import receipts_of
 from specify_cli.record.record import chain, fold, genesis_tip, reader_of, recovered_line, tip_of, whole_lines
 from specify_cli.record.seal import open_line
 from specify_cli.record.timeline import make_timeline
 from specify_cli.record.views import View, as_lists, change, fields_of, join, json_pieces, pick, read_file
+from specify_cli.storage.store import HeldFile
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
@@ -77,6 +82,21 @@ def test_a_line_that_is_another_one_by_then_is_refused() -> None:
 
     with pytest.raises(StoredDataError, match="not the one that was there"):
         list(record.entries)
+
+
+def test_a_file_is_closed_when_nobody_holds_its_record(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    path.write_bytes(long_record(3))
+    gc.disable()
+    try:
+        record = read_file(HeldFile(fd := os.open(path, os.O_RDONLY)))
+        assert record is not None
+        assert list(record.entries[1:3]) == list(record.entries)[1:3]
+        del record
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(fd)
+    finally:
+        gc.enable()
 
 
 def test_threads_look_at_one_record() -> None:
@@ -140,8 +160,12 @@ def peak(data: bytes) -> int:
     return most
 
 
-def test_a_long_record_takes_no_memory_of_its_length() -> None:
-    short, long = long_record(2500), long_record(7500)
+def test_a_long_record_takes_no_memory_of_its_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is kept of an ordinary record, made small, so that a long one need not be longer.
+    monkeypatch.setattr(views, "_KEPT", 1 << 16)
+    monkeypatch.setattr(views, "_BLOCK", 1 << 14)
+    monkeypatch.setattr(timeline, "_KEPT", 64)
+    short, long = long_record(400), long_record(2400)
 
     # Of each line its place, and of each call that it begins once.
     assert peak(long) - peak(short) < (len(long) - len(short)) / 3
