@@ -15,8 +15,8 @@ from specify_cli.trail.notes import Checkpoint
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify
 
-TRAILS = 1000 if FULL else 20
-CLEAN = 10_000 if FULL else 100
+TRAILS = 1000 if FULL else 8
+CLEAN = 10_000 if FULL else 40
 
 
 def _make_trail(folder: Path, seed: int) -> tuple[Path, random.Random, Checkpoint]:

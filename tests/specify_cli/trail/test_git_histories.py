@@ -13,7 +13,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from support import FULL, accept, git
 from trails import RECORDS, Clock, codes, make_repository, sign, verify
 
-HISTORIES = 1000 if FULL else 20
+HISTORIES = 1000 if FULL else 10
 
 
 DONE = Counter[str]()
