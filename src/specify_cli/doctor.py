@@ -28,8 +28,9 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
 from specify_cli.record.done_note import judge_end
-from specify_cli.record.record import fold, is_invocation_id
+from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
+from specify_cli.record.views import fields_of, read_file
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_ignored_objects
@@ -89,14 +90,14 @@ def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Itera
         if place is None or place.folder != layout.RECORDS:
             continue
         idle = now - os.stat(f"{project.root}/{place.path}").st_mtime_ns // 1_000_000
-        record = fold(store.read(place)) if idle >= STALE_OPEN_HOURS * 3_600_000 else None
+        record = read_file(store.hold(place)) if idle >= STALE_OPEN_HOURS * 3_600_000 else None
         if record is None or record.completed is not None or not record.sealed:
             continue
         actor = record.started.get("actor")
         if not isinstance(actor, dict) or actor.get("actor_type") != "llm":
             continue
         by_hook = record.started.get("opened_by") == "hook"
-        outcome = judge_end([entry.fields for entry in record.entries]) if by_hook else "abandoned"
+        outcome = judge_end(fields_of(record)) if by_hook else "abandoned"
         executor = ProfileInvocationExecutor(project.root, home=home)
         executor.complete(place.invocation_id, outcome=outcome, closed_by="doctor", caller=caller)
         yield Swept(place.invocation_id, outcome)

@@ -187,12 +187,13 @@ def _write_transcripts(name: str, top: Path, ids: list[str]) -> None:
                 str(top / "project").replace("/", "-"), "-shop"
             )
             target.parent.mkdir(parents=True, exist_ok=True)
-            lines = [json.loads(line) for line in data.splitlines() if _is_told(name, json.loads(line))]
+            lines = [line for line in map(json.loads, data.splitlines()) if _is_told(name, line)]
             texts = (json.dumps(_name_values(line, top, ids), ensure_ascii=False) for line in lines)
             target.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
 
 
 def _is_told(name: str, line: dict[str, Any]) -> bool:
+    """Return whether a transcript's line tells of the session, having taken out the text of the program's maker."""
     if name == "claude-code":
         return line["type"] in ("user", "assistant", "system")
     if name == "gemini":

@@ -21,6 +21,7 @@ from specify_cli.invocation.bindings import (
     binding_of,
     find_session,
     is_record_open,
+    opens_by_itself,
     unlink_below,
     unmark,
     write_small,
@@ -91,7 +92,7 @@ def run_hook(
             from specify_cli.hooks.turn import record_moment
 
             record_moment(root, harness, call, call.moment, home)
-            if call.moment.kind == "ended" and os.path.lexists(f"{root}/{layout.OPEN}/{harness}"):
+            if call.moment.kind == "ended" and opens_by_itself(root, harness):
                 from specify_cli.hooks.session_record import end_records
 
                 end_records(root, harness, call.session_id or "", home)
@@ -191,7 +192,7 @@ def _record_otherwise(
         told = place_events(told._replace(started_invocation=other[1], printed=()), other[0], folder, home)
         _record(other[0], git_dir, harness, told, home)
         return
-    if isinstance(error, Orphan) and os.path.lexists(f"{root}/{layout.OPEN}/{harness}"):
+    if isinstance(error, Orphan) and opens_by_itself(root, harness):
         from specify_cli.hooks.session_record import begin_record
 
         if begin_record(root, harness, call, home):

@@ -15,14 +15,14 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.direct import name_writer
 from specify_cli.hooks.search import Orphan, find_recorder
 from specify_cli.hooks.turn import give_prompt, read_prompt
-from specify_cli.invocation.bindings import list_bindings
+from specify_cli.invocation.bindings import list_bindings, opens_by_itself
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.opening import Terms
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.done_note import judge_end
-from specify_cli.record.record import fold
+from specify_cli.record.views import fields_of, read_file
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import prepare
@@ -35,16 +35,11 @@ if TYPE_CHECKING:
 _NO_PROMPT = "work of a session whose prompts are not kept"
 
 
-def has_mark(root: str, harness: str) -> bool:
-    """Return whether sessions of a harness get records by themselves in this clone."""
-    return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
-
-
 def set_mark(project: Project, harness: str, *, on: bool) -> None:
     """Let sessions of a harness get records by themselves in this clone, or no more. Raises InvocationError."""
     if on:
         prepare(FileRecordStore(project.root, project.config.trail))
-    elif not has_mark(project.root, harness):
+    elif not opens_by_itself(project.root, harness):
         return
     with durable.folder(project.root, layout.OPEN, create=True) as fd:
         try:
@@ -62,7 +57,7 @@ def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> 
     Only a call that is about to run is one: what comes behind a record is no work of its own.
     """
     works = bool(call.events) and call.events[0].event == "tool_call" and call.begins is None and not call.closes
-    if call.session_id is None or not works or not has_mark(root, harness):
+    if call.session_id is None or not works or not opens_by_itself(root, harness):
         return False
     # Calls made together ask for a record at the same moment: the first begins it.
     with durable.folder(root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
@@ -102,14 +97,14 @@ def end_records(root: str, harness: str, session: str, home: str | None) -> None
     index, store = Index(root), FileRecordStore(root)
     for binding in list_bindings(root, harness, session, None):
         try:
-            record = fold(store.read(index.resolve(binding.invocation_id)))
+            record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
             continue
         if record is None or record.completed is not None or record.started.get("opened_by") != "hook":
             continue
         ProfileInvocationExecutor(root, home=home).complete(
             binding.invocation_id,
-            outcome=judge_end([entry.fields for entry in record.entries]),
+            outcome=judge_end(fields_of(record)),
             closed_by="hook",
             caller=Caller(Actor(harness, "llm", tool=harness), name_writer(harness, session)),
         )

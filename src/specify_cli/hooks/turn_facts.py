@@ -109,7 +109,8 @@ def _iter_lines(data: bytes) -> Iterator[Mapping[str, Any]]:
             yield value
 
 
-def _join_texts(content: object, *keys: str) -> str:
+def join_texts(content: object, *keys: str) -> str:
+    """Return the texts of a message's parts, one below the other."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -126,17 +127,17 @@ def _read_claude(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
             return _Turn()
         for part in results:
             if part.get("is_error") is True and line.get("toolDenialKind") is not None:
-                turn.denied[part["tool_use_id"]] = _join_texts(part.get("content"), "text")
+                turn.denied[part["tool_use_id"]] = join_texts(part.get("content"), "text")
     elif line.get("type") == "assistant":
         model = message.get("model")  # "<synthetic>" is what it says itself, for example of an error
         turn.model = model if isinstance(model, str) and model != "<synthetic>" else turn.model
         turn.use(str(message.get("id") or number), message.get("usage"))
-        text = _join_texts(content, "text")
+        text = join_texts(content, "text")
         if line.get("isApiErrorMessage") is True:
             turn.error = str(line.get("error") or "unknown"), text
             return turn
         turn.error, turn.text = None, text or turn.text
-        thought = _join_texts(content, "thinking")
+        thought = join_texts(content, "thinking")
         turn.thinking += [thought] if thought else []
     return turn
 
@@ -156,11 +157,11 @@ def _read_codex(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     elif kind == "token_count":
         turn.use(str(number), ((payload.get("info") or {}).get("last_token_usage")))
     elif kind == "item_completed" and item.get("type") == "AgentMessage":
-        turn.text = _join_texts(item.get("content"), "text") or turn.text
+        turn.text = join_texts(item.get("content"), "text") or turn.text
     elif kind == "item_completed" and item.get("status") == "declined":
         turn.denied[item["id"]] = ""
     elif kind == "reasoning":
-        thought = _join_texts(payload.get("summary"), "text") or _join_texts(payload.get("content"), "text")
+        thought = join_texts(payload.get("summary"), "text") or join_texts(payload.get("content"), "text")
         turn.thinking += [thought] if thought else []
     return turn
 
@@ -173,8 +174,8 @@ def _read_gemini(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     elif line.get("type") == "gemini":
         turn.model = line.get("model") or turn.model
         turn.use(str(line.get("id") or number), line.get("tokens"))
-        turn.text = _join_texts(line.get("content"), "text") or turn.text
-        thought = _join_texts(line.get("thoughts"), "subject", "description")
+        turn.text = join_texts(line.get("content"), "text") or turn.text
+        thought = join_texts(line.get("thoughts"), "subject", "description")
         turn.thinking += [thought] if thought else []
     return turn
 
@@ -187,8 +188,8 @@ def _read_qwen(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         turn.model = line.get("model") or turn.model
         turn.use(str(line.get("uuid") or number), line.get("usageMetadata"))
         said = [part for part in message.get("parts") or [] if isinstance(part, dict)]
-        text = _join_texts([part for part in said if not part.get("thought")], "text")
-        thought = _join_texts([part for part in said if part.get("thought")], "text")
+        text = join_texts([part for part in said if not part.get("thought")], "text")
+        thought = join_texts([part for part in said if part.get("thought")], "text")
         turn.text = text or turn.text
         turn.thinking += [thought] if thought else []
     return turn

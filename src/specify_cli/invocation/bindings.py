@@ -175,6 +175,11 @@ def asked_folder(harness: str, session: str) -> str:
     return f"{layout.ASKED}/{short_digest(harness, session)}"
 
 
+def opens_by_itself(root: str, harness: str) -> bool:
+    """Return whether sessions of a harness get records by themselves in this clone: `hooks install --open`."""
+    return os.path.lexists(f"{root}/{layout.OPEN}/{harness}")
+
+
 def _read_marks(fd: int, root: str, folder: str) -> Iterator[tuple[str, object]]:
     """(name, whose call) of a session's marks, as many as any session has; _NO_MARK for a file that is none."""
     for name in sorted(os.listdir(fd))[:_MAX_MARKS]:

@@ -25,7 +25,7 @@ from specify_cli.record.coverage import list_unseen
 from specify_cli.record.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.replay.replay import replay
-from specify_cli.replay.report import report_value
+from specify_cli.replay.report import describe_verdict
 from specify_cli.storage.archive import create_file, require_whole
 from specify_cli.storage.queries import annex_files, verify_place
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
@@ -192,6 +192,6 @@ def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, 
 def _replay(project: Project, invocation_id: str) -> str:
     """Return in a line what a replay of the record says now."""
     try:
-        return f"{report_value(replay(project, invocation_id))['verdict']} (at the export; not checked here)"
+        return f"{describe_verdict(replay(project, invocation_id))} (at the export; not checked here)"
     except InvocationError as error:
         return f"not replayed: {error.code}"

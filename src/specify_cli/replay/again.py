@@ -13,7 +13,7 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.replay import replay_bytes, spare_running_threads
-from specify_cli.replay.report import report_value
+from specify_cli.replay.report import describe_verdict
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.sources import Item, Source, list_items, opened
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
@@ -75,8 +75,8 @@ def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again
         return Again(source.name, place.invocation_id, place.path, verdict, code, message)
 
     try:
-        data, objects = FileRecordStore(root).read(place), FileObjectStore(root)
-        replayed = replay_bytes(data, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
+        held, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
+        replayed = replay_bytes(held, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
     except InvocationError as error:
         if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
             raise
@@ -84,7 +84,7 @@ def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again
     except OSError as error:
         return row(REFUSED, str(error.strerror), "ACCESS_FAILED")
     verdict = NOT_EVALUATED if replayed.match is None else MATCH if replayed.match else DIFFERS
-    return row(verdict, str(report_value(replayed)["verdict"]))
+    return row(verdict, describe_verdict(replayed))
 
 
 def _lose(item: Item, why: str) -> list[Again]:

@@ -50,7 +50,7 @@ def view_report(replayed: Replayed) -> dict[str, Any]:
     return {
         "v": REPORT_VERSION,
         "match": replayed.match,
-        "verdict": _describe_verdict(replayed),
+        "verdict": describe_verdict(replayed),
         "invocation": _describe_invocation(replayed),
         "as_of": _describe_point(replayed.as_of),
         "compare_to": _describe_point(replayed.compare_to),
@@ -118,7 +118,7 @@ def report_bytes(value: Mapping[str, Any]) -> bytes:
     return ("".join(json_pieces(value, sort_keys=True)) + "\n").encode("utf-8")
 
 
-def _describe_verdict(replayed: Replayed) -> str:
+def describe_verdict(replayed: Replayed) -> str:
     errors = [item for item in replayed.findings if item.severity == ERROR]
     warnings = len(replayed.findings) - len(errors)
     done = [

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 # A transcript that was written to within this time may go on.
 _AT_WORK_MILLIS = 5 * 60 * 1000
 _SHOWN = 500
-_BATCH = 8 * 1024 * 1024
 
 
 class Taken(NamedTuple):
@@ -163,11 +162,7 @@ class SessionImporter:
         last = bodies[-1]["at"] if bodies else opened["started_at"]
         closing = {"event": "completed", "completed_at": last, "closed_by": "hook", "evidence_ref": None}
         data, _ = chain(genesis_tip(), invocation_id, [opened, *bodies, {**closing, "outcome": judge_end(bodies)}])
-        while objects:
-            batch: list[bytes] = []
-            while objects and sum(map(len, batch)) < _BATCH:
-                batch.append(objects.pop())
-            self._objects.put((), batch)
+        self._objects.put_each(objects)
         name = layout.record_name(str(opened["profile_id"]), invocation_id)
         with durable.folder(self._project.root, layout.IMPORTED, create=True) as fd:
             try:

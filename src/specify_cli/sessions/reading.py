@@ -13,7 +13,7 @@ import json
 from datetime import datetime
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
-from specify_cli.hooks.turn_facts import TurnFacts, read_facts
+from specify_cli.hooks.turn_facts import TurnFacts, join_texts, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -90,7 +90,7 @@ class _Reader:
         self._words: str | None = None
         self.begin(data)
         for raw in data.split(b"\n"):
-            line = _parse(raw)
+            line = parse_json(raw)
             if not isinstance(line, dict):
                 continue
             self._at = parse_time(line.get("timestamp")) or self._at
@@ -182,7 +182,7 @@ class _ClaudeReader(_Reader):
                 self._answer(part, line)
             if results:
                 self.take(raw)
-            elif (text := _join(parts)) and line.get("isCompactSummary") is not True:
+            elif (text := join_texts(parts, "text")) and line.get("isCompactSummary") is not True:
                 self._read_typed(text)
 
     def _read_typed(self, text: str) -> None:
@@ -192,7 +192,7 @@ class _ClaudeReader(_Reader):
             self.prompt(text)
 
     def _answer(self, part: Line, line: Line) -> None:
-        call_id, text = str(part["tool_use_id"]), _join(part.get("content"))
+        call_id, text = str(part["tool_use_id"]), join_texts(part.get("content"), "text")
         result = line.get("toolUseResult")
         if isinstance(result, dict) and isinstance(result.get("agentId"), str):
             self.agents[result["agentId"]] = str(result.get("agentType") or "")
@@ -221,7 +221,7 @@ class _CodexReader(_Reader):
         if kind == "user_message" and not self._has_items:
             self.prompt(str(payload.get("message")))
         elif kind == "item_completed" and payload["item"].get("type") == "UserMessage":
-            self.prompt(_join(payload["item"].get("content")))
+            self.prompt(join_texts(payload["item"].get("content"), "text"))
         self.take(raw)
         if kind in ("task_complete", "turn_aborted"):
             self.end_turn()  # what comes before the next prompt is of its turn
@@ -274,12 +274,12 @@ class _CodexReader(_Reader):
         made, items, at = self._made.pop(call_id, (None, 0, 0))
         if made is None or items:
             return
-        args = _parse(made["arguments"]) if "arguments" in made else made.get("input", made.get("action"))
-        reported = _parse(output) if isinstance(output, str) else None
+        args = parse_json(made["arguments"]) if "arguments" in made else made.get("input", made.get("action"))
+        reported = parse_json(output) if isinstance(output, str) else None
         known = reported.get("metadata") if isinstance(reported, dict) else None
         code = known.get("exit_code") if isinstance(known, dict) else None
         status = None if type(code) is not int else "ok" if code == 0 else "error"
-        text = output if isinstance(output, str) else _join(output)
+        text = output if isinstance(output, str) else join_texts(output, "text")
         if text.startswith("Script failed"):
             status = "error"
         name = f"{made.get('namespace') or ''}{made.get('name') or 'shell'}"
@@ -289,7 +289,7 @@ class _CodexReader(_Reader):
 
 class _GeminiReader(_Reader):
     def begin(self, data: bytes) -> None:
-        whole = _parse(data)
+        whole = parse_json(data)
         value = whole if isinstance(whole, dict) and isinstance(whole.get("messages"), list) else None
         if value is not None:  # earlier versions wrote one object
             self._read_head(value)
@@ -307,7 +307,7 @@ class _GeminiReader(_Reader):
         if line.get("type") == "user":
             parts = content if isinstance(content, list) else [{"text": content}]
             if not any("functionResponse" in part for part in parts):
-                self.prompt(_join(parts))
+                self.prompt(join_texts(parts, "text"))
             return
         if line.get("type") != "gemini":
             return
@@ -386,19 +386,12 @@ READERS: Mapping[str, Callable[..., _Reader]] = {
 }
 
 
-def _parse(text: str | bytes) -> Any:
+def parse_json(text: str | bytes) -> Any:
+    """Return the value of a JSON text; None where it is none."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _join(content: object) -> str:
-    """Return the texts of a message's parts, one below the other."""
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else []
-    return "\n".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 def _find_patch(made: Line) -> str | None:

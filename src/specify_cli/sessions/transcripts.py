@@ -15,6 +15,7 @@ from pathlib import Path
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import StoredDataError
 from specify_cli.hooks.transcript import read_end
+from specify_cli.sessions.reading import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -175,10 +176,10 @@ def _dump_rows(path: str, session: str) -> bytes:
     for row in _ask(path, f"SELECT id, message_id, time_created, data FROM part {ordered}", session):
         parts.setdefault(str(row[1]), []).append(row)
     for name, created, data in _ask(path, f"SELECT id, time_created, data FROM message {ordered}", session):
-        lines.append({"table": "message", "id": name, "time_created": created, "data": _parse(data)})
+        lines.append({"table": "message", "id": name, "time_created": created, "data": parse_json(str(data))})
         for part, message, moment, text in parts.get(str(name), []):
             named = {"table": "part", "id": part, "message_id": message, "time_created": moment}
-            lines.append({**named, "data": _parse(text)})
+            lines.append({**named, "data": parse_json(str(text))})
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
@@ -193,10 +194,3 @@ def _ask(path: str, query: str, *values: str) -> list[tuple[object, ...]]:
         raise StoredDataError(
             "ACCESS_FAILED", f"{path} cannot be read: {error}", "look whether another version of opencode wrote it"
         ) from error
-
-
-def _parse(text: object) -> object:
-    try:
-        return json.loads(str(text))
-    except (ValueError, RecursionError):
-        return None

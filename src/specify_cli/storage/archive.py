@@ -81,7 +81,6 @@ _WHYS = (REDACTION, IN_FULL, RECOVERED, CLOSING)
 _PROVEN = frozenset(("prev", "invocation_id"))
 _SHORT = 64
 _BLOCK = tarfile.BLOCKSIZE
-_BATCH = 64 << 20
 _PIECE = 1 << 20
 # JSON texts within JSON texts double their escapes, so no real value comes near this.
 _UNESCAPINGS = 16
@@ -852,7 +851,7 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     prepare(store)
     object_match = FileObjectStore(project.root, project.config.trail)
     object_match.withhold(contents.withheld, tracked=False)
-    _put(object_match, objects, member)
+    object_match.put_each(map(member, objects))
     store.hide_folder(layout.IMPORTED)
     for name in annexes:
         if not os.path.lexists(f"{project.root}/{name}"):
@@ -864,17 +863,6 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         assert ids is not None
         index.add(Key(ids[1], ids[0] or ""))
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
-
-
-def _put(store: FileObjectStore, names: Sequence[str], member: Callable[[str], bytes]) -> None:
-    """Store objects, a part of them in memory at a time."""
-    batch: list[bytes] = []
-    for name in names:
-        batch.append(member(name))
-        if sum(map(len, batch)) > _BATCH:
-            store.put((), batch)
-            batch = []
-    store.put((), batch)
 
 
 def _require_same_or_absent(root: str, name: str, data: bytes) -> None:

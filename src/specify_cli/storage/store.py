@@ -34,6 +34,7 @@ SETTLED_SECONDS = 60.0
 _LINE_WINDOW = 4 * 1024
 _WINDOW = 64 * 1024
 # How much of a record's end a power cut can have met: what is older was flushed by the file system itself.
+_BATCH = 64 * 1024 * 1024
 _UNSYNCED = 1024 * 1024
 _WHY_BYTES = 1024
 GITATTRIBUTES = b"* -text -eol -ident -filter -merge\n"
@@ -475,6 +476,16 @@ class FileObjectStore:
             self._put_group(roots, settle=True)
         except OSError as error:
             raise durable.write_failed(self.folder, error) from error
+
+    def put_each(self, blobs: Iterable[bytes]) -> None:
+        """Keep objects, a part of them in memory at a time. Raises as put does."""
+        batch: list[bytes] = []
+        for blob in blobs:
+            batch.append(blob)
+            if sum(map(len, batch)) > _BATCH:
+                self.put((), batch)
+                batch = []
+        self.put((), batch)
 
     def publish(self, digests: Sequence[str]) -> None:
         """Copy objects to the tracked folder, durably; a no-op in private mode. Raises as get and put do."""

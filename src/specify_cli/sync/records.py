@@ -52,10 +52,8 @@ def read_parts(project: Project, places: Iterator[Place]) -> Iterator[tuple[Plac
             yield place, error
             continue
         annexes = {path.rpartition("/")[2]: data.decode() for path, data in part.annexes.items()}
-        yield (
-            place,
-            canonical({"name": place.name, "lines": part.data.read(0, part.data.size).decode(), "annexes": annexes}),
-        )
+        lines = part.data.read(0, part.data.size).decode()
+        yield place, canonical({"name": place.name, "lines": lines, "annexes": annexes})
 
 
 def deliver_records(

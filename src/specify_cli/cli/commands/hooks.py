@@ -11,7 +11,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.handler import MAX_INPUT, parsed
 from specify_cli.hooks.rehearsal import rehearse
-from specify_cli.hooks.session_record import has_mark, set_mark
+from specify_cli.hooks.session_record import set_mark
 from specify_cli.hooks.settings.detection import (
     USAGE,
     Program,
@@ -24,6 +24,7 @@ from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
 from specify_cli.hooks.settings.install import Change
 from specify_cli.hooks.settings.install import install as put_in
 from specify_cli.hooks.settings.install import uninstall as take_out
+from specify_cli.invocation.bindings import opens_by_itself
 from specify_cli.project.config import load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError
@@ -74,7 +75,7 @@ def status(values: Values) -> int:
         return 0
     lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
     for row in found.harnesses:
-        opens = " · its sessions get records by themselves" if has_mark(root, row.harness) else ""
+        opens = " · its sessions get records by themselves" if opens_by_itself(root, row.harness) else ""
         lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}{opens}")
         for place in row.places:
             lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
