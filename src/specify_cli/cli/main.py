@@ -87,11 +87,11 @@ def _run_hook(words: str) -> int:
     harness, _, source = words.partition(" ")
     try:
         if harness == "-h" or words.endswith("-help"):
-            from specify_cli.cli.commands.hooks import explain_hook
+            from specify_cli.cli.commands.project.hooks import explain_hook
 
             return explain_hook()
         if os.isatty(0):
-            from specify_cli.cli.commands.hooks import refuse_person
+            from specify_cli.cli.commands.project.hooks import refuse_person
 
             return refuse_person(words)
         from specify_cli import durable

@@ -128,7 +128,7 @@ _BLOCK = Param(
 _COMMANDS = (
     Command(
         ("setup",),
-        "setup:setup",
+        "project.setup:setup",
         "Set a project up: init, a first charter, hooks and skills, one question each.",
         (
             Param("yes", "flag", "Ask nothing: a private trail, and all but the block."),
@@ -143,7 +143,7 @@ _COMMANDS = (
     ),
     Command(
         ("init",),
-        "project:init",
+        "project.config:init",
         "Give this project its config and its trail setting; safe to run again.",
         (
             Param(
@@ -158,7 +158,7 @@ _COMMANDS = (
     ),
     Command(
         ("config", "accept"),
-        "project:accept",
+        "project.config:accept",
         "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
         (Param("yes", "flag", "Accept without being asked; a person's own scripts only."),),
         ("spec-kitty config accept",),
@@ -166,7 +166,7 @@ _COMMANDS = (
     ),
     Command(
         ("do",),
-        "invoke:do",
+        "work.invoke:do",
         "Route a request, record it durably, print the governance context for whoever does the work.",
         (
             _REQUEST,
@@ -179,7 +179,7 @@ _COMMANDS = (
     ),
     Command(
         ("ask",),
-        "invoke:ask",
+        "work.invoke:ask",
         "As do, with a profile of your choice.",
         (
             Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
@@ -192,7 +192,7 @@ _COMMANDS = (
     ),
     Command(
         ("advise",),
-        "invoke:advise",
+        "work.invoke:advise",
         "As do, for advice only: the record is advisory and carries no evidence.",
         (
             _REQUEST,
@@ -205,7 +205,7 @@ _COMMANDS = (
     ),
     Command(
         ("route",),
-        "invoke:route",
+        "work.invoke:route",
         "Show where a request would go and why; writes nothing.",
         (
             _REQUEST,
@@ -217,7 +217,7 @@ _COMMANDS = (
     ),
     Command(
         ("profiles", "list"),
-        "profiles:list_profiles",
+        "governance.profiles:list_profiles",
         "Every profile that can be routed to, with role and languages.",
         (),
         ("spec-kitty profiles list", "spec-kitty profiles list --json"),
@@ -225,7 +225,7 @@ _COMMANDS = (
     ),
     Command(
         ("profiles", "show"),
-        "profiles:show_profile",
+        "governance.profiles:show_profile",
         "One profile whole.",
         (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),),
         ("spec-kitty profiles show critic-cato",),
@@ -233,7 +233,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "context"),
-        "charter:context",
+        "governance.charter:context",
         "The governance context an action would receive, with scores and reasons, or one artifact; records nothing.",
         (
             Param("action", "option", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
@@ -251,7 +251,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "synthesize"),
-        "synthesize:synthesize",
+        "governance.synthesize:synthesize",
         "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
         (
             Param("defaults", "flag", "Ask nothing: take what the repository suggests, replace nothing that is there."),
@@ -263,7 +263,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "lint"),
-        "charter:lint",
+        "governance.charter:lint",
         "What is wrong in charter, policy, profiles, doctrine and governance settings: file, line, problem, repair.",
         (),
         ("spec-kitty charter lint", "spec-kitty charter lint --json"),
@@ -271,7 +271,7 @@ _COMMANDS = (
     ),
     Command(
         ("approve",),
-        "approve:approve",
+        "work.approve:approve",
         "Allow or deny a call of an open record, or its request, under your name; signed with your SSH key.",
         (
             _ID,
@@ -291,7 +291,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "complete"),
-        "complete:complete",
+        "work.complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         _CLOSING,
         (
@@ -302,7 +302,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "close"),
-        "complete:complete",
+        "work.complete:complete",
         "The same as complete, where that word is taken for the shell's builtin (Claude Code in a worktree).",
         _CLOSING,
         ("spec-kitty profile-invocation close last --outcome done",),
@@ -310,7 +310,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "record"),
-        "record:record",
+        "work.record:record",
         "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
         (
             _OPEN_ID,
@@ -327,7 +327,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "commit"),
-        "record:commit",
+        "work.record:commit",
         "Write a checkpoint to replay against; a policy that changed is referenced before it.",
         (
             _OPEN_ID,
@@ -339,7 +339,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "list"),
-        "listing:list_rows",
+        "records.listing:list_rows",
         "List invocations, newest first.",
         (
             *_WHICH,
@@ -355,7 +355,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "search"),
-        "search:search",
+        "records.search:search",
         "Find what was recorded: words, and by file, tool, commit or rule; newest first.",
         (
             Param(
@@ -376,7 +376,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "show"),
-        "invocations:show",
+        "records.invocations:show",
         "Show one invocation: request, outcome, evidence, timeline, the rules it was given, findings.",
         (_ID, Param("explain", "flag", "Show every line of the timeline, and each rule with its scores.")),
         ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
@@ -384,7 +384,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "context"),
-        "citation:context",
+        "records.citation:context",
         "The governance context an invocation was given, as it was.",
         (_ID,),
         ("spec-kitty invocations context ID",),
@@ -392,7 +392,7 @@ _COMMANDS = (
     ),
     Command(
         ("show-uri",),
-        "citation:show_uri",
+        "records.citation:show_uri",
         "Open what a report cites: an event, an object, an artifact of a record, doctrine as it was.",
         (
             Param(
@@ -408,7 +408,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "tail"),
-        "invocations:tail",
+        "records.invocations:tail",
         "The newest events of an invocation (the newest one by default).",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -420,7 +420,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "verify"),
-        "invocations:verify",
+        "records.invocations:verify",
         "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
         (
             Param("target", "argument", "An id, a part of one, last, @N, or a file.", metavar="[ID|FILE]"),
@@ -448,7 +448,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "checkpoint"),
-        "trail:checkpoint",
+        "records.trail:checkpoint",
         "Sign the state of this clone's log, so that no record can go missing unseen after it.",
         (),
         ("spec-kitty trail checkpoint",),
@@ -456,7 +456,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "enroll"),
-        "trail:enroll",
+        "records.trail:enroll",
         "Let your SSH key vouch for this clone's log, for whoever knows your key.",
         (Param("key", "option", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),),
         ("spec-kitty trail enroll --key ~/.ssh/id_ed25519",),
@@ -464,7 +464,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "proof"),
-        "trail:proof",
+        "records.trail:proof",
         "Sign the log and print the proof that a record is in it, as one C2SP tlog-proof.",
         (
             _ID,
@@ -475,7 +475,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "export"),
-        "trail:export",
+        "records.trail:export",
         "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for software that is not ours.",
         (Param("folder", "argument", "A new folder.", required=True, metavar="DIR"),),
         ("spec-kitty trail export DIR",),
@@ -483,7 +483,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "compare"),
-        "invocations:compare",
+        "records.invocations:compare",
         "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
         (
             Param(
@@ -502,7 +502,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "state"),
-        "resume:state",
+        "work.resume:state",
         "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
         (
             _ID,
@@ -513,7 +513,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "export"),
-        "invocations:export",
+        "records.invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
             _ID._replace(name="ids", multiple=True, metavar="[ID…]", required=False),
@@ -550,7 +550,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "import"),
-        "invocations:import_",
+        "records.invocations:import_",
         "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
         (Param("file", "argument", "The export.", required=True, metavar="FILE"),),
         ("spec-kitty invocations import run.tar",),
@@ -558,7 +558,7 @@ _COMMANDS = (
     ),
     Command(
         ("import", "sessions"),
-        "sessions:import_sessions",
+        "project.sessions:import_sessions",
         "Make records of the sessions an agent's program kept of this project, read-only and marked imported; their "
         "times are what the transcripts claim. Twice changes nothing.",
         (
@@ -580,7 +580,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "reindex"),
-        "invocations:reindex",
+        "records.invocations:reindex",
         "Make the derived index anew from the records' names; take in what removed worktrees left behind.",
         (),
         ("spec-kitty invocations reindex",),
@@ -588,7 +588,7 @@ _COMMANDS = (
     ),
     Command(
         ("why",),
-        "why:why",
+        "records.why:why",
         "Tell which invocation wrote the lines of a file, on whose request, under which rules, and what was run after.",
         (Param("place", "argument", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"),),
         ("spec-kitty why src/login.py", "spec-kitty why src/login.py:12"),
@@ -596,7 +596,7 @@ _COMMANDS = (
     ),
     Command(
         ("view",),
-        "view:view",
+        "records.view:view",
         "Show records in a browser of this machine: list, search, pictures, pages, two runs side by side; live.",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -607,7 +607,7 @@ _COMMANDS = (
     ),
     Command(
         ("resume",),
-        "resume:resume",
+        "work.resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",
         (
             _ID,
@@ -621,7 +621,7 @@ _COMMANDS = (
     ),
     Command(
         ("reexecute",),
-        "resume:reexecute",
+        "work.resume:reexecute",
         "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
         (
             _ID,
@@ -651,7 +651,7 @@ _COMMANDS = (
     ),
     Command(
         ("replay",),
-        "replay:replay",
+        "records.replay:replay",
         "Would a record's decisions come out the same: from what it kept, or (--against current) under today's rules.",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -685,7 +685,7 @@ _COMMANDS = (
     ),
     Command(
         ("backtest",),
-        "backtest:backtest",
+        "records.backtest:backtest",
         "What past decisions would have been under a charter that is proposed; no record is written.",
         (
             Param(
@@ -701,7 +701,7 @@ _COMMANDS = (
     ),
     Command(
         ("bisect",),
-        "backtest:bisect",
+        "records.backtest:bisect",
         "Find the commit of charter, doctrine or profiles that first changes what a record decided.",
         (_ID,),
         ("spec-kitty bisect ID",),
@@ -709,7 +709,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "install"),
-        "hooks:install",
+        "project.hooks:install",
         "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
         (
             _HARNESS,
@@ -726,7 +726,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "status"),
-        "hooks:status",
+        "project.hooks:status",
         "Which harnesses are in use here, and whether the hook is in their settings.",
         (),
         ("spec-kitty hooks status", "spec-kitty hooks status --json"),
@@ -734,7 +734,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "uninstall"),
-        "hooks:uninstall",
+        "project.hooks:uninstall",
         "Take the hook out; every other line stays as its owner wrote it.",
         (
             _HARNESS,
@@ -746,7 +746,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "test"),
-        "hooks:test",
+        "project.hooks:test",
         "Show what one hook call would record, masked and cut as it would be; writes nothing.",
         (
             Param("harness", "option", "Whose payload it is.", required=True, choices=HOOKED),
@@ -757,7 +757,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "install"),
-        "skills:install",
+        "project.skills:install",
         "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
         (
             Param("force", "flag", "Replace what was edited too."),
@@ -769,7 +769,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "status"),
-        "skills:status",
+        "project.skills:status",
         "Which files of ours the project has: absent, unchanged or edited.",
         (),
         ("spec-kitty skills status",),
@@ -777,7 +777,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "uninstall"),
-        "skills:uninstall",
+        "project.skills:uninstall",
         "Take them away, and the blocks; what you edited is kept.",
         (Param("force", "flag", "Take away what was edited too."), _SHOW),
         ("spec-kitty skills uninstall", "spec-kitty skills uninstall --dry-run"),
@@ -785,7 +785,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "enable"),
-        "sync:enable",
+        "sharing.sync:enable",
         "Show exactly what would leave, for a real record, and ask; nothing leaves before you agree.",
         (
             Param("endpoint", "option", "Where to; by default what the project's config proposes.", metavar="URL"),
@@ -808,7 +808,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "disable"),
-        "sync:disable",
+        "sharing.sync:disable",
         "Withdraw the agreement; a push under way stops before its next request.",
         (),
         ("spec-kitty sync disable",),
@@ -816,7 +816,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "status"),
-        "sync:status",
+        "sharing.sync:status",
         "How delivery stands: pending, delivered, refused, excluded, last success; sends nothing.",
         (),
         ("spec-kitty sync status", "spec-kitty sync status --json"),
@@ -824,7 +824,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "push"),
-        "sync:push",
+        "sharing.sync:push",
         "Deliver everything that is due now.",
         (Param("dry_run", "flag", "Show the envelopes that would leave next; send nothing."),),
         ("spec-kitty sync push", "spec-kitty sync push --dry-run"),
@@ -832,7 +832,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "retry"),
-        "sync:retry",
+        "sharing.sync:retry",
         "Try again what was refused, then deliver everything that is due.",
         (),
         ("spec-kitty sync retry",),
@@ -840,7 +840,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "serve"),
-        "collector:serve",
+        "sharing.collector:serve",
         "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
             _LEDGER._replace(
@@ -858,7 +858,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "export"),
-        "tables:export_ledger",
+        "records.tables:export_ledger",
         "Write what is held as Parquet, a file for each day and project.",
         (
             _LEDGER._replace(multiple=True),
@@ -869,7 +869,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "create"),
-        "collector:create_token",
+        "sharing.collector:create_token",
         "Make a token and print it, this once: only its hash is kept.",
         (
             Param("name", "argument", "Who sends or reads with it; owns what it sends first.", required=True),
@@ -899,7 +899,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "list"),
-        "collector:list_tokens",
+        "sharing.collector:list_tokens",
         "Show each token: id, name, scopes, projects; never the token itself.",
         (_LEDGER,),
         ("spec-kitty collector token list --db events.db",),
@@ -907,7 +907,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "revoke"),
-        "collector:revoke_token",
+        "sharing.collector:revoke_token",
         "End a token by its id, from the next request on.",
         (Param("id", "argument", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), _LEDGER),
         ("spec-kitty collector token revoke TOKEN_ID --db events.db",),
@@ -915,7 +915,7 @@ _COMMANDS = (
     ),
     Command(
         ("mcp", "serve"),
-        "mcp:serve",
+        "project.mcp:serve",
         "Answer an agent's client on stdin and stdout: tools to advise, do, complete, search, show, verify and why.",
         (),
         ("spec-kitty mcp serve",),
@@ -923,7 +923,7 @@ _COMMANDS = (
     ),
     Command(
         ("intake",),
-        "intake:intake",
+        "work.intake:intake",
         "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
         (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"),),
         ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
@@ -931,7 +931,7 @@ _COMMANDS = (
     ),
     Command(
         ("doctor",),
-        "doctor:doctor",
+        "project.doctor:doctor",
         "What is wrong in this project, and the command that fixes it; changes nothing but the derived index, and with "
         "--sweep closes records that agents left open.",
         (Param("sweep", "flag", "Close the records of agents in which nothing happened for a day."),),
@@ -940,7 +940,7 @@ _COMMANDS = (
     ),
     Command(
         ("schema",),
-        "schema:schema",
+        "project.schema:schema",
         "Print a JSON Schema by name; without a name, the names.",
         (Param("name", "argument", "For example invocation-payload.", metavar="[NAME]"),),
         ("spec-kitty schema invocation-payload",),

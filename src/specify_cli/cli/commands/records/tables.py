@@ -138,7 +138,7 @@ def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
 
 def export_ledger(values: Values) -> int:
     """Write the invocations that a collector holds, a file for each day and project. Raises as `ParquetFolder`."""
-    from specify_cli.cli.commands.collector import opened_ledger
+    from specify_cli.cli.commands.sharing.collector import opened_ledger
     from specify_cli.collector.storage import Filter
     from specify_cli.collector.storage import Row as LedgerRow
 

@@ -152,7 +152,7 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
     with open_engine(values, "checking records") as engine:
         if is_ledger(str(values["source"])):
-            from specify_cli.cli.commands.collector import verify_ledger  # loads a collector's storage
+            from specify_cli.cli.commands.sharing.collector import verify_ledger  # loads a collector's storage
 
             found = verify_ledger(values, engine)
         else:
@@ -302,7 +302,7 @@ def export(values: Values) -> int:
     if values["archives"] is not None:
         return _archive_each(project, ids, values)
     if values["parquet"] is not None:
-        from specify_cli.cli.commands.tables import export_tables
+        from specify_cli.cli.commands.records.tables import export_tables
 
         return export_tables(project, ids, values)
     if values["html"] is not None:
@@ -310,7 +310,7 @@ def export(values: Values) -> int:
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
     if values["format"] != "archive":
-        from specify_cli.cli.commands.traces import export_trace
+        from specify_cli.cli.commands.records.traces import export_trace
 
         return export_trace(project, ids, values)
     proofs = partial(collect_proofs, project) if values["proofs"] else None
