@@ -26,18 +26,19 @@ from specify_cli.storage.store import FileRecordStore, LockedRecord, place_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from specify_cli.hooks.site import Site
     from specify_cli.redaction.capture import RuleSet
 
 _MAX_CONFIG = 256 * 1024
 
 
-def append_directly(root: str, git_dir: str | None, harness: str, call: HookInput, home: str | None) -> bool:
+def append_directly(at: Site, call: HookInput) -> bool:
     """Append to the bound record with nothing loaded but what an append takes; False where more is to be known.
 
     Mostly no more is: the session is bound, nothing is so large that it becomes an object, and nothing depends on
     where the run stands.
     """
-    session = call.session_id
+    root, harness, session = at.root, at.harness, call.session_id
     if session is None or call.started_invocation is not None or call.deadline is not None:
         return False
     if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
@@ -56,7 +57,7 @@ def append_directly(root: str, git_dir: str | None, harness: str, call: HookInpu
     fields = started.fields or {}
     if started.problems or fields.get("tombstone"):
         return False
-    settings = settings_of(fields, *_read_limits(root, git_dir, home), git_dir)
+    settings = settings_of(fields, *_read_limits(root, at.git_dir, at.home), at.git_dir)
     millis = durable.read_clock(time.time_ns)
     trace_id = str(fields.get("trace_id", ""))
     items = []

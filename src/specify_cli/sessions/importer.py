@@ -17,7 +17,7 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.hooks.handler import place_events
+from specify_cli.hooks.site import Site, place_events
 from specify_cli.hooks.translation import HookEvent, judge_call, translate
 from specify_cli.hooks.turn import describe_turn
 from specify_cli.hooks.turn_facts import TurnFacts
@@ -252,7 +252,7 @@ class SessionImporter:
 
     def _translate(self, session: Session, told: Told) -> Iterator[HookEvent]:
         call = translate(session.harness, told.payload)
-        call = place_events(call, self._project.root, call.cwd or session.cwd, None)
+        call = place_events(call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd))
         if call.moment is not None:
             moment = call.moment
             if moment.kind == "prompt":

@@ -337,6 +337,7 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "hooks",
             "hooks.direct",
             "hooks.handler",
+            "hooks.site",
             "hooks.translation",
             "invocation",
             "invocation.bindings",
