@@ -8,7 +8,6 @@ objects are `capture`; JSON values are `json_values`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from functools import lru_cache
 from itertools import pairwise
 
@@ -181,6 +180,8 @@ class View(NamedTuple):
         """Return where a stretch of the view stands in the text."""
         if not self.cuts:
             return start, end
+        from bisect import bisect_right  # a library to load, and most texts hold no escapes
+
         last = self.cuts[bisect_right(self.cuts, (end - 1, _FAR)) - 1]
         return start + self.cuts[bisect_right(self.cuts, (start, _FAR)) - 1][1], end + last[1]
 

@@ -6,7 +6,6 @@ and is tried only at that place, over a bounded or a once-read stretch.
 
 from __future__ import annotations
 
-import binascii
 import json
 import re
 
@@ -190,9 +189,11 @@ def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) 
 
 def _is_basic(text: str) -> bool:
     """Base64 of a name, a colon and a password."""
+    from binascii import a2b_base64  # a library to load, and most texts hold no such header
+
     try:
-        decoded = binascii.a2b_base64(text[:4096] + "=" * (-len(text[:4096]) % 4))
-    except binascii.Error:
+        decoded = a2b_base64(text[:4096] + "=" * (-len(text[:4096]) % 4))
+    except ValueError:
         return False
     return b":" in decoded and all(32 <= byte < 127 for byte in decoded[:8])
 
