@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 from doctrine.light import TYPE_CHECKING
+from specify_cli.cli import shell
+from specify_cli.cli.schema_names import SCHEMA_NAMES
 from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param, find_command
+from specify_cli.errors import InvocationError
+from specify_cli.project.config import load_project
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.storage.queries import Filters, list_invocations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +32,18 @@ _VALUE = re.compile(r"[A-Za-z0-9@._:/-]+")
 Item = tuple[str, str]
 
 
-def complete(shell: str) -> int:
-    """Print the completions a shell asks for in its variables; 1 where fish is to complete files instead."""
+def complete(asked: str) -> int:
+    """Print the completions a shell asks for in its variables; 1 where fish is to complete files instead.
+
+    What cannot be read is no reason to write into the line a person is typing.
+    """
+    try:
+        return _complete(asked)
+    except (InvocationError, OSError):
+        return 1
+
+
+def _complete(shell: str) -> int:
     before, begun = _read_words(shell)
     items = [item for item in find_items(before, begun) if _VALUE.fullmatch(item[0])]
     lines = [_spell(shell, value, _UNSAFE.sub(" ", about).strip()) for value, about in items]
@@ -42,7 +59,6 @@ def complete(shell: str) -> int:
 
 def _read_words(shell: str) -> tuple[list[str], str]:
     """Return the words before the one that is being typed, and what of that one is there."""
-    import shlex
 
     text = os.environ.get("COMP_WORDS" if shell == "complete_bash" else "_TYPER_COMPLETE_ARGS", "")
     try:
@@ -123,20 +139,13 @@ def _find_values(param: Param) -> Iterator[Item]:
     elif param.name == "profile":
         yield from _find_profiles()
     elif param.name == "action":
-        from specify_cli.routing.registry import shipped_table
-
         yield from ((action, "") for action in shipped_table().action_roles)
     elif param.name == "name":
-        from specify_cli.cli.schema_names import SCHEMA_NAMES
-
         yield from ((name, "") for name in SCHEMA_NAMES)
 
 
 def _find_ids() -> Iterator[Item]:
     """Yield `last`, and the newest ids with what the list says of them."""
-    from specify_cli.cli import shell
-    from specify_cli.project.config import load_project
-    from specify_cli.storage.queries import Filters, list_invocations
 
     yield "last", "the newest invocation"
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
@@ -145,9 +154,6 @@ def _find_ids() -> Iterator[Item]:
 
 
 def _find_profiles() -> Iterator[Item]:
-    from specify_cli.cli import shell
-    from specify_cli.project.config import load_project
-    from specify_cli.routing.registry import ProfileRegistry
 
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
     for profile in ProfileRegistry(project.root, cache).all():

@@ -12,7 +12,6 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import NoReturn
 
 
@@ -32,9 +31,11 @@ def script() -> NoReturn:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ImportError) as error:
         if sys.argv[1:2] == ["hook"]:
-            os._exit(0)
+            os._exit(0)  # nowhere to say so: the agent goes on undisturbed
+        if isinstance(error, ImportError):
+            raise
         os.write(2, b"INTERRUPTED: interrupted\nnext: run the command again\n")
         code = 130
     except OSError:
@@ -53,13 +54,15 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     if words[:1] == ["hook"]:
         # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
-        return _run_hook(" ".join(words[1:]))
+        from specify_cli.cli.hook import run_hook_command
+
+        return run_hook_command(" ".join(words[1:]))
     asked = os.environ.get(_COMPLETION)
     if asked is not None:
         from specify_cli.cli.completion import SHELLS, complete
 
         if asked in SHELLS:
-            return _complete(complete, asked)
+            return complete(asked)
     from specify_cli.cli.table import parse_plain
 
     plain = None if asked is not None else parse_plain(words)
@@ -70,42 +73,3 @@ def main(argv: list[str] | None = None) -> int:
     from specify_cli.cli.app import run_typer
 
     return run_typer(words)
-
-
-def _complete(complete: Callable[[str], int], asked: str) -> int:
-    """Answer a Tab; what cannot be read is no reason to write into the line a person is typing."""
-    from specify_cli.errors import InvocationError
-
-    try:
-        return complete(asked)
-    except (InvocationError, OSError):
-        return 1
-
-
-def _run_hook(words: str) -> int:
-    """Run a harness's hook: no table, no Typer, and no failure the agent could feel."""
-    harness, _, source = words.partition(" ")
-    try:
-        if harness == "-h" or words.endswith("-help"):
-            from specify_cli.cli.commands.project.hooks import explain_hook
-
-            return explain_hook()
-        if os.isatty(0):
-            from specify_cli.cli.commands.project.hooks import refuse_person
-
-            return refuse_person(words)
-        from specify_cli import durable
-        from specify_cli.hooks.handler import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
-
-        durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
-        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
-        try:
-            cwd = os.getcwd()
-        except OSError:
-            cwd = "/"  # it is gone; the payload may name another
-        home = os.path.expanduser("~")
-        project = os.environ.get("CLAUDE_PROJECT_DIR")
-        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project, source)
-    except (OSError, ImportError, KeyboardInterrupt):
-        pass  # nowhere to say so: the agent goes on undisturbed
-    return 0

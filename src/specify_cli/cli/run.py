@@ -42,6 +42,9 @@ def run(command: Command, values: Values) -> int:
             raise
         if isinstance(error, OSError):
             return fail(_access_failed(error), 1)
+        missing = find_extra(str(error.name), command.path[0]) if isinstance(error, ImportError) else None
+        if missing is not None:
+            return fail(missing, 1)
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
@@ -52,6 +55,26 @@ def run(command: Command, values: Values) -> int:
             "run it again with SPEC_KITTY_DEBUG=1 and report what it prints",
         )
         return fail(fault, 1)
+
+
+def find_extra(package: str, group: str) -> EnvironmentFault | None:
+    """Return the error for a package that is not installed; None where it belongs to no extra.
+
+    Of extras that share it, the one that is named like the command's `group` is meant.
+    """
+    from importlib.metadata import requires
+
+    name = package.partition(".")[0].replace("_", "-")
+    needs = [line.split("; extra == ") for line in requires("spec-kitty-runtime") or () if line.startswith(name)]
+    extras = [extra.strip("'\"") for _, *found in needs for extra in found if "dev" not in extra]
+    if not extras:
+        return None
+    extra = group if group in extras else extras[0]
+    return EnvironmentFault(
+        "EXTRA_MISSING",
+        f"this needs the extra `{extra}`; {package} is not installed",
+        f"pip install 'spec-kitty-runtime[{extra}]'",
+    )
 
 
 def _access_failed(error: OSError) -> EnvironmentFault:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
 
 from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.invocation.bindings import nesting
 from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.record import layout
+from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
     from specify_cli.cli.table import Values
@@ -121,7 +124,6 @@ def caller() -> Caller:
 
 def _login_name() -> str:
     """Return the account's name, for a shell that does not state it: a container, a scheduled job."""
-    import pwd
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name
@@ -136,7 +138,6 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     """
     if caller.session is None:
         return caller, None
-    from specify_cli.invocation.bindings import nesting
 
     harness = caller.session["harness"]
     call_id = os.environ.get(CALL_VARIABLES.get(harness, ""))
@@ -189,7 +190,6 @@ def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[s
     root, _ = find_root(here(), home())
     if caller.actor.tool not in HOOKED:
         return ()
-    from specify_cli.storage.store import FileRecordStore, place_of
 
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):
@@ -198,12 +198,3 @@ def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[s
 
     silence = describe_silence(root, place, find_installed(root, home()))
     return () if silence is None else (f"NO_HOOK_EVENTS: {silence}",)
-
-
-def extra_missing(extra: str, package: str) -> EnvironmentFault:
-    """Return the error for a command whose packages are not installed."""
-    return EnvironmentFault(
-        "EXTRA_MISSING",
-        f"this needs the extra `{extra}`; {package} is not installed",
-        f"pip install 'spec-kitty-runtime[{extra}]'",
-    )

@@ -858,7 +858,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "export"),
-        "records.tables:export_ledger",
+        "records.ledger_tables:export_ledger",
         "Write what is held as Parquet, a file for each day and project.",
         (
             _LEDGER._replace(multiple=True),

@@ -20,6 +20,7 @@ from specify_cli.invocation.bindings import asked_folder, find_session
 from specify_cli.invocation.settings import digest_key
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
+from specify_cli.redaction.json_values import parse_foreign
 from specify_cli.storage.store import FileRecordStore
 
 MAX_INPUT = 64 * 1024 * 1024
@@ -127,8 +128,6 @@ def parsed(data: bytes) -> object:
     try:
         return json.loads(data)
     except (RecursionError, ValueError):
-        from specify_cli.redaction.json_values import parse_foreign
-
         return parse_foreign(data)
 
 

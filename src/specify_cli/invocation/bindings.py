@@ -15,6 +15,7 @@ from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, is_profile_id
+from specify_cli.storage.store import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -235,7 +236,6 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
 
 def is_record_open(root: str, binding: Binding) -> bool:
     from specify_cli.storage.queries import read_row
-    from specify_cli.storage.store import place_of
 
     if binding.profile_id is None:
         return False

@@ -18,6 +18,7 @@ from doctrine.light import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.invocation.bindings import bind
 from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.opening import (
     PLAIN_TERMS,
@@ -318,7 +319,6 @@ def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> Non
     session = caller.session or {}
     if "harness" not in session or "session_id" not in session:
         return
-    from specify_cli.invocation.bindings import bind
 
     try:
         agent = session.get("agent_id")

@@ -7,6 +7,9 @@ A rule is told apart from an older one of its name by the digest of its source.
 from __future__ import annotations
 
 import hashlib
+import inspect
+import textwrap
+import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -107,9 +110,6 @@ def _digest_rule(function: Callable[..., object], source: str | None) -> str:
 
 def read_source(function: Callable[..., object]) -> str | None:
     """Return a function's source as written, its decorators left out; None where the source is gone."""
-    import inspect
-    import textwrap
-    import tokenize
 
     try:
         source = textwrap.dedent(inspect.getsource(function))

@@ -7,6 +7,7 @@ is refused by name. Running and writing are the runtime's.
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 from array import array
 from collections import deque
@@ -371,7 +372,6 @@ def divergence(where: str, expected: object, found: object, *, appended: bool) -
 
 def recorded_error(code: str, message: str) -> Exception:
     """Return the error a step or tool ended in, as the built-in exception of its name, else as a RecordedError."""
-    import builtins
 
     kind = getattr(builtins, code, None)
     if isinstance(kind, type) and issubclass(kind, Exception):

@@ -7,6 +7,7 @@ What differs is decided by `judge` and put into words by `report` (docs/replay.m
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import sys
@@ -439,7 +440,6 @@ def _parse_epsilon(text: str) -> Decimal:
 
 def load_rules(name: str) -> None:
     """Import the module a user names, which registers its rules. Raises CallerError RULES_NOT_FOUND."""
-    import importlib
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module

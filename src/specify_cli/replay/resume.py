@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
+import json
 import os
 import sys
 import types
@@ -16,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from charter.context import load_inputs
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
@@ -204,7 +207,6 @@ def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
 
 def load_program(name: str) -> Program:
     """Return the function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
-    import importlib
 
     module_name, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
@@ -501,7 +503,6 @@ def _read_policy_then(record: Record) -> object:
 
 
 def _read_policy_now(project: Project, cache: Any) -> str:
-    from charter.context import load_inputs
 
     inputs = load_inputs(project.root, cache, settings=project.config.document)
     return (
@@ -511,7 +512,6 @@ def _read_policy_now(project: Project, cache: Any) -> str:
 
 
 def _read_profile_then(project: Project, record: Record) -> object:
-    import json
 
     try:
         manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))

@@ -15,12 +15,15 @@ from charter.context import (
     POLICY_PATH,
     ContextInputs,
 )
+from charter.model import CharterError
+from charter.parse import parse_policy
 from charter.retrieval import deciding
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
 from doctrine.agent_profiles.repository import SHIPPED_PREFIX
 from doctrine.load import ParseCache, ShippedBundle, SourceFile, parse_bundle
 from doctrine.yaml_reader import YamlError
 from specify_cli.errors import StoredDataError
+from specify_cli.record.seal import SealError, digest_of
 from specify_cli.routing.router import ProjectFacts, RouterTable
 
 if TYPE_CHECKING:
@@ -161,9 +164,6 @@ def mapping_of(data: bytes, what: str) -> dict[str, object]:
 
 def policy_hash_of(data: bytes) -> str | None:
     """Return the hash of a policy file's parse, or None where it does not load."""
-    from charter.model import CharterError
-    from charter.parse import parse_policy
-    from specify_cli.record.seal import SealError, digest_of
 
     try:
         document = ParseCache(None).parse(SourceFile("policy.yaml", data, hashlib.sha256(data).hexdigest()))

@@ -6,9 +6,12 @@ Nothing here writes a record. A file that cannot be read as one is named, never 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
+import time
 from array import array
+from datetime import UTC, datetime, timedelta
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
@@ -144,8 +147,6 @@ def parse_moment(text: str, now: float | None = None) -> int:
     Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`, `3w`. `now` is in
     seconds since 1970. Raises CallerError INVALID_VALUE.
     """
-    import time
-    from datetime import UTC, datetime, timedelta
 
     here = datetime.fromtimestamp(time.time() if now is None else now).astimezone()
     ago = re.fullmatch(r"([0-9]{1,6}) ?([mhdw])(?:in)?(?: ago)?", text)
@@ -604,7 +605,6 @@ def _read_redaction(root: str, snapshot: object) -> str | None:
 
     Without one it is not known which rules masked the run: None.
     """
-    import json
 
     try:
         return str(json.loads(FileObjectStore(root).get(str(snapshot)))["config"]["redaction"])

@@ -13,6 +13,8 @@ import sys
 import time
 
 from doctrine.git import find_worktree
+from specify_cli.errors import InvocationError
+from specify_cli.project.config import load_project
 from specify_cli.project.root import place_below
 from specify_cli.trail.leaves import list_generations
 from specify_cli.trail.log import TrailLog
@@ -66,8 +68,6 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 
 def _sign(root: str) -> None:
     """Sign once, out of everybody's way."""
-    from specify_cli.errors import InvocationError
-    from specify_cli.project.config import load_project
     from specify_cli.trail.signing import make_checkpoint
 
     os.nice(10)

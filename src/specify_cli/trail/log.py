@@ -26,8 +26,10 @@ from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
-from specify_cli.record.record import is_invocation_id
-from specify_cli.record.seal import seal_at_end
+from specify_cli.record.record import is_invocation_id, split_lines
+from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.leaves import (
     ANNEX,
     CLOSE,
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from specify_cli.project.config import Project
-    from specify_cli.storage.store import FileRecordStore
 
 _READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
 # How many ends of the trail are cited at a time, and how many open records are followed.
@@ -179,7 +180,6 @@ class TrailLog:
 
     def _adopt(self, generation: Generation) -> None:
         """Make ends of the newest closed records that are older than links, so that the next ones cite them."""
-        from specify_cli.storage.index import Index
 
         index, tips = Index(self.root), dict[str, _Tip]()
         for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
@@ -463,10 +463,6 @@ def _read_open_tip(tip: _Tip) -> str:
 
 def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[str, str] | None:
     """Return (seal, path) of a line that a process wrote before it died, made durable; None where it is not there."""
-    from specify_cli.record.record import split_lines
-    from specify_cli.record.seal import open_line
-    from specify_cli.storage.index import Index
-    from specify_cli.storage.store import FileRecordStore
 
     if kind == ANNEX:
         path = f"{layout.annex_folder(invocation_id)}/{annex}.jsonl"

@@ -331,6 +331,7 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
     assert {name.removeprefix("specify_cli.") for name in loaded if name.startswith("specify_cli.")} == {
         *(
             "cli",
+            "cli.hook",
             "cli.main",
             "errors",
             "durable",

@@ -35,6 +35,7 @@ from specify_cli.sharing import Engine
 from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
+from specify_cli.storage.archives import archive_each
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all
@@ -336,7 +337,6 @@ def _archive_each(project: Project, ids: list[str], values: Values) -> int:
     """Write every record as an archive of its own; name each that could not be."""
     if ids or values["proofs"] or values["format"] != "archive":
         raise CallerError("USAGE", "--archives takes no ID, no --proofs and no --format", "give --output FILE instead")
-    from specify_cli.storage.archives import archive_each
 
     folder = str(values["archives"])
     with open_engine(values, "archiving records") as engine:

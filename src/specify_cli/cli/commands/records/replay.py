@@ -13,7 +13,7 @@ from specify_cli.cli.engine import list_sources, open_engine
 from specify_cli.cli.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
-from specify_cli.project.config import Project
+from specify_cli.project.config import Project, load_project
 from specify_cli.record.views import json_pieces
 from specify_cli.replay import replay as replays
 from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
@@ -118,7 +118,6 @@ def _replay_in(project: Project, values: Values) -> int:
 
 
 def _run_against(values: Values) -> int:
-    from specify_cli.project.config import load_project
     from specify_cli.replay.current import replay_against
 
     project, cache = load_project(shell.here(), shell.home())

@@ -1,39 +1,31 @@
-"""invocations export --parquet and collector export: tables for DuckDB and others, by Arrow (extra `parquet`)."""
+"""invocations export --parquet: tables for DuckDB and others, by Arrow (extra `parquet`)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
+
+import pyarrow  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from doctrine.text import count
-from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.exports.run import read_run
-from specify_cli.exports.tables import FLAG, FRACTION, NUMBER, TABLES, TEXT, Row, make_tables
+from specify_cli.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
 from specify_cli.project.config import Project
-from specify_cli.record.ids import millis_of, rfc3339
-from specify_cli.record.record import lines_in_force
-from specify_cli.record.seal import open_line
 from specify_cli.record.views import read_file
 from specify_cli.storage.archive import require_whole
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place
 
-if TYPE_CHECKING:
-    from specify_cli.collector.storage import Storage
-
-T = TypeVar("T")
-_AT_ONCE, _PAGE = 20_000, 1_000
+_AT_ONCE = 20_000
 
 
 class ParquetFolder:
@@ -43,16 +35,10 @@ class ParquetFolder:
         with made.open("runs.parquet", columns) as file:
             file.write_table(made.build(rows, columns))
 
-    Raises CallerError where the folder is there, EnvironmentFault where the extra is missing or the disk refuses.
+    Raises CallerError where the folder is there, EnvironmentFault where the disk refuses.
     """
 
     def __init__(self, folder: str) -> None:
-        try:
-            import pyarrow  # type: ignore[import-untyped]
-            from pyarrow import parquet
-        except ModuleNotFoundError as error:
-            raise shell.extra_missing("parquet", str(error.name)) from error
-        self._arrow, self._parquet = pyarrow, parquet
         self._types = {NUMBER: pyarrow.int64(), FRACTION: pyarrow.float64(), FLAG: pyarrow.bool_()}
         if os.path.lexists(folder):
             raise CallerError("INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder")
@@ -64,17 +50,17 @@ class ParquetFolder:
 
     def build(self, rows: list[Row], columns: Mapping[str, str]) -> Any:
         """Return rows as a table."""
-        return self._arrow.Table.from_pylist(rows, schema=self._make_schema(columns))
+        return pyarrow.Table.from_pylist(rows, schema=self._make_schema(columns))
 
     def open(self, name: str, columns: Mapping[str, str]) -> Any:
         """Open a file of this folder for tables with these columns."""
         path = self._made / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        return self._parquet.ParquetWriter(path, self._make_schema(columns), compression="zstd")
+        return parquet.ParquetWriter(path, self._make_schema(columns), compression="zstd")
 
     def _make_schema(self, columns: Mapping[str, str]) -> Any:
-        text = self._arrow.string()
-        return self._arrow.schema([(name, self._types.get(kind, text)) for name, kind in columns.items()])
+        text = pyarrow.string()
+        return pyarrow.schema([(name, self._types.get(kind, text)) for name, kind in columns.items()])
 
     def __enter__(self) -> ParquetFolder:
         return self
@@ -134,83 +120,3 @@ def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
     annexes = annex_events(project.root, place.invocation_id)
     tip = None if record is None or not record.entries else record.entries[-1].seal
     return make_tables(read_run(lines, annexes, tip), [*lines, *annexes])
-
-
-def export_ledger(values: Values) -> int:
-    """Write the invocations that a collector holds, a file for each day and project. Raises as `ParquetFolder`."""
-    from specify_cli.cli.commands.sharing.collector import opened_ledger
-    from specify_cli.collector.storage import Filter
-    from specify_cli.collector.storage import Row as LedgerRow
-
-    def list_rows(storage: Storage) -> Iterator[LedgerRow]:
-        after = None
-        while page := storage.rows(Filter(), _PAGE, after):
-            yield from page
-            after = page[-1].place
-
-    folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
-    rows = files = 0
-    with opened_ledger(values) as ledger, ParquetFolder(folder) as made:
-        # Newest first, so a day's rows come together and no more than a day is held.
-        for day, found in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
-            projects: dict[str, list[Row]] = {}
-            for row in found:
-                name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
-                projects.setdefault(name, []).append(row._asdict())
-            for name, held in projects.items():
-                with made.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
-                    file.write_table(made.build(held, columns))
-                rows, files = rows + len(held), files + 1
-        records, more, left_out = _write_held(ledger.storage, made)
-    files += more
-    if values["json"]:
-        told = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
-        write_json(told)
-    else:
-        held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
-        lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
-        write_lines([*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)])
-    return 1 if left_out else 0
-
-
-def _write_held(storage: Storage, made: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
-    """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
-    records = files = 0
-    left_out: list[dict[str, str]] = []
-    for project in _page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid):
-        found = _page_through(
-            lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
-            lambda record: record.invocation_id,
-        )
-        name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
-        for day, of_day in groupby(found, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
-            tables: dict[str, list[Row]] = {}
-            for record in of_day:
-                try:
-                    for table, rows in _read_held(record.body).items():
-                        tables.setdefault(table, []).extend(rows)
-                    records += 1
-                except InvocationError as error:
-                    left_out.append({"invocation_id": record.invocation_id, "why": error.code})
-            for table, rows in tables.items():
-                with made.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
-                    file.write_table(made.build(rows, TABLES[table]))
-                files += 1
-    return records, files, left_out
-
-
-def _page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
-    """Yield everything that pages hold, each asked for by the name of the last one before it."""
-    last = ""
-    while page := read(last):
-        yield from page
-        last = name(page[-1])
-
-
-def _read_held(body: str) -> dict[str, list[Row]]:
-    """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
-    value = json.loads(body)
-    opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
-    beside = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
-    lines, annexes = ([line.fields for line in found if line.fields is not None] for found in (opened, beside))
-    return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])

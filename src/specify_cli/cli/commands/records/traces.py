@@ -84,11 +84,9 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
 
 
 def _send(endpoint: str, data: bytes) -> str:
-    """Send traces to an endpoint and return where they went. Raises EnvironmentFault EXTRA_MISSING."""
-    try:
-        from specify_cli.sync import otlp as sender
-    except ImportError as error:
-        raise shell.extra_missing("sync", error.name or "a package") from error
+    """Send traces to an endpoint and return where they went."""
+    from specify_cli.sync import otlp as sender  # of the extra `sync`
+
     url = sender.read_endpoint(endpoint)
     sender.send_otlp(url, sender.read_headers(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")), data)
     return url

@@ -9,15 +9,12 @@ from specify_cli.cli.output import write_json_lines, write_note, write_text
 from specify_cli.cli.table import Values
 from specify_cli.errors import EnvironmentFault
 from specify_cli.storage.index import Index
+from specify_cli.view.app import build_view
+from specify_cli.web.server import Listening, Server, bind
 
 
 def view(values: Values) -> int:
     """Serve until told to stop."""
-    try:
-        from specify_cli.view.app import build_view
-        from specify_cli.web.server import Listening, Server, bind
-    except ModuleNotFoundError as error:
-        raise shell.extra_missing("view", str(error.name)) from error
     project, cache = shell.reading_project()
     cache.save()
     wanted = shell.get_text(values, "invocation_id")

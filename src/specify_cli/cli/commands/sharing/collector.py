@@ -9,21 +9,23 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from specify_cli.cli import shell
 from specify_cli.cli.output import write_json, write_json_lines, write_note, write_text
 from specify_cli.cli.table import Values
+from specify_cli.collector import serve as collector
+from specify_cli.collector.database import Database, SqliteDatabase
+from specify_cli.collector.ledger import Ledger, open_database, open_ledger
+from specify_cli.collector.levels import verify_again
+from specify_cli.collector.serve import read_now
+from specify_cli.collector.storage import StorageError
+from specify_cli.collector.tokens import Token, Tokens
+from specify_cli.collector.witness import Witness
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
+from specify_cli.sharing import Engine
 from specify_cli.sync.contract import is_signing_secret
-
-if TYPE_CHECKING:
-    from specify_cli.collector.database import Database
-    from specify_cli.collector.ledger import Ledger
-    from specify_cli.collector.tokens import Token, Tokens
-    from specify_cli.collector.witness import Witness
-    from specify_cli.sharing import Engine
-    from specify_cli.trail.sources import Verified
+from specify_cli.trail.sources import Verified
+from specify_cli.web.server import Listening, bind
 
 _SHORTEST = 16
 _LARGEST_SECRET_FILE = 4096
@@ -34,13 +36,6 @@ _SCOPES = ("send", "read", "witness")
 
 def serve(values: Values) -> int:
     """Serve until told to stop. Raises CallerError, StoredDataError, EnvironmentFault before it listens."""
-    try:
-        from specify_cli.collector import serve as collector
-        from specify_cli.collector.ledger import open_ledger
-        from specify_cli.collector.tokens import Tokens
-        from specify_cli.web.server import Listening, bind
-    except ModuleNotFoundError as error:
-        raise shell.extra_missing("collector", str(error.name)) from error
     host, port = _parse_address(str(values["listen"]), anywhere=bool(values["behind_tls_proxy"]))
     secret = None if values["secret_file"] is None else _read_secret(str(values["secret_file"]), "--secret-file")
     if secret is not None:
@@ -151,10 +146,6 @@ def revoke_token(values: Values) -> int:
 @contextmanager
 def opened_ledger(values: Values) -> Iterator[Ledger]:
     """Yield what the databases of `--db` hold. Raises StoredDataError, EnvironmentFault."""
-    try:
-        from specify_cli.collector.ledger import open_ledger
-    except ModuleNotFoundError as error:
-        raise shell.extra_missing("collector", str(error.name)) from error
     addresses = values["db"]
     assert isinstance(addresses, list)
     with _explained():
@@ -169,9 +160,6 @@ def opened_ledger(values: Values) -> Iterator[Ledger]:
 def verify_ledger(values: Values, engine: Engine) -> list[Verified]:
     """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`."""
     with opened_ledger({"db": [values["source"]]}) as ledger:
-        from specify_cli.collector.levels import verify_again
-        from specify_cli.trail.sources import Verified
-
         return [Verified(project, judged.report) for project, judged in verify_again(ledger.storage, engine)]
 
 
@@ -196,13 +184,6 @@ def _parse_projects(given: object) -> frozenset[str] | None:
 @contextmanager
 def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
     """Yield the tokens of a database, and the time."""
-    try:
-        from specify_cli.collector.ledger import open_database
-        from specify_cli.collector.serve import read_now
-        from specify_cli.collector.storage import StorageError
-        from specify_cli.collector.tokens import Tokens
-    except ModuleNotFoundError as error:
-        raise shell.extra_missing("collector", str(error.name)) from error
     with _explained():
         database = open_database(str(values["db"]))
     try:
@@ -216,12 +197,8 @@ def _opened_tokens(values: Values) -> Iterator[tuple[Tokens, str]]:
 @contextmanager
 def _explained() -> Iterator[None]:
     """Explain why a database cannot be opened. Raises StoredDataError, EnvironmentFault."""
-    from specify_cli.collector.storage import StorageError
-
     try:
         yield
-    except ModuleNotFoundError as error:
-        raise shell.extra_missing("postgres", str(error.name)) from error
     except StorageError as error:
         raise StoredDataError(
             "ACCESS_FAILED", f"--db: {error}", "name a new file, one a collector made, or a PostgreSQL database"
@@ -235,10 +212,6 @@ def _open_witness(database: Database, address: str, name: str | None) -> Witness
     """
     if name is None:
         return None
-    from specify_cli.collector.database import SqliteDatabase
-    from specify_cli.collector.storage import StorageError
-    from specify_cli.collector.witness import Witness
-
     try:
         own = isinstance(database, SqliteDatabase)
         return Witness(SqliteDatabase(f"{address}.witness", schema="witness") if own else database, name)

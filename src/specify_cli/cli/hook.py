@@ -1,0 +1,35 @@
+"""`spec-kitty hook`: what a harness calls."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from specify_cli import durable
+from specify_cli.hooks.handler import LOCK_WAIT_SECONDS, MAX_INPUT, run_hook
+
+
+def run_hook_command(words: str) -> int:
+    """Run a harness's hook: no table, no Typer, and no failure the agent could feel."""
+    harness, _, source = words.partition(" ")
+    try:
+        if harness == "-h" or words.endswith("-help"):
+            from specify_cli.cli.commands.project.hooks import explain_hook
+
+            return explain_hook()
+        if os.isatty(0):
+            from specify_cli.cli.commands.project.hooks import refuse_person
+
+            return refuse_person(words)
+        durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+        data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = "/"  # it is gone; the payload may name another
+        home = os.path.expanduser("~")
+        project = os.environ.get("CLAUDE_PROJECT_DIR")
+        run_hook(harness, data, cwd, home if os.path.isabs(home) else None, project, source)
+    except (OSError, ImportError, KeyboardInterrupt):
+        pass  # nowhere to say so: the agent goes on undisturbed
+    return 0
