@@ -9,12 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from charter.context import load_inputs
 from doctrine.light import NamedTuple
-from doctrine.load import ParseCache
-from doctrine.text import count
 from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.invocation import links
 from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
@@ -46,13 +43,6 @@ class Completion(NamedTuple):
         """Return the JSON shape `docs/schemas/completion.json`."""
         note = [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note]
         return {**self._asdict(), "artifacts": list(self.artifacts), "note": note, "warnings": list(self.warnings)}
-
-
-class Projections(NamedTuple):
-    """Where a record was published now, if it was, and what was kept back of it."""
-
-    published: str | None = None
-    warnings: tuple[str, ...] = ()
 
 
 class Named(NamedTuple):
@@ -157,8 +147,8 @@ def describe_closed(
     """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
     done = _read_completion(place, record, already=already)
     try:
-        made = make_projections(project, records, objects, place, record)
-        return done._replace(published=made.published, warnings=(*done.warnings, *made.warnings))
+        published, kept_back = make_projections(project, records, objects, place, record)
+        return done._replace(published=published, warnings=(*done.warnings, *kept_back))
     except (InvocationError, OSError) as error:
         warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
         return done._replace(warnings=(*done.warnings, warning))
@@ -192,8 +182,10 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
 
 def make_projections(
     project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
-) -> Projections:
+) -> tuple[str | None, tuple[str, ...]]:
     """Make tier 2 and the trail copy of a closed record; both can be made again from what is durable.
+
+    Returns where it was published now, if it was, and what was kept back of it.
 
     Files whose content policy denies or redacts are not published; a note in their place says so.
     """
@@ -208,40 +200,10 @@ def make_projections(
             }
             _write_evidence(project.root, records, place.invocation_id, documents)
         if project.config.trail == "committed":
-            return _publish(project, records, objects, place)
-    return Projections()
+            from specify_cli.invocation.publish import publish_record  # loads what verifies a record
 
-
-def _publish(project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place) -> Projections:
-    """Copy a closed record and what it leads to into the trail."""
-    from specify_cli.record.verify import OF_THE_LINES  # only a committed trail needs these
-    from specify_cli.storage.queries import verify_place
-    from specify_cli.storage.reachability import Reach, policy_withholds
-    from specify_cli.trail.log import open_log
-    from specify_cli.trail.published import publish_leaves
-
-    report = verify_place(project, place)
-    damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
-    if damage:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path} is not published: verify finds {', '.join(sorted(set(damage)))}",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
-    reached = [item for item in Reach(objects).of(report.objects) if item.code is None]
-    cache = ParseCache(project.parse_cache_path)
-    kept_back = policy_withholds(objects, reached, (load_inputs(project.root, cache).policy,), cache)
-    objects.publish([item.digest for item in reached if item.digest not in kept_back])
-    objects.withhold(kept_back, tracked=True)
-    warnings: tuple[str, ...] = ()
-    if kept_back:
-        shown = "; ".join(sorted(set(kept_back.values())))
-        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {shown}",)
-    published = records.publish(place)
-    generation = open_log(project).current()
-    if generation is not None:
-        publish_leaves(project.root, generation)
-    return Projections(published, warnings)
+            return publish_record(project, records, objects, place)
+    return None, ()
 
 
 def _has_evidence(root: str, invocation_id: str) -> bool:

@@ -46,7 +46,7 @@ from specify_cli.record.record import OUTCOMES, chain, genesis_tip
 from specify_cli.record.views import read_file
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord
+from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.log import open_log
 
 if TYPE_CHECKING:
@@ -98,12 +98,8 @@ class ProfileInvocationExecutor:
         routed = decide(self._start, request, profile, verb=verb, home=self._home)
         decision, project = routed.decision, routed.project
         refuse_tracked_private(project.root)
-        if not terms.trail and caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
-            raise CallerError(
-                "NO_TRAIL_REFUSED",
-                f"{caller.actor.actor_id} asked for no trail; a person may, an agent only where a person allowed it",
-                "run it without --no-trail; to allow it set audit.no_trail: anyone and run spec-kitty config accept",
-            )
+        if not terms.trail:
+            _check_no_trail(caller, project)
         # 3. Assemble the governance context; an invocation never marks the first load.
         context = build_charter_context(
             project.root,
@@ -283,23 +279,14 @@ class ProfileInvocationExecutor:
         if named.evidence is not None:
             objects.put((), (named.evidence,))
         # 4. What changed and no event explains, links and the closing line, in one write under the record's lock.
-        unseen = [] if before is None else _find_unseen(project, before)
-        now = rfc3339(self._read_millis())
-        bodies = [{**body, "at": now} for body in unseen]
-        bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         opened = {} if before is None else before.started
         by = None if caller is None else _find_other_writer(opened, caller, project.config.redaction)
-        won = False
-
-        def close(locked: LockedRecord) -> list[Body]:
-            nonlocal won
-            won = locked.tip.event != "completed"
-            return [{**body, "by": by} if by is not None else body for body in bodies] if won else []
-
-        with open_log(project).announce("close", place.invocation_id) as entry:
-            bodies[-1] |= entry.links
-            tip = records.append(place, close, now)
-            entry.commit(tip.seal, place.path, again=not won)
+        now = rfc3339(self._read_millis())
+        bodies = [{**body, "at": now} for body in ([] if before is None else _find_unseen(project, before))]
+        bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
+        won = _append_closing(
+            project, records, place, bodies if by is None else [{**body, "by": by} for body in bodies]
+        )
         # 5. Projections of what is now durable; calling complete again makes up for a crash here.
         closed = read_file(records.hold(place) if won else records.hold_durably(place))
         assert closed is not None and closed.completed is not None
@@ -314,12 +301,36 @@ class ProfileInvocationExecutor:
         return new_ulid(millis, self._entropy(10))
 
 
+def _append_closing(project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]) -> bool:
+    """Append what closes a record, and log it; False where another closed it first."""
+    *before, last = bodies
+    won = False
+    with open_log(project).announce("close", place.invocation_id) as entry:
+
+        def close(locked: LockedRecord) -> list[Body]:
+            nonlocal won
+            won = locked.tip.event != "completed"
+            return [*before, last | entry.links] if won else []
+
+        tip = records.append(place, close, str(last["completed_at"]))
+        entry.commit(tip.seal, place.path, again=not won)
+    return won
+
+
+def _check_no_trail(caller: Caller, project: Project) -> None:
+    if caller.actor.actor_type == "llm" and project.config.no_trail != "anyone":
+        raise CallerError(
+            "NO_TRAIL_REFUSED",
+            f"{caller.actor.actor_id} asked for no trail; a person may, an agent only where a person allowed it",
+            "run it without --no-trail; to allow it set audit.no_trail: anyone and run spec-kitty config accept",
+        )
+
+
 def _bind(root: str, caller: Caller, invocation_id: str, profile_id: str) -> None:
     """Let the hooks of the caller's session find this record; without that they ask for the only open one."""
     session = caller.session or {}
     if "harness" not in session or "session_id" not in session:
         return
-
     try:
         agent = session.get("agent_id")
         bind(root, session["harness"], session["session_id"], agent, invocation_id, "environment", profile_id)

@@ -37,24 +37,20 @@ from specify_cli.record.record import Tip, chain, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place, digest
+from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
+from specify_cli.trail.log import write_annex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
 
-    from charter.context import ContextInputs
-    from doctrine.agent_profiles.profile import AgentProfile
     from doctrine.load import ParseCache
+    from specify_cli.invocation.grounds import Grounds
     from specify_cli.record.record import Source
 
 # What some events say of the state they come in; where it is not given it is looked up.
 _PLACED: Mapping[str, str] = {**dict.fromkeys(STEP_EVENTS, "ordinal"), "stage_transition": "from"}
 # What an answer repeats of a line that was written.
 _TOLD = ("event", "at", "call_id", "idempotency_key", "label", "to", "state_hash", "ref", "sha", "reason", "redactions")
-# A search gives every hit it found; what an agent is shown is the caller's to cut.
-SEARCH_BUDGET = 1_000_000
-MAX_K = 1000
 LABEL = re.compile(r"(?!start$|[0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -88,24 +84,6 @@ class Batch(NamedTuple):
         }
 
 
-class Grounds(NamedTuple):
-    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects."""
-
-    corpus: str
-    bundle: str | None
-    policy_hash: str | None
-    error: str | None
-    inputs: ContextInputs
-
-
-class Retrieved(NamedTuple):
-    """What a search of charter and doctrine gave: hits as recorded, their texts, and why where it failed."""
-
-    hits: tuple[dict[str, Any], ...]
-    text: str
-    error: str | None
-
-
 def _describe_line(invocation_id: str, line: Written) -> dict[str, object]:
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
@@ -130,11 +108,11 @@ class Recorder:
         refuse_tracked_private(project.root)
         self.project = project
         self.place = place
-        self._cache = cache
+        self.cache = cache
         self._clock = clock
         self._entropy = entropy
         self._records = FileRecordStore(project.root, project.config.trail)
-        self._objects = FileObjectStore(project.root, project.config.trail)
+        self.objects = FileObjectStore(project.root, project.config.trail)
         self._writer = self._records.writer(place)
         self._pending: list[Body] = []
         self._swallowed: list[str] = []
@@ -202,7 +180,7 @@ class Recorder:
             return self._count_swallowed([item.event for item in items])
         grounds = None
         if checkpoints and any(item.event == "stage_transition" for item in items):
-            grounds = self._read_grounds()
+            grounds = self._look_up_grounds()
         return self._write(items, grounds, dedupe=tuple(dedupe) or (None,) * len(items), unnamed=unnamed)
 
     def commit(self, label: str | None = None, *, force: bool = False) -> Batch:
@@ -229,78 +207,7 @@ class Recorder:
         manual: Body = {"event": "checkpoint", "manual": True}
         if shown is not None:
             manual["label"] = shown
-        return self._write([Composed(manual, (), ())], self._read_grounds(), dedupe=(None,), check=check)
-
-    def retrieve(self, query: str, k: int | None, *, request_id: str, marks: Body | None = None) -> Retrieved:
-        """Search charter and doctrine as they are now, and record question, answer and what was searched.
-
-        `marks` are members of both lines.
-        """
-        from charter.context import assemble_context
-        from specify_cli.record.seal import digest_of
-
-        if k is not None and (type(k) is not int or not 0 <= k <= MAX_K):
-            raise CallerError("INVALID_VALUE", f"k: expected 0 to {MAX_K}, found {k!r}", "run.retrieve(query, k=8)")
-        grounds = self._read_grounds()
-        about: dict[str, Any] = {
-            "profile": self._load_profile(),
-            "action": str(self.started.get("action")),
-            "request": redact(query.encode("utf-8", "replace").decode("utf-8"), self.settings.rules).text,
-        }
-        plain = assemble_context(grounds.inputs, **about)
-        limit = plain.config["k"] if k is None else k
-        config = {**plain.config, "budget": SEARCH_BUDGET, "k": limit, "limit": limit}
-        plain = assemble_context(grounds.inputs, **about, config=config)
-        error = plain.error
-        hits, filters = limited(plain.hits, config), list(plain.filters_applied)
-        request: Body = {
-            **(marks or {}),
-            "event": "retrieval_request",
-            "request_id": request_id,
-            "query": plain.query,
-            "query_hash": digest(plain.query.encode("utf-8")),
-            "config": config,
-            "corpus": grounds.corpus,
-        }
-        response: Body = {
-            **(marks or {}),
-            "event": "retrieval_response",
-            "request_id": request_id,
-            "hits": hits,
-            "filters_applied": filters,
-            "result_hash": digest_of({"hits": hits, "filters_applied": filters}),
-        }
-        if error is not None:
-            response["error"] = error
-        reference = self._compare_policy(grounds) if not self.tombstone else None
-        self.append_bodies([request, response] if reference is None else [reference, request, response])
-        return Retrieved(tuple(hits), plain.text, error)
-
-    def retrieved(self, request: Mapping[str, object], response: Mapping[str, object]) -> Retrieved:
-        """Return a search that was made before: its hits as recorded, its texts from the corpus it saw."""
-        from charter.context import assemble_context
-        from specify_cli.storage.frozen import inputs_of_corpus
-
-        config = request.get("config")
-        recorded = response.get("hits")
-        hits = tuple(recorded) if isinstance(recorded, list) else ()
-        error = response.get("error")
-        inputs = inputs_of_corpus(self._objects, str(request.get("corpus")))
-        text = assemble_context(
-            inputs,
-            profile=self._load_profile(),
-            action=str(self.started.get("action")),
-            request=str(request.get("query")),
-            config=config if isinstance(config, dict) else None,
-        ).text
-        return Retrieved(hits, text, None if error is None else str(error))
-
-    def _load_profile(self) -> AgentProfile | None:
-        """Return who does the work, as the snapshot holds the profile: a replay has no other."""
-        from specify_cli.storage.frozen import frozen_profile
-
-        named = self.started.get("snapshot")
-        return None if named is None else frozen_profile(self._objects, str(named), str(self.started.get("profile_id")))
+        return self._write([Composed(manual, (), ())], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:
         """Lines the runtime makes itself: retrievals, and the seam of a resumed run.
@@ -358,17 +265,7 @@ class Recorder:
                 late = locked.tip
                 return []
             now = rfc3339(read_clock(self._clock))  # under the lock, so that no line is older than the one before
-            here = locked.tip.seq - (locked.tip.event == "recovered")
-            if after is not None and after not in (here, locked.tip.seq):
-                raise CallerError(
-                    "RUN_BUSY",
-                    f"{self.invocation_id} has gone on: its last line was {after} and is {locked.tip.seq} now",
-                    f"spec-kitty resume {self.invocation_id}",
-                )
-            for item in items:
-                refusal = refusal_after(locked.tip, self.invocation_id, item.event)
-                if refusal is not None:
-                    raise _refused(refusal.code, refusal.message, self.invocation_id)
+            self._require_open(locked.tip, items, after)
             looked_up = any(item.event in _PLACED and _PLACED[item.event] not in item.body for item in items)
             if self._follow or grounds is not None or looked_up:
                 self._catch_up(locked.read)
@@ -406,6 +303,20 @@ class Recorder:
             self._known = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
 
+    def _require_open(self, tip: Tip, items: Sequence[Composed], after: int | None) -> None:
+        """Raise where these events may not follow the record's last line, or somebody went on since `after`."""
+        here = tip.seq - (tip.event == "recovered")
+        if after is not None and after not in (here, tip.seq):
+            raise CallerError(
+                "RUN_BUSY",
+                f"{self.invocation_id} has gone on: its last line was {after} and is {tip.seq} now",
+                f"spec-kitty resume {self.invocation_id}",
+            )
+        for item in items:
+            refusal = refusal_after(tip, self.invocation_id, item.event)
+            if refusal is not None:
+                raise _refused(refusal.code, refusal.message, self.invocation_id)
+
     def _compose_bodies(
         self,
         known: Known,
@@ -439,12 +350,12 @@ class Recorder:
 
     def _compose_checkpoint(self, body: Body, grounds: Grounds) -> Iterator[Body]:
         """Yield a checkpoint, and before it a reference to the policy where that has changed since the last one."""
-        reference = self._compare_policy(grounds)
+        reference = self.compare_policy(grounds)
         if reference is not None:
             yield reference
         yield {**body, "state_hash": self.fold.state().state_hash, "corpus": grounds.corpus}
 
-    def _compare_policy(self, grounds: Grounds) -> Body | None:
+    def compare_policy(self, grounds: Grounds) -> Body | None:
         """Return the reference to a policy that is another than that of the last reference."""
         before = self.fold.policy
         was, now = before.get("policy_hash"), grounds.policy_hash
@@ -465,28 +376,18 @@ class Recorder:
         if not item.objects:
             return item
         try:
-            self._objects.put((), item.objects)
+            self.objects.put((), item.objects)
             return item
         except EnvironmentFault as error:
             return without_objects(item, error.message)
 
-    def _read_grounds(self) -> Grounds:
-        """Read the charter as it is now and store what a replay as of this point needs."""
-        from charter.context import load_inputs
-        from specify_cli.record.snapshot import corpus_object, policy_digests
+    def _look_up_grounds(self) -> Grounds:
+        from specify_cli.invocation.grounds import read_grounds  # loads what reads a charter
 
-        inputs = load_inputs(self.project.root, self._cache, settings=self.project.config.document)
-        corpus = corpus_object(
-            shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
-        )
-        self._objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
-        bundle, policy_hash = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
-        return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
+        return read_grounds(self.project, self.cache, self.objects)
 
     def _append_late(self, items: Sequence[Composed], tip: Tip) -> Batch:
         """Write what may still be said of a closed record: one annex file each, chained to its durable last line."""
-        from specify_cli.trail.log import write_annex
-
         self._records.hold_durably(self.place)
         at = rfc3339(read_clock(self._clock))
         paths: list[str] = []
@@ -541,11 +442,6 @@ class Recorder:
 
     def _make_id(self) -> str:
         return new_ulid(read_clock(self._clock), self._entropy(10))
-
-
-def limited(hits: Sequence[dict[str, Any]], config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the hits a search gives: the best `limit` of them, charter sections counted like any other."""
-    return list(hits)[: config.get("limit", len(hits))]
 
 
 def _describe_rule(rule: object) -> dict[str, object]:

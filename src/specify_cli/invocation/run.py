@@ -42,7 +42,8 @@ from specify_cli.invocation.history import (
     side_effects_not_allowed,
 )
 from specify_cli.invocation.opening import InvocationPayload, Terms
-from specify_cli.invocation.recorder import Batch, Recorder, Retrieved, lost_events
+from specify_cli.invocation.recorder import Batch, Recorder, lost_events
+from specify_cli.invocation.retrieval import Retrieved, recall, search
 from specify_cli.invocation.values import Default, make_plain
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
@@ -502,11 +503,11 @@ class Run:
             body = {"event": "retrieval_request", "query": query}
             recorded = self._find(body, self._mark(body))
             if recorded is not None and recorded.result is not None and not self._again:
-                return self._recorder.retrieved(recorded.fields, recorded.result)
+                return recall(self._recorder, recorded.fields, recorded.result)
             self._write_seam()
             recorded_ones = 0 if self.history is None else self.history.retrievals
             number = self._count("request", first=recorded_ones)
-            found = self._recorder.retrieve(query, k, request_id=f"r{number}", marks=self._mark(body))
+            found = search(self._recorder, query, k, request_id=f"r{number}", marks=self._mark(body))
             for written in self._recorder.last_bodies[-2:]:
                 self._watch(written)
             return found

@@ -26,7 +26,7 @@ from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.history import held_text
 from specify_cli.invocation.opening import build_digest
-from specify_cli.invocation.recorder import limited
+from specify_cli.invocation.retrieval import limited
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
 from specify_cli.record.ids import new_ulid, rfc3339

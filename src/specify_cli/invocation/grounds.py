@@ -1,0 +1,32 @@
+"""What holds at a point of a run: the charter as it is then, kept for a replay as of that point."""
+
+from __future__ import annotations
+
+from charter.context import ContextInputs, load_inputs
+from doctrine.light import NamedTuple
+from doctrine.load import ParseCache
+from specify_cli.project.config import Project
+from specify_cli.record.snapshot import corpus_object, policy_digests
+from specify_cli.storage.store import ObjectStore, digest
+
+
+class Grounds(NamedTuple):
+    """What holds at a checkpoint: the corpus and the policy, as digests of stored objects."""
+
+    corpus: str
+    bundle: str | None
+    policy_hash: str | None
+    error: str | None
+    inputs: ContextInputs
+
+
+def read_grounds(project: Project, cache: ParseCache | None, objects: ObjectStore) -> Grounds:
+    """Read the charter as it is now and store what a replay as of this point needs."""
+
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    corpus = corpus_object(
+        shipped=inputs.bundle.digest, corpus=inputs.corpus, files=inputs.files, unreadable=inputs.unreadable
+    )
+    objects.put({**inputs.blobs, inputs.bundle.digest: inputs.bundle.data}, (corpus,))
+    bundle, policy_hash = policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document)
+    return Grounds(digest(corpus), bundle, policy_hash, inputs.policy_error, inputs)
