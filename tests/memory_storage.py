@@ -146,6 +146,9 @@ class MemoryStorage:
         wanted = [one if bodies else one._replace(body="") for one in found if one.invocation_id > after]
         return wanted[:limit]
 
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        return {place: self._records[place].body for place in places if place in self._records}
+
     def logs(self, project: str) -> list[HeldLog]:
         return sorted(log for (of, _), log in self._logs.items() if of == project)
 

@@ -10,7 +10,8 @@ import json
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import anyio
@@ -26,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.collector import metrics as prometheus
 from specify_cli.collector import pages
-from specify_cli.collector.holdings import LISTED, read_log, read_record
+from specify_cli.collector.holdings import LISTED, Whole, read_log, read_record, read_whole
 from specify_cli.collector.levels import Levels
 from specify_cli.collector.metrics import Metrics
 from specify_cli.collector.reception import (
@@ -49,15 +50,21 @@ from specify_cli.collector.storage import (
     STORED,
     UNKNOWN,
     Conflict,
+    Place,
     ProjectRow,
     Row,
     Storage,
     StorageError,
     StoredEvent,
     project_of,
+    row_of,
 )
 from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
+from specify_cli.errors import InvocationError
+from specify_cli.page.document import read_policy
+from specify_cli.sync.contract import COMPLETED, STARTED
+from specify_cli.web.headers import add_headers, allow_framing
 from specify_cli.web.markup import STYLE
 
 MAX_BODY = 8 * 1024 * 1024
@@ -66,17 +73,9 @@ _MAX_NOTE_BODY = 256 * 1024
 # A body of 8 MiB can become some 200 MB of values, so memory is bounded by how many are read and parsed at once.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 16, 2
 _LOG = logging.getLogger("specify_cli.collector")
+# So many characters of whole records are read for one page of pictures.
+_PICTURED = 16 * 1024 * 1024
 _REALM = 'realm="spec-kitty collector"'
-# Nothing may run, load or be embedded: a page is text, one stylesheet and a form to this origin.
-_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 class _Setting(NamedTuple):
@@ -152,6 +151,9 @@ def build_app(
             route("/metrics", _show_metrics, READ),
             route("/", _show_timeline, READ),
             route("/invocations/{invocation_id}", _show_detail, READ),
+            route("/invocations/{invocation_id}/page", _show_proof, READ),
+            route("/pictures", _show_pictures, READ),
+            route("/compare", _show_comparison, READ),
             route("/projects", _show_projects, READ),
             route("/style.css", _serve_style, None),
         ],
@@ -235,7 +237,7 @@ def _answer_json(value: object, status: int = 200, media_type: str = "applicatio
 
 def _is_page(request: Request) -> bool:
     path = request.url.path
-    return path in ("/", "/projects") or path.startswith("/invocations/")
+    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
 
 
 def _answer_refusal(request: Request, problem: Problem) -> Response:
@@ -318,13 +320,13 @@ def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None
 
 async def _list_invocations(setting: _Setting, request: Request) -> Response:
     """GET /v1/invocations."""
-    rows, following = await _list(setting, request)
+    rows, following = await _list(setting, request, request.query_params.multi_items())
     return _answer_json({"items": [row._asdict() for row in rows], "next": following})
 
 
-async def _list(setting: _Setting, request: Request) -> tuple[list[Row], str | None]:
-    """Return the rows of the page that is wanted, and the cursor of the next if there is one."""
-    filters = read_wanted(request.query_params.multi_items())
+async def _list(setting: _Setting, request: Request, query: Sequence[tuple[str, str]]) -> tuple[list[Row], str | None]:
+    """Return the rows of the page that a query asks for, and the cursor of the next if there is one."""
+    filters = read_wanted(query)
     narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
     rows = await run_in_threadpool(setting.storage.rows, narrowed, filters.limit + 1, filters.after)
     more = len(rows) > filters.limit
@@ -555,7 +557,7 @@ async def _show_timeline(setting: _Setting, request: Request) -> Response:
     rows: list[Row] = []
     following = problem = None
     try:
-        rows, following = await _list(setting, request)
+        rows, following = await _list(setting, request, request.query_params.multi_items())
     except Refused as refused:
         problem = refused.problem
     totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
@@ -568,7 +570,64 @@ async def _show_detail(setting: _Setting, request: Request) -> Response:
     """GET /invocations/{invocation_id}: one invocation for people."""
     project, stored = await _find_one(setting, request)
     conflicts = await _find_conflicts(setting, project, request)
-    return Response(pages.detail(project, stored, conflicts), media_type="text/html")
+    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
+    return Response(pages.detail(project, stored, conflicts, whole), media_type="text/html")
+
+
+async def _find_whole(setting: _Setting, place: Place) -> Whole | None:
+    """Return the whole record of an invocation that the token may read, if one is held."""
+    found = await run_in_threadpool(setting.storage.bodies, [place])
+    return read_whole(found[place]) if place in found else None
+
+
+async def _show_proof(setting: _Setting, request: Request) -> Response:
+    """GET /invocations/{invocation_id}/page: the page that the reader's browser checks."""
+    project, _ = await _find_one(setting, request)
+    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
+    if whole is None:
+        raise Refused(Problem("not-found", "no whole record of this invocation is held"))
+    return Response(pages.proof(whole), media_type="text/html", headers=allow_framing(read_policy()))
+
+
+async def _show_pictures(setting: _Setting, request: Request) -> Response:
+    """GET /pictures: the newest invocations that the filters of the list leave."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name not in ("limit", "cursor")]
+    rows, _ = await _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
+
+    def draw() -> str:
+        return pages.pictures(query, rows, _read_bodies(setting.storage, rows), datetime.now(UTC).date())
+
+    return Response(await run_in_threadpool(draw), media_type="text/html")
+
+
+def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the whole records that are held of some invocations, as far as a page has room for them."""
+    room = _PICTURED
+    for row in rows:
+        for body in storage.bodies([row.place]).values():
+            room -= len(body)
+            if room >= 0:
+                yield body
+        if room < 0:
+            return
+
+
+async def _show_comparison(setting: _Setting, request: Request) -> Response:
+    """GET /compare?a=PROJECT/ID&b=PROJECT/ID."""
+    found = []
+    for name in ("a", "b"):
+        project, _, invocation_id = request.query_params.get(name, "").partition("/")
+        allowed = request.state.token.narrow(frozenset({project}))
+        phases = await run_in_threadpool(setting.storage.phases, invocation_id, allowed)
+        if project not in phases:
+            raise Refused(Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held"))
+        told = {one.phase: one for one in phases[project]}
+        whole = await _find_whole(setting, Place(invocation_id, project))
+        found.append((row_of(told.get(STARTED), told.get(COMPLETED)), whole))
+    try:
+        return Response(await run_in_threadpool(pages.comparison, found), media_type="text/html")
+    except InvocationError as error:
+        raise Refused(Problem("not-found", f"{error.message}; {error.suggestion}")) from error
 
 
 async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:
@@ -594,15 +653,13 @@ class _Edge:
             return
         begun = time.monotonic()
         state: dict[str, Any] = scope.setdefault("state", {})
-        status = 0
+        status, sending_headers = 0, add_headers(send)
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-                message["headers"] = [*message["headers"], *added]
-            await send(message)
+            await sending_headers(message)
 
         try:
             await self._app(scope, receive, sending)

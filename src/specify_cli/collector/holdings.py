@@ -9,12 +9,16 @@ not believe the collector reads the bytes again: `invocations verify --source`. 
 
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from specify_cli.collector.reception import Problem, Refused, parse_object
 from specify_cli.collector.storage import HeldLog, LogPiece, RecordPiece
+from specify_cli.exports.run import Run, read_run
 from specify_cli.record import layout
+from specify_cli.record.compare import Chain, read_chain
+from specify_cli.record.record import lines_in_force, reader_of
 from specify_cli.record.verify import (
     ERROR,
     Citation,
@@ -27,6 +31,8 @@ from specify_cli.record.verify import (
     judge_set,
     verify_record,
 )
+from specify_cli.record.views import read_entries
+from specify_cli.search.words import marks_of
 from specify_cli.sync.contract import canonical
 from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing, Reached
 from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
@@ -79,6 +85,46 @@ def check_record(body: str) -> RecordReport:
     report = verify_record(io.BytesIO(data), file=name, name_ids=ids, withheld=True)
     annexes = [(file, text.encode()) for file, text in sorted(value["annexes"].items())]
     return add_annexes(report, "" if ids is None else ids[1], annexes)._replace(objects=())
+
+
+class Whole(NamedTuple):
+    """A whole record as it is held: its report, its lines and annexes as they came."""
+
+    report: RecordReport
+    data: bytes
+    annexes: tuple[str, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the lines that are in force."""
+        return [raw.decode() for _, raw in lines_in_force(self.data)]
+
+    def read_run(self) -> Run:
+        """Return the run it tells. Raises CallerError WITHHELD."""
+        return read_run(map(json.loads, self.lines), map(json.loads, self.annexes), self.report.tip)
+
+    def read_chain(self, side: str) -> Chain:
+        """Return its receipts. Raises StoredDataError CHAIN_BREAK."""
+        return read_chain(self.report, read_entries(reader_of(self.data)), side)[0]
+
+
+def read_whole(body: str) -> Whole:
+    """Return a record that is held."""
+    value = json.loads(body)
+    annexes = tuple(text.rstrip("\n") for _, text in sorted(value["annexes"].items()))
+    return Whole(check_record(body), value["lines"].encode(), annexes)
+
+
+def count_rules(bodies: Iterable[str], limit: int) -> tuple[list[tuple[str, int]], int]:
+    """Return the rules that stood in front of most runs, and how many runs were given any."""
+    counts: Counter[str] = Counter()
+    whole = 0
+    for body in bodies:
+        told = (json.loads(line) for line in json.loads(body)["lines"].splitlines() if "://" in line)
+        rules = {text for fields in told for kind, text in marks_of(fields) if kind == "rule"}
+        whole += bool(rules)
+        counts.update(uri for uri in rules if "://" in uri)
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit], whole
 
 
 def check_bodies(bodies: Iterable[str]) -> Iterator[RecordReport]:

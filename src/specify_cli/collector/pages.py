@@ -1,19 +1,34 @@
 """The pages people read: values in, HTML out. Recorded text is escaped, and what would hide or reorder it is spelled.
 
-No script, no inline style, nothing from elsewhere: the pages work where the policy `default-src 'none'` holds.
+No script of theirs, no inline style, nothing from elsewhere: they work where the policy `default-src 'none'` holds. The
+page that proves itself, which stands in a frame, brings the digest of its own script.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup
+
+from specify_cli.collector.holdings import Whole, count_rules
 from specify_cli.collector.reception import PARAMETERS, Problem
 from specify_cli.collector.storage import Conflict, Row, StoredEvent, Totals
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.page.document import make_page
+from specify_cli.record.compare import Chain
+from specify_cli.record.coverage import list_unseen
+from specify_cli.record.done_note import note_done
 from specify_cli.sync.contract import EXTENSION, flat
+from specify_cli.web.comparison import Side, compare_sides
 from specify_cli.web.markup import build_environment
+from specify_cli.web.pictures import draw_overview, draw_waterfall
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
+# A picture names so many rules.
+_SHARES = 12
+_HOW = "its project can send whole records: spec-kitty sync enable --level records"
 
 
 def link_of(row: Row) -> str:
@@ -43,6 +58,7 @@ def timeline(
         first="/?" + urlencode(given) if given else "/",
         following=None if following is None else "/?" + urlencode({**given, "cursor": following}),
         totals=totals,
+        pictures="/pictures?" + urlencode({name: value for name, value in given.items() if name != "limit"}),
         endpoint=endpoint,
         problem=problem,
     )
@@ -54,8 +70,10 @@ def projects(rows: Sequence[Mapping[str, object]], following: str | None) -> str
     return _PAGES.get_template("projects.html").render(rows=rows, following=after)
 
 
-def detail(project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = ()) -> str:
-    """Return one invocation: what both phases say, each as it was received, and what was refused for it."""
+def detail(
+    project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = (), whole: Whole | None = None
+) -> str:
+    """Return one invocation: its waterfall, what both phases say, each as it was received, and what was refused."""
     phases = {one.phase: one for one in stored}
     said = {one.phase: flat(one.event) for one in stored}
     begun, ended = said.get("started", {}), said.get("completed", {})
@@ -86,6 +104,8 @@ def detail(project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conf
         has_completed="completed" in phases,
         facts=[(name, value) for name, value in facts if value is not None],
         conflicts=conflicts,
+        waterfall=None if whole is None else _draw(whole),
+        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page?{urlencode({'project': project})}",
         phases=[
             (one, level_of(one), sorted(said[one.phase].items()), json.dumps(one.event, ensure_ascii=False, indent=2))
             for one in stored
@@ -93,8 +113,55 @@ def detail(project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conf
     )
 
 
+def _draw(whole: Whole) -> Markup:
+    try:
+        return draw_waterfall(whole.read_run())
+    except InvocationError as error:
+        return Markup("<p>{}</p>").format(error.message)
+
+
 def _is_merged(said: Mapping[str, Mapping[str, object]]) -> bool:
     return any(event.get(f"{EXTENSION}.origin") == "merged" for event in said.values())
+
+
+def pictures(query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date) -> str:
+    """Return pictures of some invocations; rules are told by those whose whole records are held."""
+    shares, whole = count_rules(bodies, _SHARES)
+    runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
+    return _PAGES.get_template("pictures.html").render(
+        counted=len(rows),
+        filtered=sorted((name, value) for name, value in query if value),
+        back="/?" + urlencode(query) if query else "/",
+        pictures=draw_overview(runs, shares, whole, today),
+    )
+
+
+def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
+    """Return two runs side by side. Raises InvocationError where one is not held whole, or hides how it begins."""
+    sides = []
+    for (row, whole), name in zip(rows, ("original", "replay"), strict=True):
+        if whole is None:
+            raise CallerError("WITHHELD", f"no whole record of {row.invocation_id} is held", _HOW)
+        try:
+            chain: Chain | InvocationError = whole.read_chain(name)
+        except InvocationError as error:
+            chain = error
+        head = row.invocation_id, row.request, row.started_at, row.profile_id
+        sides.append(Side(link_of(row), *head, row.outcome or row.status, whole.read_run(), chain))
+    return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]))
+
+
+def proof(whole: Whole) -> bytes:
+    """Return the page of a record that a browser checks by itself."""
+    told = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
+    said = {
+        "note": [remark.line for remark in note_done(told)],
+        "not_seen": list_unseen(told[0], told),
+        "replay": "not replayed here",
+        "left_out": [],
+        "keys": [],
+    }
+    return make_page(whole.lines, whole.annexes, [], [], said)
 
 
 def problem(found: Problem) -> str:

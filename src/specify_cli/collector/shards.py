@@ -114,6 +114,9 @@ class ShardedStorage:
         found = [shard.records(project, limit, after, bodies=bodies) for shard in self._shards.values()]
         return sorted(row for rows in found for row in rows)[:limit]
 
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        return {place: body for shard in self._shards.values() for place, body in shard.bodies(places).items()}
+
     def logs(self, project: str) -> list[HeldLog]:
         return [log for shard in self._shards.values() for log in shard.logs(project)]
 

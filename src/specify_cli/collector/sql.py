@@ -216,6 +216,19 @@ class SqlStorage:
             _check(digest, row[-1], row[0])
         return [HeldRecord(*row[:-1]) for row in found]
 
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        def read(transaction: Transaction) -> dict[Place, str]:
+            found: dict[Place, str] = {}
+            for place in places:
+                for body, digest in transaction.run(
+                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?", place
+                ):
+                    _check(digest, body, place.invocation_id)
+                    found[place] = body
+            return found
+
+        return self._database.read(read)
+
     def logs(self, project: str) -> list[HeldLog]:
         def read(transaction: Transaction) -> list[HeldLog]:
             found = transaction.run(

@@ -203,6 +203,9 @@ class Storage(Protocol):
     def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
         """Return at most `limit` whole records of a project by their ids, those after one if one is given."""
 
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        """Return the whole records that are held of some invocations, as they were sent."""
+
     def logs(self, project: str) -> list[HeldLog]:
         """Return the logs of a project by their names."""
 

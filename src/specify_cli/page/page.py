@@ -10,16 +10,13 @@ its digest can be compared with that of another page.
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import html
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.page.document import make_page, read_script
 from specify_cli.project.config import Project
 from specify_cli.record.coverage import list_unseen
 from specify_cli.record.done_note import note_done
@@ -33,23 +30,9 @@ from specify_cli.trail.log import open_log
 from specify_cli.trail.notes import ED25519
 from specify_cli.trail.signing import make_checkpoint, prove, read_keys
 
-_HERE = Path(__file__).parent
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024
 _MAX_OBJECTS = 256 * 1024
-_POLICY = "default-src 'none'; script-src '{script}'; style-src '{style}'; base-uri 'none'; form-action 'none'"
-# What is carried stands in text areas, in which no changed byte can become a tag that takes along what follows.
-_SHELL = (
-    '<html lang="en"><head><meta charset="utf-8">'
-    f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-    '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    "<title>A record of an agent's work</title><style>{css}</style></head><body>"
-    '<p id="verdict" role="status">✗ Not checked: a script of this page checks it, and it has not run.</p>'
-    '<main id="page"></main><textarea id="lines" hidden="">{lines}</textarea>'
-    '<textarea id="annexes" hidden="">{annexes}</textarea>'
-    '<textarea id="objects" hidden="">{objects}</textarea><textarea id="proofs" hidden="">{proofs}</textarea>'
-    '<textarea id="said" hidden="">{said}</textarea><script>{js}</script></body></html>'
-)
 
 
 class Page(NamedTuple):
@@ -72,7 +55,7 @@ def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> 
     page, left_out = compose_page(project, place, proofs=proofs)
     create_file(output, page)
     return Page(
-        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), _read_script()[1], tuple(left_out)
+        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), read_script()[1], tuple(left_out)
     )
 
 
@@ -103,55 +86,6 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
         "keys": keys,
     }
     return make_page(lines, annexes, objects, proven, told), left_out
-
-
-def read_policy() -> str:
-    """Return the policy that every page states in its head."""
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
-    return _POLICY.format(script=_policy_digest(_read_script()[0]), style=_policy_digest(css))
-
-
-def make_page(
-    lines: Iterable[str],
-    annexes: Iterable[str],
-    objects: Iterable[str],
-    proofs: Iterable[Mapping[str, object]],
-    said: Mapping[str, object],
-) -> bytes:
-    """Return the file: lines and annexes as the record has them, everything beside them with its digest."""
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
-    script, _ = _read_script()
-    held = {
-        "lines": "\n".join(lines),
-        "annexes": "\n".join(annexes),
-        "objects": _seal_block(map(json.dumps, objects)),
-        "proofs": _seal_block(map(json.dumps, proofs)),
-        "said": _seal_block([json.dumps(said)]),
-    }
-    written = {name: html.escape(text, quote=False) for name, text in held.items()}
-    page = _SHELL.format(script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written)
-    # HTML needs no last end tags, and a byte changed in them would change nothing.
-    return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()
-
-
-@cache
-def _read_script() -> tuple[str, str]:
-    """Return the script with the digest of the shell it belongs into, and its own digest."""
-    css = (_HERE / "page.css").read_text(encoding="utf-8")
-    empty = dict.fromkeys(("lines", "annexes", "objects", "proofs", "said", "js", "script"), "")
-    shell = _SHELL.format(style=_policy_digest(css), css=css, **empty)
-    text = (_HERE / "page.js").read_text(encoding="utf-8")
-    script = text.replace("@SHELL@", hashlib.sha256(shell.encode()).hexdigest())
-    return script, hashlib.sha256(script.encode()).hexdigest()
-
-
-def _policy_digest(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
-
-
-def _seal_block(lines: Iterable[str]) -> str:
-    body = "\n".join(lines)
-    return f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}"
 
 
 def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.record.record import Entry, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
-from specify_cli.record.views import View, find_places, pick
+from specify_cli.record.verify import RecordReport
+from specify_cli.record.views import View, change, find_places, pick
 
 Fields = Mapping[str, Any]
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.
@@ -432,6 +434,39 @@ def chain_of(elements: Sequence[Mapping[str, Any]], side: str = "original") -> C
         last = elements[-1] if elements[-1].get("event") == "completed" else None
         return Chain(receipts_of(elements), True, about=about_of(elements[0], last))
     return Chain(tuple(_read_bare(item, f"{side}_chain[{index}]") for index, item in enumerate(elements)), not elements)
+
+
+# `started`, the policy reference and the retrieval's request come first and are no steps.
+_FIRST_STEP = 3
+
+
+def read_chain(report: RecordReport, entries: Sequence[Entry], side: str) -> tuple[Chain, Mapping[str, object] | None]:
+    """Return a verified record's chain, whose redaction set is not known yet, and the first line if it is there.
+
+    Raises StoredDataError CHAIN_BREAK where the record is not intact.
+    """
+    wrong = next((item for item in report.findings if item.severity == "error"), None)
+    hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
+    record = fold_entries(entries)
+    if wrong is not None or (record is None and 0 not in hidden):
+        what = "it has no started line" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
+        raise chain_break(side, None, what)
+    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
+    places = array("I")
+    cut: int | None = None
+    for at, entry in enumerate(entries):
+        seq = entry.fields.get("seq")
+        stands_in = is_stand_in(entry.fields) and seq in hidden
+        if stands_in and seq not in range(_FIRST_STEP) and entry.fields["withheld"] != "recovered":
+            cut = seq if isinstance(seq, int) else None
+            break
+        if not stands_in or seq not in range(_FIRST_STEP):
+            places.append(at)
+    lines = change(pick(entries, places), lambda entry: entry.fields)
+    # Where lines are withheld the closing one may be among them; else a run without one is open.
+    completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
+    started = None if record is None else record.started
+    return Chain(receipts_of(lines), report.sealed, None, cut, about_of(started or {}, completed)), started
 
 
 def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:

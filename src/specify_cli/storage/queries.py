@@ -10,7 +10,6 @@ import json
 import os
 import re
 import time
-from array import array
 from datetime import UTC, datetime, timedelta
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
@@ -28,7 +27,6 @@ from specify_cli.record.record import (
     fold,
     fold_entries,
     is_invocation_id,
-    is_stand_in,
     lines_in_force,
     reader_of,
 )
@@ -41,7 +39,7 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
-from specify_cli.record.views import View, as_lists, change, fields_of, join, pick, read_entries, read_file
+from specify_cli.record.views import View, as_lists, fields_of, join, read_entries, read_file
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
@@ -539,7 +537,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 
     Raises StoredDataError CHAIN_BREAK.
     """
-    from specify_cli.record.compare import Chain, about_of, chain_break, receipts_of
+    from specify_cli.record.compare import read_chain
 
     roots = [project.root]
     held: Source = b""
@@ -557,36 +555,9 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
         place = Index(project.root).resolve(target)
         report = verify_file(project.root, place)
         held = FileRecordStore(project.root).hold(place)
-    wrong = next((item for item in report.findings if item.severity == "error"), None)
-    hidden = {item.seq for item in report.findings if item.code == "WITHHELD"}
-    entries = read_entries(reader_of(held))
-    record = fold_entries(entries)
-    if wrong is not None or (record is None and 0 not in hidden):
-        what = "it has no started line" if wrong is None else f"{wrong.code} at {wrong.place}: {wrong.message}"
-        raise chain_break(side, None, what)
-    # Of a withheld line that is not one of the first it cannot be told whether it was a step.
-    places = array("I")
-    cut: int | None = None
-    for at, entry in enumerate(entries):
-        seq = entry.fields.get("seq")
-        stands_in = is_stand_in(entry.fields) and seq in hidden
-        if stands_in and seq not in range(_FIRST_STEP) and entry.fields["withheld"] != "recovered":
-            cut = seq if isinstance(seq, int) else None
-            break
-        if not stands_in or seq not in range(_FIRST_STEP):
-            places.append(at)
-    lines = change(pick(entries, places), lambda entry: entry.fields)
-    named = None if record is None else record.started.get("snapshot")
-    found = (_read_redaction(root, named) for root in roots)
-    redaction = next((digest for digest in found if digest is not None), None)
-    started: Mapping[str, object] = {} if record is None else record.started
-    # Where lines are withheld the closing one may be among them; else a run without one is open.
-    completed = None if record is None else record.completed or (None if hidden else {"outcome": "open"})
-    return Chain(receipts_of(lines), report.sealed, redaction, cut, about_of(started, completed))
-
-
-# `started`, the policy reference and the retrieval's request come first and are no steps.
-_FIRST_STEP = 3
+    chain, started = read_chain(report, read_entries(reader_of(held)), side)
+    found = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
+    return chain._replace(redaction=next((digest for digest in found if digest is not None), None))
 
 
 def _find_home(path: str) -> tuple[str, Place] | None:

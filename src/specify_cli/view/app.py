@@ -15,28 +15,18 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from specify_cli.errors import InvocationError
-from specify_cli.page.page import compose_page, read_policy
+from specify_cli.page.document import read_policy
+from specify_cli.page.page import compose_page
 from specify_cli.project.config import Project
 from specify_cli.storage.index import Index
 from specify_cli.view import content
+from specify_cli.web.headers import POLICY, add_headers, allow_framing
 from specify_cli.web.markup import STYLE
 
-_HERE = Path(__file__).parent
-_POLICY = (
-    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; frame-src 'self'; "
-    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-)
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
+_POLICY = f"{POLICY}; script-src 'self'; connect-src 'self'"
 _NOT_FOUND = ("INVOCATION_NOT_FOUND", "INVOCATION_AMBIGUOUS", "INVALID_ID")
 
 
@@ -58,11 +48,8 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
             place = Index(project.root).resolve(request.path_params["invocation_id"])
             page, _ = compose_page(project, place, proofs=False)
         except InvocationError as error:
-            policy = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
-            problem = content.show_problem(error)
-            return Response(problem, 404, media_type="text/html", headers={"Content-Security-Policy": policy})
-        headers = {"Content-Security-Policy": f"{read_policy()}; frame-ancestors 'self'"}
-        return Response(page, media_type="text/html", headers=headers)
+            return Response(content.show_problem(error), 404, media_type="text/html", headers=allow_framing())
+        return Response(page, media_type="text/html", headers=allow_framing(read_policy()))
 
     def serve_state(request: Request) -> Response:
         try:
@@ -70,9 +57,7 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
         except InvocationError:
             return PlainTextResponse("gone", 404)
 
-    def serve_file(name: str, media_type: str, before: bytes = b"") -> Callable[[Request], Response]:
-        data = before + (_HERE / name).read_bytes()
-        return lambda _: Response(data, media_type=media_type)
+    script = (Path(__file__).parent / "live.js").read_bytes()
 
     show_one = show(lambda request: content.show_run(project, request.path_params["invocation_id"]))
     compared = show(
@@ -87,8 +72,8 @@ def build_view(project: Project, port: int, token: str) -> ASGIApp:
             Route("/invocations/{invocation_id}", show_one),
             Route("/invocations/{invocation_id}/page", serve_page),
             Route("/state", serve_state),
-            Route("/style.css", serve_file("view.css", "text/css", STYLE)),
-            Route("/live.js", serve_file("live.js", "text/javascript")),
+            Route("/style.css", lambda _: Response(STYLE, media_type="text/css")),
+            Route("/live.js", lambda _: Response(script, media_type="text/javascript")),
         ]
     )
     app.router.redirect_slashes = False
@@ -109,15 +94,8 @@ class _Gate:
         if scope["type"] != "http":
             return
 
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                given = {name.lower() for name, _ in message["headers"]}
-                added = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
-                message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in given)]
-            await send(message)
-
         answer = self._refuse(Request(scope))
-        await (self._app if answer is None else answer)(scope, receive, sending)
+        await (self._app if answer is None else answer)(scope, receive, add_headers(send, _POLICY))
 
     def _refuse(self, request: Request) -> Response | None:
         """Return what to answer instead of a page; None for who may see it."""

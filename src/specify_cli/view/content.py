@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
-from difflib import SequenceMatcher
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from markupsafe import Markup
-
-from doctrine.text import say
 from specify_cli.errors import InvocationError
-from specify_cli.exports.run import Run, Span, read_run
+from specify_cli.exports.run import Run, read_run
 from specify_cli.project.config import Project
 from specify_cli.record import layout
-from specify_cli.record.compare import verify_replay
+from specify_cli.record.compare import Chain
 from specify_cli.search.database import Query, SearchIndex
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
@@ -27,12 +23,13 @@ from specify_cli.storage.queries import (
     run_chain,
     show_invocation,
 )
-from specify_cli.view.pictures import count_by, draw_days, draw_parts, draw_waterfall, say_span
+from specify_cli.web.comparison import Side, compare_sides
 from specify_cli.web.markup import build_environment
+from specify_cli.web.pictures import draw_overview, draw_waterfall, say_span
 
 _PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty view")
-# How many of the newest records the list and its pictures are made of, and how many entries are laid side by side.
-_ROWS, _COUNTED, _SHARES, _COMPARED = 50, 1000, 12, 2000
+# How many of the newest records the list and its pictures are made of, and how many rules a picture names.
+_ROWS, _COUNTED, _SHARES = 50, 1000, 12
 _FIELDS = ("profile", "action", "outcome", "actor", "since", "path", "tool", "rule")
 
 
@@ -56,23 +53,9 @@ def show_list(project: Project, given: Mapping[str, str]) -> str:
     return _PAGES.get_template("list.html").render(
         rows=rows, hits=hits, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
         searched="q" in asked, full=len(hits) >= _ROWS, counted=len(counted), state=read_state(project, None),
-        pictures=_draw(counted, shares, given_rules),
+        pictures=draw_overview(((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
+                               datetime.now(UTC).date()),
     )  # fmt: skip
-
-
-def _draw(rows: Sequence[Row], shares: Sequence[tuple[str, int]], whole: int) -> list[tuple[str, Markup]]:
-    days = count_by(((row.started_at or "")[:10], row.outcome or "open") for row in rows)
-    profiles = sorted(count_by((row.profile_id or "?", row.outcome or "open") for row in rows).items())
-    told = [(uri.partition("://")[2], {"share": count}) for uri, count in shares]
-    return [
-        ("Over time", draw_days(days, _today())),
-        ("Outcomes by profile", draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")),
-        ("Rules in front of agents", draw_parts(told, f"in how many of {whole} invocations each rule was", whole)),
-    ]
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()
 
 
 def show_run(project: Project, invocation_id: str) -> str:
@@ -87,23 +70,18 @@ def show_run(project: Project, invocation_id: str) -> str:
 
 def show_comparison(project: Project, one: str, two: str) -> str:
     """Return two runs side by side, and whether they match. Raises InvocationError."""
-    shown = [show_invocation(project, target) for target in (one, two)]
-    runs = [_read_run(project, value) for value in shown]
-    try:
-        chains = [
-            run_chain(project, str(value["invocation_id"]), side)
-            for value, side in zip(shown, ("original", "replay"), strict=True)
-        ]
-        result = verify_replay(chains[0], chains[1], None)
-        verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
-        mismatches = [f"{item['code']}: expected {say(item['expected'])}, found {say(item['actual'])}"
-                      for item in result.details["mismatches"]]  # fmt: skip
-    except InvocationError as error:
-        verdict, mismatches = f"not compared: {error.message}", []
-    return _PAGES.get_template("compare.html").render(
-        shown=shown, verdict=verdict, mismatches=mismatches, rows=list(_align(runs[0].spans, runs[1].spans)),
-        waterfalls=[draw_waterfall(run) for run in runs], state="",
-    )  # fmt: skip
+    sides = []
+    for target, name in ((one, "original"), (two, "replay")):
+        value = show_invocation(project, target)
+        invocation_id = str(value["invocation_id"])
+        try:
+            chain: Chain | InvocationError = run_chain(project, invocation_id, name)
+        except InvocationError as error:
+            chain = error
+        run, state = _read_run(project, value), str(value["outcome"] or value["status"])
+        head = value["request"], value["started_at"], value["profile_id"]
+        sides.append(Side(f"/invocations/{invocation_id}", invocation_id, *head, state, run, chain))
+    return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]))
 
 
 def show_problem(error: InvocationError) -> str:
@@ -133,15 +111,3 @@ def _read_run(project: Project, value: Mapping[str, object]) -> Run:
     events = value["events"]
     lines = [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
     return read_run(lines, annex_events(project.root, str(value["invocation_id"])))
-
-
-def _align(one: Sequence[Span], two: Sequence[Span]) -> Iterator[tuple[str, Span | None, Span | None]]:
-    """Yield pairs of entries that say the same, and those that only one run has."""
-    one, two = one[:_COMPARED], two[:_COMPARED]
-    keys = [[(span.entry.kind, span.entry.name, span.entry.about) for span in side] for side in (one, two)]
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
-        for place in range(max(i2 - i1, j2 - j1)):
-            left = one[i1 + place] if place < i2 - i1 else None
-            right = two[j1 + place] if place < j2 - j1 else None
-            same = tag == "equal" and left is not None and right is not None and left.entry.status == right.entry.status
-            yield "same" if same else "differs", left, right

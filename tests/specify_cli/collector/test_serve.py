@@ -418,8 +418,8 @@ def test_every_answer_forbids_what_a_page_does_not_need(collector: Collector) ->
         headers = collector.get(path).headers
 
         assert (
-            "default-src 'none'; style-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-            == headers["content-security-policy"]
+            "default-src 'none'; style-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+            "frame-ancestors 'none'" == headers["content-security-policy"]
         )
         assert ("nosniff", "no-referrer", "no-store") == (
             headers["x-content-type-options"],

@@ -148,6 +148,8 @@ def test_a_whole_record_is_kept_once_beside_its_events_and_only_annexes_are_adde
     assert [(one.phase, one.client) for one in storage.conflicts(9)] == [("record", "bob"), ("record", "ada")]
     assert row.conflicts == storage.totals().conflicts == 2
     assert storage.records(PROJECT, 9, piece.invocation_id) == storage.records(OTHER_PROJECT, 9) == []
+    here, elsewhere = Place(piece.invocation_id, PROJECT), Place(piece.invocation_id, OTHER_PROJECT)
+    assert storage.bodies([elsewhere, here, Place(id_of(7), PROJECT)]) == {here: grown.body}
 
 
 def test_leaves_follow_those_that_are_held(storage: Storage) -> None:

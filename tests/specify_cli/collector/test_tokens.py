@@ -178,6 +178,9 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
         paths = [
             *("/v1/projects", f"/v1/projects/{PROJECT}", f"/v1/projects?cursor={OTHER_PROJECT}", "/projects"),
             *("/v1/invocations", "/v1/conflicts", "/v1/logs", "/metrics", "/", "/?profile=builder", "/?status=open"),
+            *("/pictures", "/pictures?profile=builder", f"/pictures?project={PROJECT}"),
+            *(f"/invocations/{id_of(5)}/page{query}" for query in ("", f"?project={PROJECT}")),
+            *(f"/compare?a={project}/{id_of(5)}&b={PROJECT}/{id_of(5)}" for project in (PROJECT, OTHER_PROJECT)),
             *(f"/v1/invocations?{query}" for query in (f"project={PROJECT}", f"cursor={cursor}", "actor=ann")),
             *(f"{at}/{id_of(n)}{query}" for at in ("/v1/invocations", "/invocations") for n in (1, 2, 3)
               for query in ("", f"?project={PROJECT}", f"?project={OTHER_PROJECT}")),

@@ -80,6 +80,31 @@ def test_records_and_their_log_are_held_and_proven_to_the_last_level(
     assert len(ids) == held["invocations"]
 
 
+def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    assert enabled
+    ids = [run(cli), run(cli, "review the release")]
+    bare = str(cli("do", "fix the parser", "--json").json()["invocation_id"])
+    push(cli)
+    uuid = project_of(collector)["project_uuid"]
+    shown, lone, listed = (collector.get(path) for path in (f"/invocations/{ids[0]}", f"/invocations/{bare}", "/"))
+    page = collector.get(f"/invocations/{ids[0]}/page")
+    drawn, narrowed = collector.get("/pictures").body.decode(), collector.get("/pictures?profile=nobody").body.decode()
+    sides = [f"{uuid}/{one}" for one in (*ids, bare)]
+    pair, missing = (collector.get(f"/compare?a={sides[0]}&b={sides[n]}") for n in (1, 2))
+
+    assert b"Waterfall" in shown.body and f"/invocations/{ids[0]}/page?project={uuid}".encode() in shown.body
+    assert b"Waterfall" not in lone.body and b'action="/compare"' in listed.body
+    assert b"implement WP01" in page.body and "frame-ancestors 'self'" in page.headers["content-security-policy"]
+    assert "script-src 'sha256-" in page.headers["content-security-policy"]
+    assert drawn.count("<svg") == 3 and "3 invocations in 30 days" in drawn and "in how many of 2 invocations" in drawn
+    assert narrowed.count("<svg") == 0 and "newest 0" in narrowed
+    assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body
+    assert missing.status == 404 and b"no whole record" in missing.body
+    assert 404 == collector.get("/compare").status == collector.get(f"/invocations/{bare}/page").status
+
+
 def test_a_record_that_is_not_held_is_a_gap_and_no_level_claims_it(
     cli: Cli, enabled: Path, collector: Collector
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from specify_cli.exports.run import read_run
 from specify_cli.invocation.run import open_invocation
-from specify_cli.view.pictures import draw_days, draw_parts, draw_waterfall
+from specify_cli.web.pictures import draw_days, draw_parts, draw_waterfall
 from support import Cli
 from viewing import Viewer, viewing
 

@@ -22,6 +22,27 @@ _MOST_ROWS = 150
 OUTCOMES = ("done", "failed", "abandoned", "open")
 
 
+def draw_overview(
+    runs: Iterable[tuple[str | None, str | None, str | None]],
+    shares: Sequence[tuple[str, int]],
+    whole: int,
+    today: date,
+) -> list[tuple[str, Markup]]:
+    """Return pictures of runs, each as when it began, its profile and its outcome, with their titles.
+
+    `shares` says in how many of `whole` runs a rule stood in front of the agent.
+    """
+    told = [(begun or "", profile or "?", outcome or "open") for begun, profile, outcome in runs]
+    days = count_by((begun[:10], outcome) for begun, _, outcome in told)
+    profiles = sorted(count_by((profile, outcome) for _, profile, outcome in told).items())
+    rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
+    return [
+        ("Over time", draw_days(days, today)),
+        ("Outcomes by profile", draw_parts(profiles, f"outcomes of {len(told)} invocations by profile")),
+        ("Rules in front of agents", draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)),
+    ]
+
+
 def draw_waterfall(run: Run) -> Markup:
     """Return a run's calls, steps and model calls as bars over time; what failed is marked and said."""
     spans = [span for span in run.spans if span.lasts or (span.entry.bad and span.entry.kind != "completed")]
