@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from doctrine.load import ParseCache, Problem
     from specify_cli.invocation.caller import Caller
     from specify_cli.project.config import Project
-    from specify_cli.record.verify import Finding, RecordReport
+    from specify_cli.record import verify
+    from specify_cli.record.verify import RecordReport
 
 STALE_OPEN_HOURS = 24
 _LITTLE = 16 * 1024
@@ -51,10 +52,10 @@ _HOOK_SECONDS = 60
 _DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 # What verify mentions and nobody has to fix.
-_NO_AILMENT = {"UNSEALED_RECORD", "RECOVERED"}
+_NOT_REPORTED = {"UNSEALED_RECORD", "RECOVERED"}
 
 
-class Ailment(NamedTuple):
+class Finding(NamedTuple):
     """One thing that is wrong: a code, how bad, where, what, and the command that fixes it."""
 
     code: str
@@ -75,7 +76,7 @@ class DoctorReport(NamedTuple):
     """Everything that is wrong, and what was closed; `ok` where nothing is an error."""
 
     ok: bool
-    ailments: list[Ailment]
+    findings: list[Finding]
     swept: list[Swept]
 
 
@@ -105,7 +106,7 @@ def sweep(project: Project, home: str | None, caller: Caller, now: int) -> Itera
 
 def examine(
     project: Project, cache: ParseCache, clock: Callable[[], int] = time.time_ns, home: str | None = None
-) -> Iterator[Ailment]:
+) -> Iterator[Finding]:
     """Yield everything that is wrong, cheapest checks first; `home` holds the user's own settings of harnesses."""
     yield from _check_sources(project, cache)
     yield from _check_shields(project)
@@ -116,16 +117,16 @@ def examine(
     yield from _check_hooks(project)
 
 
-def _check_sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
+def _check_sources(project: Project, cache: ParseCache) -> Iterator[Finding]:
     if project.config.error is not None:
         error = project.config.error
-        yield Ailment(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
+        yield Finding(error.code, ERROR, layout.CONFIG, error.message, error.suggestion)
     for notice in project.notices:
         code, _, what = notice.partition(": ")
-        yield Ailment(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
+        yield Finding(code, WARNING, layout.CONFIG, *what.partition("; ")[::2])
     for path in tracked_private(project.root):
         what = "git tracks this private file, so the next commit would publish what is written to it"
-        yield Ailment("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
+        yield Finding("TRACKED_PRIVATE", ERROR, path, what, f"git rm -f --cached {path}")
     registry = ProfileRegistry(project.root, cache)
     for problem in registry.problems:
         yield _convert_problem("PROFILE_INVALID", problem)
@@ -137,9 +138,9 @@ def _check_sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
     forgotten = state_problem(project.root)
     if forgotten is not None:
         what = f"{forgotten.reason}: every context is a first one until it is gone"
-        yield Ailment("CONTEXT_STATE", WARNING, forgotten.place, what, forgotten.repair)
+        yield Finding("CONTEXT_STATE", WARNING, forgotten.place, what, forgotten.repair)
     if inputs.charter_state == "missing":
-        yield Ailment(
+        yield Finding(
             "NO_CHARTER",
             INFO,
             ".kittify/charter/charter.md",
@@ -148,11 +149,11 @@ def _check_sources(project: Project, cache: ParseCache) -> Iterator[Ailment]:
         )
 
 
-def _convert_problem(code: str, problem: Problem) -> Ailment:
-    return Ailment(code, ERROR, problem.place, problem.reason, problem.repair)
+def _convert_problem(code: str, problem: Problem) -> Finding:
+    return Finding(code, ERROR, problem.place, problem.reason, problem.repair)
 
 
-def _check_shields(project: Project) -> Iterator[Ailment]:
+def _check_shields(project: Project) -> Iterator[Finding]:
     folders = [layout.EVENTS, *([layout.TRAIL] if project.config.trail == "committed" else [])]
     for folder in folders:
         path = f"{folder}/.gitattributes"
@@ -165,20 +166,20 @@ def _check_shields(project: Project) -> Iterator[Ailment]:
             kept = False
         if not kept:
             what = "missing or changed: git may convert line endings, which breaks seals"
-            yield Ailment("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
+            yield Finding("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
 
 
-def _check_ignored_objects(project: Project) -> Iterator[Ailment]:
+def _check_ignored_objects(project: Project) -> Iterator[Finding]:
     ignored = find_ignored_objects(project.root) if project.config.trail == "private" else []
     if ignored:
         what = (
             f"git ignores {count(len(ignored), 'object')} of published records since the trail is private: a clone "
             "would have those records without what they name"
         )
-        yield Ailment("OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}")
+        yield Finding("OBJECTS_IGNORED", WARNING, layout.OBJECTS, what, f"git add -f {' '.join(ignored)}")
 
 
-def _check_index(project: Project) -> Iterator[Ailment]:
+def _check_index(project: Project) -> Iterator[Finding]:
     if not os.path.isdir(f"{project.root}/{layout.EVENTS}"):
         return
     index = Index(project.root)
@@ -186,29 +187,29 @@ def _check_index(project: Project) -> Iterator[Ailment]:
         before = index.rows_recorded()
         rows = len(index.reconcile())
     except InvocationError as error:
-        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+        yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
         return
     if before != rows:
         what = f"it held {before} rows for {rows} records; looking at it made it right"
-        yield Ailment("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
+        yield Finding("STALE_INDEX", INFO, layout.INDEX, what, "spec-kitty invocations reindex")
 
 
-def _check_worktrees(project: Project) -> Iterator[Ailment]:
+def _check_worktrees(project: Project) -> Iterator[Finding]:
     left = find_left_behind(project.root)
     if left:
         names = ", ".join(sorted({item.worktree for item in left}))
         what = f"the git directory keeps {count(len(left), 'record')} of worktrees that were removed: {names}"
-        yield Ailment("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
+        yield Finding("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
     unkept, why = find_unkept(project.root)
     if unkept or why:
         what = f"without a second name in the git directory, so lost with this worktree: {count(unkept, 'record')}"
         repair = "spec-kitty invocations reindex gives them one"
         if why:
             what, repair = f"{what}: {why}", "spec-kitty invocations export ID -o FILE before you remove the worktree"
-        yield Ailment("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
+        yield Finding("GOES_WITH_WORKTREE", WARNING, layout.RECORDS, what, repair)
 
 
-def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> Iterator[Ailment]:
+def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> Iterator[Finding]:
     reach = Reach(FileObjectStore(project.root))
     reached: set[str] = set()
     reported: set[str] = set()
@@ -216,12 +217,12 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
     try:
         for report in verify_all(project):
             for found in report.findings:
-                # One harmed object is one ailment, however many records lead to it.
-                if found.severity == INFO or found.code in _NO_AILMENT or found.message in reported:
+                # One harmed object is one finding, however many records lead to it.
+                if found.severity == INFO or found.code in _NOT_REPORTED or found.message in reported:
                     continue
                 if found.code.startswith("OBJECT_"):
                     reported.add(found.message)
-                yield Ailment(
+                yield Finding(
                     found.code, found.severity, found.file, found.message, _suggest_next(project, report, found)
                 )
             reached.update(item.digest for item in reach.of(report.objects))
@@ -233,12 +234,12 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
                 )
                 if silence is not None:
                     what, _, repair = silence.partition(". ")
-                    yield Ailment("NO_HOOK_EVENTS", WARNING, report.file, what, repair)
+                    yield Finding("NO_HOOK_EVENTS", WARNING, report.file, what, repair)
             if report.sealed and report.status == "open" and is_invocation_id(report.invocation_id or ""):
                 hours = (now - ULID.from_str(str(report.invocation_id)).milliseconds) // 3_600_000
                 if hours >= STALE_OPEN_HOURS:
                     close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
-                    yield Ailment(
+                    yield Finding(
                         "LONG_OPEN",
                         WARNING,
                         report.file,
@@ -246,11 +247,11 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
                         f"{close} --outcome abandoned",
                     )
     except InvocationError as error:
-        yield Ailment(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
+        yield Finding(error.code, ERROR, layout.RECORDS, error.message, error.suggestion)
     yield from _check_leftovers(project, None if partial else reached)
 
 
-def _suggest_next(project: Project, report: RecordReport, found: Finding) -> str:
+def _suggest_next(project: Project, report: RecordReport, found: verify.Finding) -> str:
     """Return what to do about a finding here, where that is more than it can say of itself."""
     if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":
@@ -268,7 +269,7 @@ def _suggest_next(project: Project, report: RecordReport, found: Finding) -> str
     return found.repair
 
 
-def _check_hooks(project: Project) -> Iterator[Ailment]:
+def _check_hooks(project: Project) -> Iterator[Finding]:
     orphans, full = _read_told_lines(project.root, layout.ORPHANS)
     if orphans or full:
         last = _describe_last(orphans, "why")
@@ -276,14 +277,14 @@ def _check_hooks(project: Project) -> Iterator[Ailment]:
         late = sum("closed" in line for line in orphans)
         if late:
             what += f"; {late} came after their record was closed, so it does not show them"
-        yield Ailment(
+        yield Finding(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
     for top, path, shown in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
         if failures or full:
             what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
-            yield Ailment("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
+            yield Finding("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
     killed = [
         mark
         for name in _list_names(project.root, layout.BEGUN)
@@ -291,7 +292,7 @@ def _check_hooks(project: Project) -> Iterator[Ailment]:
     ]
     if killed:
         what = f"{count(len(killed), 'hook')} began with a large payload and never ended; the last: {killed[-1]}"
-        yield Ailment("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
+        yield Finding("HOOK_KILLED", WARNING, layout.BEGUN, what, f"what they told is lost; then rm -r {layout.BEGUN}")
     local = f"{project.root}/{layout.LOCAL}"
     in_use = "bindings" in _list_names(project.root, layout.LOCAL) or any(
         standing(SettingsPlace(harness, "project", project.root, harness.project)).state in ("current", "outdated")
@@ -302,7 +303,7 @@ def _check_hooks(project: Project) -> Iterator[Ailment]:
             why = _find_unwritable(project.root, folder)
             if why is not None:
                 what = f"hooks can record nothing here, and cannot say so: {why}"
-                yield Ailment("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
+                yield Finding("HOOK_UNWRITABLE", WARNING, folder, what, f"free space or make {folder} writable")
 
 
 def _describe_killed(root: str, name: str) -> str | None:
@@ -361,20 +362,20 @@ def _find_unwritable(root: str, folder: str) -> str | None:
     return "the disk is full" if disk.f_blocks and disk.f_bavail * disk.f_frsize < _LITTLE else None
 
 
-def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Ailment]:
+def _check_leftovers(project: Project, reached: set[str] | None) -> Iterator[Finding]:
     for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
         for shard in _list_names(project.root, folder):
             for name in _list_names(project.root, f"{folder}/{shard}"):
                 path = f"{folder}/{shard}/{name}"
                 if name.startswith(".tmp-"):
-                    yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+                    yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
                 elif reached is not None and (shard + name).removesuffix(layout.WITHHELD) not in reached:
                     what = "no record leads to this object; a writer was stopped, or the record is elsewhere"
-                    yield Ailment("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
+                    yield Finding("DANGLING_OBJECT", INFO, path, what, f"rm {path}")
     for name in _list_names(project.root, layout.RECORDS):
         if name.startswith(".tmp-"):
             path = f"{layout.RECORDS}/{name}"
-            yield Ailment("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
+            yield Finding("LEFTOVER", INFO, path, "a writer was stopped here", f"rm {path}")
 
 
 def _list_names(root: str, folder: str) -> list[str]:

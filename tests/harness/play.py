@@ -339,7 +339,7 @@ def _check(
     # 5. Nothing found no record, and everything is intact.
     doctor = _ask(project, env, "doctor", "--json")
     for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):
-        yield from (f"doctor: {code}: {item['message']}" for item in doctor["ailments"] if item["code"] == code)
+        yield from (f"doctor: {code}: {item['message']}" for item in doctor["findings"] if item["code"] == code)
     report = _ask(project, env, "invocations", "verify", "--all", "--json")
     yield from (f"verify: {item['code']}" for item in report["findings"] if item["severity"] != "info")
     # 6. No planted secret stands anywhere.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -50,11 +51,17 @@ def build_app() -> typer.Typer:
     return app
 
 
+@functools.cache
+def _get_command() -> Any:
+    """Return the command tree, built once: a program may run many command lines."""
+    return typer.main.get_command(build_app())
+
+
 def run_typer(argv: list[str]) -> int:
     """Run a command line through Typer; usage errors are ours to print."""
     as_json = "--json" in argv
     try:
-        result = build_app()(args=argv, prog_name="spec-kitty", standalone_mode=False)
+        result = _get_command()(args=argv, prog_name="spec-kitty", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except TyperException as error:
         message = error.format_message()

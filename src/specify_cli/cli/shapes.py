@@ -1215,8 +1215,12 @@ SHAPES: dict[str, Any] = {
 
 def schemas() -> dict[str, dict[str, Any]]:
     """Return every schema by name."""
-    found = {name: {"$schema": DIALECT, **shape.model_json_schema()} for name, shape in SHAPES.items()}
-    return {**found, "event": event_schema()}
+    return {name: schema_of(name) for name in SHAPES} | {"event": event_schema()}
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the schema of a shape in SHAPES."""
+    return {"$schema": DIALECT, **SHAPES[name].model_json_schema()}
 
 
 def write_schemas(folder: Path) -> None:

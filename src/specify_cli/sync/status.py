@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from doctrine.text import count
-from specify_cli.doctor import Ailment
+from specify_cli.doctor import Finding
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
@@ -178,30 +178,30 @@ def waiting(
         outbox.close()
 
 
-def ailments(project: Project, environment: Mapping[str, str]) -> Iterator[Ailment]:
+def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Yield what is wrong with the delivery that was agreed to."""
     folder = consents.folder_of(project)
     try:
         now = status(project, environment)
     except InvocationError as error:
-        yield Ailment(error.code, ERROR, folder, error.message, error.suggestion)
+        yield Finding(error.code, ERROR, folder, error.message, error.suggestion)
         return
     if not now.enabled:
         what = f"consent is for project {now.project_uuid}, which .kittify/config.yaml no longer names"
-        yield Ailment("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
+        yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
     if now.token in ("missing", "unusable"):
         what = f"the token is {now.token}: nothing can be delivered from here"
-        yield Ailment(
+        yield Finding(
             "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
         )
     if now.refused:
         what = f"the endpoint refused {count(now.refused, 'envelope')}; {now.propagation_errors} says why"
-        yield Ailment("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
+        yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"
-        yield Ailment("SYNC_FAILING", WARNING, str(now.endpoint), what, "spec-kitty sync push")
+        yield Finding("SYNC_FAILING", WARNING, str(now.endpoint), what, "spec-kitty sync push")
     excluded = now.excluded or {}
     doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
     if doubtful:
         what = f"{doubtful} records are damaged or cannot be read and are not sent"
-        yield Ailment("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")
+        yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")

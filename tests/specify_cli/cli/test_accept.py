@@ -43,7 +43,7 @@ def test_a_branch_cannot_weaken_masking_capture_or_the_trail(cli: Cli, chartered
     assert set(started["capture"].values()) == {"summary"}
     assert "kittify/trail" not in git(chartered, "status", "--porcelain", "-uall")
     assert sum("CONFIG_WEAKENED" in warning for warning in ran.json()["warnings"]) == 7
-    assert "CONFIG_WEAKENED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert "CONFIG_WEAKENED" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
 def test_what_a_person_accepted_counts_in_this_clone_and_in_no_other(cli: Cli, chartered: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_private_files_that_a_branch_ships_tracked_are_refused(
 
     assert refused.error()["error_code"] == "TRACKED_PRIVATE"
     assert path in refused.error()["message"]
-    assert path in {item["path"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert path in {item["path"] for item in cli("doctor", "--json").json()["findings"]}
     subprocess.run(refused.error()["suggestion"].split(), cwd=chartered, check=True, capture_output=True)
     assert cli("do", "implement it", "--json").code == 0
 
@@ -292,7 +292,7 @@ def test_a_memory_that_cannot_be_read_is_an_error_until_a_person_accepts_anew(cl
 
     refused = cli("do", "implement it", "--json").error()
     assert (refused["error_code"], "accepted.json" in refused["message"]) == ("CONFIG_INVALID", True)
-    assert "CONFIG_INVALID" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert "CONFIG_INVALID" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
     assert cli("config", "accept", "--yes").code == 0
     assert cli("do", "implement it", "--json").code == 0
 

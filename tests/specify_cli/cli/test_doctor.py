@@ -22,7 +22,7 @@ def _codes(cli: Cli) -> list[str]:
     ran = cli("doctor", "--json")
     valid(ran.json(), "doctor-report")
     assert ran.code == (0 if ran.json()["ok"] else 1)
-    return [item["code"] for item in ran.json()["ailments"]]
+    return [item["code"] for item in ran.json()["findings"]]
 
 
 def test_a_healthy_project_has_nothing(cli: Cli, chartered: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_record_made_without_a_charter_leaves_no_object_behind(cli: Cli, proje
     assert (project / ".kittify/events/objects").is_dir()
 
 
-def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> None:
+def test_every_finding_is_named_with_its_repair(cli: Cli, chartered: Path) -> None:
     answer = cli("do", "implement WP03", "--json").json()
     (chartered / ".kittify/profiles").mkdir()
     (chartered / ".kittify/profiles/broken.agent.yaml").write_text("profile-id: [\n")
@@ -65,7 +65,7 @@ def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> No
     (chartered / ".kittify/events/invocation-index.jsonl").write_bytes(b"")
     ran = cli("doctor", "--json").json()
 
-    found = {item["code"] for item in ran["ailments"]}
+    found = {item["code"] for item in ran["findings"]}
     assert found >= {
         "PROFILE_INVALID",
         "BROKEN_SOURCE",
@@ -75,7 +75,7 @@ def test_every_ailment_is_named_with_its_repair(cli: Cli, chartered: Path) -> No
         "LEFTOVER",
         "STALE_INDEX",
     }
-    assert all(item["repair"] for item in ran["ailments"])
+    assert all(item["repair"] for item in ran["findings"])
     assert not ran["ok"]
     assert "broken.agent.yaml:2" in cli("doctor").out
 
@@ -86,16 +86,16 @@ def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(c
     then = time.time_ns() - 2 * DAY
     one = ProfileInvocationExecutor(chartered, clock=lambda: then).invoke("implement WP03").invocation_id
     project, cache = load_project(str(chartered))
-    (ailment,) = [item for item in examine(project, cache) if item.code == "LONG_OPEN"]
-    done = cli(*ailment.repair.split()[1:])
+    (finding,) = [item for item in examine(project, cache) if item.code == "LONG_OPEN"]
+    done = cli(*finding.repair.split()[1:])
 
-    assert "48 hours" in ailment.message
+    assert "48 hours" in finding.message
     assert done.code == 0
     assert one in done.out
     assert [item.code for item in examine(project, cache) if item.code == "LONG_OPEN"] == []
 
 
-def test_one_harmed_object_is_one_ailment_however_many_records_lead_to_it(cli: Cli, chartered: Path) -> None:
+def test_one_harmed_object_is_one_finding_however_many_records_lead_to_it(cli: Cli, chartered: Path) -> None:
     name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
     cli("do", "implement WP03")
     (chartered / ".kittify/events/objects" / name[:2] / name[2:]).write_bytes(b"other")
@@ -103,7 +103,7 @@ def test_one_harmed_object_is_one_ailment_however_many_records_lead_to_it(cli: C
     assert [code for code in _codes(cli) if code.startswith("OBJECT_")] == ["OBJECT_ALTERED"]
 
 
-def test_a_config_that_cannot_be_used_is_an_ailment_and_stops_no_reader(cli: Cli, chartered: Path) -> None:
+def test_a_config_that_cannot_be_used_is_a_finding_and_stops_no_reader(cli: Cli, chartered: Path) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
     (chartered / ".kittify/config.yaml").write_text("memory_backend: capsule\n")
 
@@ -121,7 +121,7 @@ def test_a_config_that_cannot_be_used_is_an_ailment_and_stops_no_reader(cli: Cli
 
 
 def _repairs(cli: Cli, code: str) -> list[str]:
-    return [item["repair"] for item in cli("doctor", "--json").json()["ailments"] if item["code"] == code]
+    return [item["repair"] for item in cli("doctor", "--json").json()["findings"] if item["code"] == code]
 
 
 def test_a_torn_tail_is_mended_by_the_command_named(cli: Cli, chartered: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_secret_in_what_agents_are_shown_is_told_and_never_repeated(
     doctor, lint = cli("doctor", "--json"), cli("charter", "lint", "--json")
     twice = [cli("do", "implement WP03", "--json") for _ in range(2)]
 
-    assert [f"{path}:{line}"] == [item["path"] for item in doctor.json()["ailments"] if item["code"] == "SECRET"]
+    assert [f"{path}:{line}"] == [item["path"] for item in doctor.json()["findings"] if item["code"] == "SECRET"]
     assert [(path, line)] == [(f["file"], f["line"]) for f in lint.json()["findings"] if f["code"] == "SECRET"]
     assert (1, 1, 0, 0) == (doctor.code, lint.code, *(ran.code for ran in twice))
     for ran in twice:

@@ -734,7 +734,7 @@ def test_what_policy_keeps_back_is_not_published_and_the_clone_says_so(
     assert "was withheld: policy" in replayed.error()["message"]
     assert cli("invocations", "verify", "--all", "--json").json()["findings"] == []
     assert cli("replay", run).code == 0
-    assert {item["code"] for item in cli("doctor", "--json").json()["ailments"]} <= {"BROKEN_SOURCE"}
+    assert {item["code"] for item in cli("doctor", "--json").json()["findings"]} <= {"BROKEN_SOURCE"}
 
 
 def test_what_a_later_policy_denies_leaves_neither_by_its_file_nor_by_the_context_that_quotes_it(

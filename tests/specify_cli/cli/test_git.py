@@ -180,7 +180,7 @@ def test_objects_that_a_change_to_private_hides_are_named_with_the_command_that_
     cli("profile-invocation", "complete", "--invocation-id", one)
     cli("init", "--trail", "private")
     two = cli("do", "implement WP02", "--json").json()["invocation_id"]
-    named = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "OBJECTS_IGNORED"]
+    named = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "OBJECTS_IGNORED"]
     git(project, *named[0]["repair"].split()[1:])
     git(project, "add", "-A")
     git(project, "commit", "-qm", "all")

@@ -151,7 +151,7 @@ def test_an_event_of_no_session_we_know_is_an_orphan_that_doctor_counts(
     assert events(chartered, run) == []
     assert line["harness"] == "claude-code" and SECRET not in json.dumps(line)
     assert (chartered / layout.ORPHANS).stat().st_size < 9000
-    assert "HOOK_ORPHANS" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert "HOOK_ORPHANS" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
 def test_after_the_close_events_are_orphans(hook: Callable[..., None], chartered: Path, run: str, cli: Cli) -> None:
@@ -201,7 +201,7 @@ def test_what_is_no_payload_disturbs_nobody_and_doctor_knows(
 
     assert events(chartered, run) == []
     assert [line["code"] for line in log(chartered, layout.HOOK_FAILURES)] == ["PAYLOAD_INVALID"]
-    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "cursor", "nobody-knows", "--help-me"[2:]])
@@ -239,7 +239,7 @@ def test_a_failure_of_its_own_is_left_for_doctor(
 
     (line,) = log(chartered, layout.HOOK_FAILURES)
     assert line["code"] == "CONFIG_INVALID"
-    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    assert "HOOK_FAILED" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
     assert events(chartered, run) == []
 
 
@@ -854,11 +854,11 @@ def test_a_full_log_says_so_once_and_doctor_says_it_too(hook: Callable[..., None
         hook(pre(chartered, call=f"t{number}", session="another", tool_input={"text": "y" * 5000}))
 
     assert [told.get("full") for told in log(chartered, layout.ORPHANS)[-2:]] == [None, True]
-    assert "the log is full" in ailment(cli, "HOOK_ORPHANS")["message"]
+    assert "the log is full" in finding(cli, "HOOK_ORPHANS")["message"]
 
 
-def ailment(cli: Cli, code: str) -> dict[str, Any]:
-    return next(item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == code)
+def finding(cli: Cli, code: str) -> dict[str, Any]:
+    return next(item for item in cli("doctor", "--json").json()["findings"] if item["code"] == code)
 
 
 @pytest.mark.parametrize("name", ["binding", "orphans", "config"])
@@ -875,7 +875,7 @@ def test_a_file_of_any_size_in_its_way_keeps_a_hook_from_nothing(
     if name == "config":
         path.unlink()
     assert calls(chartered, run) == ([] if name == "config" else ["toolu_1"])
-    assert ailment(cli, "HOOK_ORPHANS")
+    assert finding(cli, "HOOK_ORPHANS")
 
 
 def test_behind_a_record_another_process_holds_an_event_waits_two_seconds_and_is_kept(
@@ -908,12 +908,12 @@ def test_under_a_config_that_cannot_be_used_events_are_kept_masked(
 
 @pytest.mark.usefixtures("run")
 def test_doctor_tells_where_hooks_cannot_write(chartered: Path, cli: Cli) -> None:
-    codes = {item["code"] for item in cli("doctor", "--json").json()["ailments"]}
+    codes = {item["code"] for item in cli("doctor", "--json").json()["findings"]}
     shutil.rmtree(chartered / layout.LOCAL)
     (chartered / layout.LOCAL).write_text("in the way")
 
     assert "HOOK_UNWRITABLE" not in codes
-    assert ailment(cli, "HOOK_UNWRITABLE")["path"] == layout.LOCAL
+    assert finding(cli, "HOOK_UNWRITABLE")["path"] == layout.LOCAL
 
 
 @pytest.mark.usefixtures("run")
@@ -1029,8 +1029,8 @@ def test_a_result_that_contradicts_the_recorded_one_is_kept_and_is_an_error(
         "error",
         gap["seq"],
     )
-    ailments = {item["code"]: item["severity"] for item in cli("doctor", "--json").json()["ailments"]}
-    assert ailments["CONFLICTING_DUPLICATE"] == "error"
+    findings = {item["code"]: item["severity"] for item in cli("doctor", "--json").json()["findings"]}
+    assert findings["CONFLICTING_DUPLICATE"] == "error"
 
 
 def test_a_result_written_by_a_command_that_contradicts_the_hooks_is_an_error(
@@ -1072,7 +1072,7 @@ def test_a_contradiction_of_a_closed_record_is_an_orphan_that_doctor_warns_of(
 
     (orphan,) = log(chartered, layout.ORPHANS)
     assert "contradicts" in orphan["why"]
-    (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_ORPHANS"]
+    (found,) = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_ORPHANS"]
     assert found["severity"] == "warning"
 
 
@@ -1307,7 +1307,7 @@ def test_a_hook_that_was_killed_is_shown_by_doctor(chartered: Path, run: str, ho
     child.kill()
     child.wait()
 
-    (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_KILLED"]
+    (found,) = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_KILLED"]
     assert (found["severity"], found["path"]) == ("warning", layout.BEGUN)
     assert "claude-code tool_result" in found["message"]
 
@@ -1330,7 +1330,7 @@ def test_what_a_hook_could_not_even_note_in_the_project_it_notes_in_the_git_dire
     hook(pre(chartered))
     (chartered / layout.LOCAL).unlink()
 
-    (found,) = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "HOOK_FAILED"]
+    (found,) = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "HOOK_FAILED"]
     assert found["path"] == str(chartered / ".git/kittify/hook-failures.jsonl")
     assert "1 hook call failed" in found["message"]
 
@@ -1419,7 +1419,7 @@ def test_a_record_without_a_tool_call_is_told_where_hooks_are_installed(chartere
     cli("hooks", "install", "--harness", "codex")
     run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
     done = cli("profile-invocation", "complete", "--invocation-id", run, "--json", env=env)
-    found = [item for item in cli("doctor", "--json").json()["ailments"] if item["code"] == "NO_HOOK_EVENTS"]
+    found = [item for item in cli("doctor", "--json").json()["findings"] if item["code"] == "NO_HOOK_EVENTS"]
 
     assert [warning.partition(":")[0] for warning in done.json()["warnings"]] == ["NO_HOOK_EVENTS"]
     assert [(item["severity"], run in item["message"]) for item in found] == [("warning", True)]

@@ -31,7 +31,7 @@ def begun(cli: Cli, folder: Path, request: str = "fix the login") -> str:
 
 
 def told(cli: Cli, folder: Path) -> list[str]:
-    codes = [item["code"] for item in cli("doctor", "--json", cwd=folder).json()["ailments"]]
+    codes = [item["code"] for item in cli("doctor", "--json", cwd=folder).json()["findings"]]
     return [code for code in codes if code in ("LEFT_BEHIND", "GOES_WITH_WORKTREE")]
 
 
@@ -47,7 +47,7 @@ def test_open_and_closed_records_survive_the_removal_of_their_worktree(
     cli("replay", closed, "--record", cwd=worktree)
     git(chartered, "worktree", "remove", "--force", str(worktree))
     listed = cli("invocations", "list")
-    ailments = told(cli, chartered)
+    findings = told(cli, chartered)
     missed = cli("invocations", "show", closed, "--json").error()
     taken = cli("invocations", "reindex", "--json")
 
@@ -56,7 +56,7 @@ def test_open_and_closed_records_survive_the_removal_of_their_worktree(
         "spec-kitty invocations reindex",
     )
     assert "2 records of removed worktrees kept" in listed.err
-    assert ailments == ["LEFT_BEHIND"]
+    assert findings == ["LEFT_BEHIND"]
     assert len(taken.json()["taken_in"]) == 2
     verified = cli("invocations", "verify", "--all", "--json")
     assert (verified.code, verified.json()["verdicts"]["intact"], verified.json()["findings"]) == (0, 2, [])

@@ -9,24 +9,24 @@ from collections.abc import Iterator
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
-from specify_cli.doctor import Ailment, DoctorReport, examine, sweep
+from specify_cli.doctor import DoctorReport, Finding, examine, sweep
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.verify import ERROR
-from specify_cli.sync.status import ailments
+from specify_cli.sync.status import find_problems
 from specify_cli.sync.trigger import CONSENT, sync_folder
 
 _LISTED = 5
 
 
-def _sync(project: Project) -> Iterator[Ailment]:
+def _sync(project: Project) -> Iterator[Finding]:
     """Yield what is wrong with delivery, where somebody agreed to one."""
     folder = sync_folder(project.root)
     if folder is not None and os.path.exists(f"{folder}/{CONSENT}"):
-        yield from ailments(project, os.environ)
+        yield from find_problems(project, os.environ)
 
 
 def doctor(values: Values) -> int:
-    """Name every ailment; 1 if one is an error."""
+    """Name every finding; 1 if one is an error."""
     project, cache = load_project(shell.here(), shell.home(), lenient=True)
     swept = []
     if values["sweep"]:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from specify_cli.cli.output import write_json, write_lines
-from specify_cli.cli.shapes import schemas
+from specify_cli.cli.shapes import SHAPES, schema_of
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
-from specify_cli.record.event_models import schema_of_event
+from specify_cli.record.event_models import event_schema, schema_of_event
 
 
 def schema(values: Values) -> int:
     """Show one schema by name, or the names; a single event goes by its wire name or class."""
-    known = schemas()
-    name = values["name"]
-    if name is None:
+    names = sorted((*SHAPES, "event"))
+    if values["name"] is None:
         if values["json"]:
-            write_json(sorted(known))
+            write_json(names)
         else:
-            write_lines(sorted(known))
+            write_lines(names)
         return 0
-    found = known.get(str(name)) or schema_of_event(str(name))
+    name = str(values["name"])
+    found = schema_of(name) if name in SHAPES else event_schema() if name == "event" else schema_of_event(name)
     if found is None:
         raise CallerError(
             "SCHEMA_NOT_FOUND",
             f"no schema has the name {name!r}",
             "spec-kitty schema",
-            candidates=[{"name": item} for item in sorted(known)],
+            candidates=[{"name": item} for item in names],
         )
     write_json(found)
     return 0
