@@ -18,6 +18,8 @@ judges:
 	  .venv-judges/bin/pip install -q --require-hashes -r tests/judges/requirements.txt && \
 	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/testimony.txt && touch .venv-judges/.ready; } || \
 	  echo "the outside judges could not be installed: their tests skip" >&2
+	@test -e .venv-judges/.otlp || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/otlp.txt && \
+	  touch .venv-judges/.otlp; } || echo "no OpenTelemetry collector could be installed: its test skips" >&2
 
 # What reads and writes the record, on another interpreter: make core PYTHON=python3.13 VENV=.venv-3.13
 core: $(READY)
@@ -30,7 +32,7 @@ browser: $(READY)
 	  echo "axe-core could not be installed: its tests skip" >&2
 	$(BIN)/python -m pytest tests/browser -rs
 
-stress: $(READY)
+stress: $(READY) judges
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
 
 harness: $(READY)

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import random
 import shutil
+import socket
+import subprocess
 import threading
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,6 +65,8 @@ AGENT_TRACE = {
         "metadata": {"type": "object"},
     },
 }  # fmt: skip
+# A collector program of others, which `make judges` installs.
+COLLECTOR = next(Path(__file__).parents[3].glob(".venv-judges/lib/python3.*/site-packages/rotel/rotel-agent"), None)
 
 
 def parse(data: bytes) -> ExportTraceServiceRequest:
@@ -159,7 +167,7 @@ def test_every_record_of_the_histories_is_a_trace() -> None:
 def test_perfettos_trace_processor_reads_it(worked: str, cli: Cli, tmp_path: Path) -> None:
     binary = shutil.which("trace_processor_shell") or shutil.which("trace_processor")
     if binary is None:
-        pytest.skip("trace_processor_shell is not here: Perfetto's Python package would download it")
+        pytest.skip("trace_processor_shell is not here: put it on the path (docs/replay.md says what was tried)")
     processor = pytest.importorskip("perfetto.trace_processor")
     out = tmp_path / "run.json"
     assert cli("invocations", "export", worked, "--format", "perfetto", "-o", str(out)).code == 0
@@ -277,6 +285,68 @@ def test_a_receiver_gets_the_same_traces_over_http(worked: str, cli: Cli, tmp_pa
     assert ran.code == 0, ran.err
     assert (path, headers["content-type"], headers["api-key"]) == ("/v1/traces", "application/json", "abc d")
     assert parse(body) == parse(out.read_bytes())
+
+
+@pytest.mark.stress
+@pytest.mark.skipif(COLLECTOR is None, reason="no OpenTelemetry collector is here: make judges installs one")
+def test_an_opentelemetry_collector_reads_and_forwards_every_span(tmp_path: Path) -> None:
+    """Rotel, a collector by others, takes our JSON and tells the next one the same traces in protobuf."""
+    with socket.socket() as free, socket.socket() as other, receiver(body=b"") as (url, got):
+        for one in (free, other):
+            one.bind(("127.0.0.1", 0))
+        http, grpc = (f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other))
+        free.close()
+        other.close()
+        to = ("--exporter", "otlp", "--otlp-exporter-endpoint", url, "--otlp-exporter-protocol", "http")
+        at = ("--otlp-http-endpoint", http, "--otlp-grpc-endpoint", grpc, "--disable-batching")
+        with (
+            open(tmp_path / "log", "wb") as log,
+            subprocess.Popen(
+                [str(COLLECTOR), "start", *at, *to, "--otlp-exporter-compression", "gzip"],
+                stdout=log, stderr=log, cwd=tmp_path, env={"HOME": str(tmp_path)},
+            ) as collector,
+        ):  # fmt: skip
+            try:
+                dice, sent = random.Random(20261123), list[ExportTraceServiceRequest]()
+                for number in range(RUNS):
+                    body = encode_document(make_otlp([read_run(make_lines(dice, dice.randrange(0, 80)))]))
+                    post(f"http://{http}/v1/traces", body, patience=100 if number == 0 else 0)
+                    sent.append(parse(body))
+                for _ in range(100):
+                    if len(got) == len(sent):
+                        break
+                    time.sleep(0.1)
+            finally:
+                collector.kill()  # told to end it waits for ten seconds
+    forwarded = [ExportTraceServiceRequest.FromString(gzip.decompress(body)) for _, _, body in got]
+
+    assert {path for path, _, _ in got} == {"/v1/traces"}
+    assert list_spans(sent) == list_spans(forwarded) and len(forwarded) == RUNS
+
+
+def post(url: str, body: bytes, patience: int) -> None:
+    """Send a request, and again for a while where nobody listens yet."""
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                assert answer.status == 200
+            return
+        except urllib.error.URLError as error:
+            if isinstance(error, urllib.error.HTTPError) or not patience:
+                raise
+            patience -= 1
+            time.sleep(0.1)
+
+
+def list_spans(requests: list[ExportTraceServiceRequest]) -> list[tuple[bytes, ...]]:
+    """Return every span beside its resource's attributes, in one order."""
+    told = ((one.resource, span) for request in requests for one in request.resource_spans
+            for scope in one.scope_spans for span in scope.spans)  # fmt: skip
+    return sorted(
+        tuple(item.SerializeToString(deterministic=True) for item in (span, *resource.attributes))
+        for resource, span in told
+    )
 
 
 @pytest.mark.parametrize(
