@@ -138,74 +138,75 @@ def translate(harness: str, payload: object) -> HookInput:
     name = _match_first(payload, "hook_event_name", "hookEventName", "hookName")
     hook_event = name if name is not None else _name_event(harness, payload)
     kind = hook_event.lower()
-    subagent = _match_first(payload, "agent_id", "agentId", "subagent_id")
-    events: tuple[HookEvent, ...] = ()
-    started = None
-    begins = transcript = ending = None
-    printed: tuple[str, ...] = ()
-    closes = False
-    if kind in _BEFORE or kind in _AFTER or kind in _FAILED or kind == "permissiondenied":
-        command = _find_command(payload)
-        if command is not None and ("spec-kitty" in command or "specify_cli" in command):
-            begins = command if _runs(command, _VERBS) else None
-            closes = _runs(command, _CLOSING)
-    if kind in _BEFORE:
-        events = (_call(payload, subagent, ours=closes or begins is not None),)
-    elif kind in _AFTER or kind in _FAILED:
-        if harness == "antigravity":
-            # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
-            events = _translate_whole_call(harness, payload, subagent)
-            transcript = _match_first(payload, "transcriptPath") if begins is not None else None
-        else:
-            events = _translate_result(harness, payload, subagent, failed=kind in _FAILED)
-            if harness == "codex" and events[0].payload["status"] == "unknown":
-                ending = _match_first(payload, "transcript_path")
-            printed = _find_printed(payload) if begins is not None else ()
-            started = printed[0] if len(printed) == 1 else None
-            if begins is not None:
-                events = (_call(payload, subagent, ours=True), *events)
-    elif kind == "permissiondenied":
-        events = (_translate_denied(payload, subagent),)
-    elif kind == "afterfileedit":
-        events = _translate_edit(payload)
-    elif kind in ("subagentstart", "subagentstop"):
-        # Claude Code ends what it forks for itself with a type of no characters, and tells no start of it.
-        if payload.get("agent_type") != "":
-            events = (_translate_stage(payload, subagent, begins=kind == "subagentstart"),)
-    elif kind in _ERRORS:
-        events = (_translate_error(payload),)
-    nested = kind in ("subagentstart", "subagentstop")
-    session = (_match_first(payload, "parent_conversation_id") if nested else None) or _match_first(
-        payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"
-    )
-    cwd = _find_cwd(payload)
-    above = _match_first(payload, "parent_agent_id")
-    # Whoever closes a record waits for no call any more.
-    told = "closing" if closes and kind in _BEFORE else _MOMENTS.get(kind)
-    moment = None if told is None else _read_moment(payload, told)
-    if told == "prompt" and moment is not None and not moment.text:
-        moment = None  # Qwen Code tells one without words before each answer of the model
-    if (kind == "stop" and subagent is not None) or (kind == "subagentstop" and (subagent is None or not events)):
-        moment = None  # Copilot tells the end of a subagent again, with its words
+    nested = kind in _STAGES
     is_over = kind in _AFTER or kind in _FAILED or kind == "permissiondenied"
-    return HookInput(
-        session_id=session,
-        subagent=subagent,
+    begins, closes = None, False
+    command = _find_command(payload) if kind in _BEFORE or is_over else None
+    if command is not None and ("spec-kitty" in command or "specify_cli" in command):
+        begins = command if _runs(command, _VERBS) else None
+        closes = _runs(command, _CLOSING)
+    call = _NOTHING._replace(
+        session_id=(_match_first(payload, "parent_conversation_id") if nested else None)
+        or _match_first(payload, "session_id", "sessionId", "conversation_id", "conversationId", "sessionID"),
+        subagent=_match_first(payload, "agent_id", "agentId", "subagent_id"),
         hook_event=hook_event,
-        cwd=cwd,
-        events=(*events, *_translate_denials(events)),
-        started_invocation=started,
+        cwd=_find_cwd(payload),
         begins=begins,
-        transcript=transcript,
         closes=closes,
-        printed=printed,
-        ending=ending,
-        above=above,
-        moment=moment,
+        above=_match_first(payload, "parent_agent_id"),
         asks=_name_asked(harness, kind, payload),
         asked=_name_called(harness, payload) if is_over else None,
         unknown=bool(kind) and kind not in _KNOWN,
     )
+    call = _translate_events(harness, kind, payload, call)
+    return call._replace(
+        events=(*call.events, *_translate_denials(call.events)), moment=_find_moment(kind, payload, call)
+    )
+
+
+def _translate_events(harness: str, kind: str, payload: dict[str, object], call: HookInput) -> HookInput:
+    """Return a call with its events, and what they leave to be looked up."""
+    subagent, begins = call.subagent, call.begins
+    if kind in _BEFORE:
+        return call._replace(events=(_call(payload, subagent, ours=call.closes or begins is not None),))
+    if (kind in _AFTER or kind in _FAILED) and harness == "antigravity":
+        # Its calls are told once, when they are over (docs/hooks.md): there is no call without its result.
+        transcript = _match_first(payload, "transcriptPath") if begins is not None else None
+        return call._replace(events=_translate_whole_call(harness, payload, subagent), transcript=transcript)
+    if kind in _AFTER or kind in _FAILED:
+        events = _translate_result(harness, payload, subagent, failed=kind in _FAILED)
+        unsaid = harness == "codex" and events[0].payload["status"] == "unknown"
+        printed = _find_printed(payload) if begins is not None else ()
+        return call._replace(
+            events=events if begins is None else (_call(payload, subagent, ours=True), *events),
+            ending=_match_first(payload, "transcript_path") if unsaid else None,
+            printed=printed,
+            started_invocation=printed[0] if len(printed) == 1 else None,
+        )
+    events = ()
+    if kind == "permissiondenied":
+        events = (_translate_denied(payload, subagent),)
+    elif kind == "afterfileedit":
+        events = _translate_edit(payload)
+    elif kind in _STAGES and payload.get("agent_type") != "":
+        # Claude Code ends what it forks for itself with a type of no characters, and tells no start of it.
+        events = (_translate_stage(payload, subagent, begins=kind == "subagentstart"),)
+    elif kind in _ERRORS:
+        events = (_translate_error(payload),)
+    return call._replace(events=events)
+
+
+def _find_moment(kind: str, payload: dict[str, object], call: HookInput) -> SessionMoment | None:
+    # Whoever closes a record waits for no call any more.
+    told = "closing" if call.closes and kind in _BEFORE else _MOMENTS.get(kind)
+    moment = None if told is None else _read_moment(payload, told)
+    if told == "prompt" and moment is not None and not moment.text:
+        return None  # Qwen Code tells one without words before each answer of the model
+    if kind == "stop" and call.subagent is not None:
+        return None
+    if kind == "subagentstop" and (call.subagent is None or not call.events):
+        return None  # Copilot tells the end of a subagent again, with its words
+    return moment
 
 
 def _name_asked(harness: str, kind: str, payload: dict[str, object]) -> object:
