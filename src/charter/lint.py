@@ -445,7 +445,7 @@ def _list_actions(inputs: ContextInputs) -> list[str]:
 
 
 # The sections of config.yaml there are; a project may keep others there, so only near misses are named.
-CONFIG_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance")
+CONFIG_KEYS = ("project", "audit", "redaction", "trail", "memory_backend", "governance", "sync", "replay")
 
 
 def _check_settings(config: SourceFile | None) -> Iterator[Finding]:

@@ -39,6 +39,7 @@ HOOK = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Read",
 # What is refused in the project prepared here, as the help says it is.
 REFUSED = {
     "spec-kitty sync enable --endpoint https://collector.example.org/v1/events": "CONSENT_NEEDED",
+    "spec-kitty replay ID --ab MODEL --endpoint https://models.example.org/v1/messages": "CONSENT_NEEDED",
     "spec-kitty sync push": "SYNC_DISABLED",
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",

@@ -31,6 +31,7 @@ SCHEMA_NAMES = (
     "invocation-payload",
     "invocation-row",
     "ledger-exported",
+    "model-replay",
     "page",
     "profile",
     "profile-row",

@@ -31,7 +31,7 @@ from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
-from specify_cli.replay import backtest, bisect, citation, judge
+from specify_cli.replay import backtest, bisect, citation, judge, other_model
 from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.sessions import importer
@@ -844,6 +844,23 @@ class ReplayDiff(_Shape):
     not_evaluated: list[shape_of(backtest.Skipped)]  # type: ignore[valid-type]
 
 
+@derived(other_model.AnswerDiff)
+class AnswerDiff:
+    """How two answers differ."""
+
+
+@derived(other_model.AnswerCompared)
+class AnswerCompared:
+    """A model call and how another model answered it; `reason` says why it was not evaluated."""
+
+    verdict: Literal["same", "differs", "not_evaluated"]
+
+
+@derived(other_model.ModelReplay)
+class ModelReplay:
+    """Printed by replay with --ab."""
+
+
 class SourceFailure(_Shape):
     """Why nothing can be said of a source: a code of errors, or NOT_CHECKED where no worker survived it."""
 
@@ -1188,6 +1205,7 @@ SHAPES: dict[str, Any] = {
     "replay-report": ReplayReport,
     "cited": shape_of(citation.Cited),
     "replay-diff": ReplayDiff,
+    "model-replay": ModelReplay,
     "hooks-status": shape_of(detection.HooksStatus),
     "hooks-changes": HooksChanges,
     "hooks-test": HooksTest,

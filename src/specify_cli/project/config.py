@@ -63,6 +63,7 @@ class Config(NamedTuple):
     stated: Protections = DEFAULTS
     no_trail: str = "person"
     weaker: tuple[str, ...] = ()
+    endpoints: frozenset[str] = frozenset()
 
 
 class Project(NamedTuple):
@@ -160,6 +161,7 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
         redaction=rules,
         no_trail=found.no_trail,
         weaker=weaker,
+        endpoints=found.endpoints,
     )
 
 
@@ -203,8 +205,9 @@ def parse_config(document: object, data: bytes | None) -> Config:
     except RuleError as error:
         raise _invalid("redaction", "usable rules", str(error)) from error
     modes = {side: capture.get(side, DEFAULT_CAPTURE) for side in SIDES}
-    stated = Protections(str(trail), capture, own, allow, str(no_trail))
-    return Config(uuid, str(trail), modes, data, top, None, rules, capture, stated, str(no_trail))
+    endpoints = _read_texts(_require_mapping(top.get("replay"), "replay").get("endpoints"), "replay.endpoints")
+    stated = Protections(str(trail), capture, own, allow, str(no_trail), endpoints)
+    return Config(uuid, str(trail), modes, data, top, None, rules, capture, stated, str(no_trail), (), endpoints)
 
 
 def _capture(audit: Mapping[str, object]) -> dict[str, str]:
@@ -240,15 +243,20 @@ def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozen
     if unknown:
         raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
     rules = _require_mapping(given.get("rules"), "redaction.rules")
-    allow = given.get("allow") or []
     if len(rules) > MAX_USER_RULES:
         raise _invalid("redaction.rules", f"at most {MAX_USER_RULES} rules", str(len(rules)))
     for rule_id, pattern in rules.items():
         if not isinstance(rule_id, str) or not isinstance(pattern, str):
             raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", spell(pattern))
-    if not (isinstance(allow, list) and all(isinstance(entry, str) for entry in allow)):
-        raise _invalid("redaction.allow", "a list of texts", spell(allow))
-    return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), frozenset(allow)
+    allow = _read_texts(given.get("allow"), "redaction.allow")
+    return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), allow
+
+
+def _read_texts(value: object, where: str) -> frozenset[str]:
+    given = value or []
+    if not (isinstance(given, list) and all(isinstance(entry, str) for entry in given)):
+        raise _invalid(where, "a list of texts", spell(given))
+    return frozenset(given)
 
 
 def _require_mapping(value: object, where: str) -> Mapping[str, object]:

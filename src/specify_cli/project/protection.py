@@ -35,13 +35,17 @@ _MAX_ACCEPTED = 1024 * 1024
 
 
 class Protections(NamedTuple):
-    """What protects the user: the trail, capture modes by side where stated, rules as (id, pattern), allow-list."""
+    """What protects the user: the trail, capture modes by side where stated, rules as (id, pattern), allow-list.
+
+    `endpoints` are the models' that recorded questions may be sent to.
+    """
 
     trail: str = "private"
     capture: Mapping[str, str] = {}
     rules: frozenset[tuple[str, str]] = frozenset()
     allow: frozenset[str] = frozenset()
     no_trail: str = "person"
+    endpoints: frozenset[str] = frozenset()
 
 
 DEFAULTS = Protections()
@@ -70,8 +74,10 @@ def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Pro
     no_trail = stated.no_trail if stated.no_trail == accepted.no_trail else "person"
     if no_trail != stated.no_trail:
         weaker.append("audit.no_trail: anyone instead of person")
-    effective = Protections(trail, capture, stated.rules | accepted.rules, stated.allow & accepted.allow, no_trail)
-    return effective, tuple(weaker)
+    for entry in sorted(stated.endpoints - accepted.endpoints):
+        weaker.append(f"replay.endpoints: what models were asked may be sent to {entry}")
+    kept = (stated.rules | accepted.rules, stated.allow & accepted.allow)
+    return Protections(trail, capture, *kept, no_trail, stated.endpoints & accepted.endpoints), tuple(weaker)
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:
@@ -91,6 +97,7 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             frozenset((str(rule_id), str(pattern)) for rule_id, pattern in entry["rules"]),
             frozenset(map(str, entry["allow"])),
             str(entry["no_trail"]),
+            frozenset(map(str, entry.get("endpoints", ()))),  # older ones have none
         )
         if not (set(found.capture) <= set(SIDES) and set(found.capture.values()) <= set(MODES)):
             raise ValueError
@@ -136,6 +143,7 @@ def write_accepted(git_dir: str, place: str, accepted: Protections) -> None:
         "rules": sorted(map(list, accepted.rules)),
         "allow": sorted(accepted.allow),
         "no_trail": accepted.no_trail,
+        "endpoints": sorted(accepted.endpoints),
     }
     folder = f"{git_dir}/kittify"
     try:

@@ -428,7 +428,9 @@ EVENTS: Mapping[str, EventType] = {
             **_DURATION,
             "ok": _optional("boolean", default=True),
             "source": Member("text", note="(of a re-execution: the URI of the answer that was given back)"),
-            "answered_by": Member("text", note="(of a re-execution: the function that answered for the model)"),
+            "answered_by": Member(
+                "text", note="(of a re-execution: the function, or MODEL at URL, that answered for the model)"
+            ),
             **_INSIDE,
         },
         ("model", "prompt", "response"),

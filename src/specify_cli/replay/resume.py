@@ -32,7 +32,7 @@ from specify_cli.invocation.history import (
     in_doubt_error,
     side_effects_not_allowed,
 )
-from specify_cli.invocation.opening import Terms
+from specify_cli.invocation.opening import InvocationPayload, Terms
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.run import Past, Run, open_invocation
 from specify_cli.invocation.values import Default
@@ -559,22 +559,13 @@ def reexecute(
     place = Index(project.root).resolve(invocation_id)
     record = _read_intact(project, place)
     started = record.started
-    if started.get("tombstone") is True or "request_object" in started:
-        raise CallerError("NOT_RESUMABLE", f"{place.invocation_id} does not hold its request", "re-execute another run")
     lines = settle(fields_of(record))
     if not allow_external:
         _refuse_external(lines, live=tools == "live")
     _check_models(lines, models or {}, place.invocation_id)
-    terms = _repeat_terms(started, place.invocation_id, program)
-    executor = ProfileInvocationExecutor(repo, home=home)
-    payload = executor.invoke(
-        str(started.get("request_text")),
-        profile=str(started.get("profile_id")),
-        verb=str(started.get("verb")),
-        caller=caller,
-        terms=terms,
+    executor, recorder, payload = open_child(
+        repo, started, place.invocation_id, caller=caller, home=home, program=program_digest(program)
     )
-    recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
     watch = None if models else Watch(lines)
     past = Past(
         history=History(lines, FileObjectStore(project.root).get, whole=True),
@@ -620,16 +611,40 @@ def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, ob
         )
 
 
-def _repeat_terms(started: Mapping[str, object], parent: str, program: Program) -> Terms:
-    """Return the terms a run was opened under, for its re-execution."""
+def open_child(
+    repo: str | os.PathLike[str],
+    started: Mapping[str, object],
+    parent: str,
+    *,
+    caller: Caller,
+    home: str | None,
+    program: str | None = None,
+) -> tuple[ProfileInvocationExecutor, Recorder, InvocationPayload]:
+    """Begin a run of the same request under the terms of its parent. Raises CallerError NOT_RESUMABLE.
+
+    Limits are those of a program; without one there are none.
+    """
+    if started.get("tombstone") is True or "request_object" in started:
+        raise CallerError("NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run")
     capture, limits = started.get("capture"), started.get("limits")
-    return Terms(
+    terms = Terms(
         capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
-        limits=dict(limits) if isinstance(limits, dict) else None,
-        program=program_digest(program),
+        limits=dict(limits) if program is not None and isinstance(limits, dict) else None,
+        program=program,
         run_kind="reexecution",
         parent=parent,
     )
+    executor = ProfileInvocationExecutor(repo, home=home)
+    payload = executor.invoke(
+        str(started.get("request_text")),
+        profile=str(started.get("profile_id")),
+        verb=str(started.get("verb")),
+        caller=caller,
+        terms=terms,
+    )
+    project, _ = load_project(os.fspath(repo), home)
+    recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
+    return executor, recorder, payload
 
 
 def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:

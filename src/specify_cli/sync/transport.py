@@ -21,6 +21,7 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from specify_cli import VERSION
+from specify_cli.errors import EnvironmentFault
 from specify_cli.sync.consent import is_loopback
 from specify_cli.sync.contract import CONTENT_TYPE
 
@@ -227,15 +228,45 @@ class Endpoint:
             return PostVerdict("later", {}, shown(what, self._token))
 
 
-def open_client(url: str, headers: Mapping[str, str]) -> httpx.Client:
+def open_client(url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS) -> httpx.Client:
     """Return a client for one endpoint, which follows no redirect and reaches this machine through no proxy."""
     host = urlsplit(url).hostname or ""
     direct = f"all://[{host}]" if ":" in host else f"all://{host}"
     return httpx.Client(
         follow_redirects=False,
-        timeout=httpx.Timeout(ANSWER_SECONDS, connect=CONNECT_SECONDS),
+        timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
         mounts={direct: None} if is_loopback(host) else None,
         headers={"User-Agent": f"spec-kitty/{VERSION}", "Accept-Encoding": "identity", **headers},
+    )
+
+
+def post_json(url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS) -> bytes:
+    """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which names no header."""
+    answer = b""
+    try:
+        with (
+            stop_after(seconds),
+            open_client(url, {"Accept": "application/json", **headers}, seconds) as client,
+            client.stream("POST", url, content=body, headers={"Content-Type": "application/json"}) as response,
+        ):
+            for piece in response.iter_raw():
+                answer += piece
+                if len(answer) > MAX_ANSWER:
+                    raise failed(url, "an answer of over 1 MiB", headers)
+            status = response.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        raise failed(url, f"{type(error).__name__}: {error}", headers) from error
+    if not 200 <= status < 300:
+        raise failed(url, f"status {status} {answer[:300].decode('utf-8', 'replace')}", headers)
+    return answer
+
+
+def failed(url: str, why: str, headers: Mapping[str, str]) -> EnvironmentFault:
+    """Return the error for a request that was not taken, without what its headers hold."""
+    for secret in filter(None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))):
+        why = why.replace(secret, "⟦header⟧")
+    return EnvironmentFault(
+        "DELIVERY_FAILED", f"{url} did not take what was sent: {shown(why, '')}", "correct that, then run it again"
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -22,10 +24,15 @@ from specify_cli.replay.report import first_screen, view_report
 from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
+if TYPE_CHECKING:
+    from specify_cli.replay.other_model import ModelReplay
+
 _EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
 _CHANGES_SHOWN = 12
 _ROWS_SHOWN = 50
 _AGAINST_ONLY = ("idempotency_key", "from_root")
+_AB_ONLY = ("endpoint", "event", "key_variable")
+_ANSWER_SECONDS = 300.0
 
 
 def replay(values: Values) -> int:
@@ -34,6 +41,8 @@ def replay(values: Values) -> int:
         return _replay_again(values)
     if values["invocation_id"] is None:
         raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
+    if values["ab"] is not None or any(values[name] for name in _AB_ONLY):
+        return _ask_other(values)
     against = values["against"] is not None
     foreign = [name for name in (_EXACT_ONLY if against else _AGAINST_ONLY) if values[name] not in (None, False)]
     if foreign:
@@ -45,8 +54,8 @@ def replay(values: Values) -> int:
 
 def _replay_again(values: Values) -> int:
     """Print how each record came out; 1 where one differs or is refused."""
-    other = ("invocation_id", *_EXACT_ONLY, *_AGAINST_ONLY, "against")
-    foreign = [name for name in other if name not in ("strict", "epsilon") and values[name] not in (None, False)]
+    other = ("invocation_id", *_EXACT_ONLY, *_AGAINST_ONLY, *_AB_ONLY, "against", "ab")
+    foreign = [name for name in other if name not in ("strict", "epsilon") and values[name] not in (None, False, [])]
     if foreign:
         option = "ID" if foreign[0] == "invocation_id" else "--" + foreign[0].replace("_", "-")
         raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
@@ -139,6 +148,64 @@ def _run_against(values: Values) -> int:
     if not value["recorded"]:
         write_note(f"warning: the child record could not be written: {value['reason']}")
     return 0
+
+
+def _ask_other(values: Values) -> int:
+    """Print how another model answers what the record's own was asked; 1 where it differs."""
+    # The extra `sync` brings what speaks HTTP; nothing else here needs it.
+    from specify_cli.replay.other_model import ask_other_model
+    from specify_cli.sync.consent import checked_endpoint, checked_token
+    from specify_cli.sync.transport import post_json
+
+    foreign = [name for name in ("against", *_EXACT_ONLY, *_AGAINST_ONLY) if values[name] and name != "strict"]
+    if foreign or values["ab"] is None or values["endpoint"] is None:
+        wrong = f"--{foreign[0].replace('_', '-')} and --ab exclude each other" if foreign else None
+        raise CallerError("USAGE", wrong or "--ab MODEL and --endpoint URL go together", "spec-kitty replay --help")
+    endpoint, variable = checked_endpoint(str(values["endpoint"])), shell.get_text(values, "key_variable")
+    headers: dict[str, str] = {}
+    if variable is not None:
+        if variable not in os.environ:
+            raise CallerError("TOKEN_MISSING", f"--key-variable: {variable} is not set", f"export {variable}=…")
+        key = checked_token(os.environ[variable].strip(), variable)
+        headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
+    headers["anthropic-version"] = "2023-06-01"
+    project, cache = shell.reading_project()
+    cache.save()
+    found = ask_other_model(
+        project,
+        str(values["invocation_id"]),
+        str(values["ab"]),
+        endpoint,
+        lambda body: post_json(endpoint, headers, body, seconds=_ANSWER_SECONDS),
+        events=[int(str(item)) for item in values["event"]] if isinstance(values["event"], list) else (),
+        home=shell.home(),
+        caller=shell.caller(),
+    )
+    if values["json"]:
+        write_json(found)
+    else:
+        write_lines(_render_answers(found))
+    return shell.judge_exit(found.match, values)
+
+
+def _render_answers(found: ModelReplay) -> Iterator[str]:
+    yield (
+        f"{count(len(found.calls), 'model call')}: {found.count('same')} same, {found.count('differs')} differ, "
+        f"{found.count('not_evaluated')} not evaluated; child {found.replay_invocation_id or 'none'}"
+    )
+    for call in found.calls:
+        verdict = call.verdict.replace("_", " ")
+        yield f"{verdict}  seq {call.seq} {one_line(call.model)} {one_line(call.reason or '', 300)}".rstrip()
+        if call.diff is not None:
+            diff = call.diff
+            if diff.recorded_decision is not None:
+                yield f"  decision: {diff.recorded_decision} -> {diff.answered_decision}"
+            if diff.recorded_calls is not None:
+                pair = (json.dumps(calls, ensure_ascii=False) for calls in (diff.recorded_calls, diff.answered_calls))
+                yield f"  tool calls: {' -> '.join(one_line(text, 300) for text in pair)}"
+            yield from (f"  {one_line(line, 300)}" for line in diff.text[:_CHANGES_SHOWN])
+            if len(diff.text) > _CHANGES_SHOWN:
+                yield f"  and {len(diff.text) - _CHANGES_SHOWN} more lines: --json lists them"
 
 
 def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:

@@ -1,0 +1,257 @@
+"""What a model was asked and answered, in the two forms that endpoints speak and those that programs record.
+
+Pure. Chat Completions and Anthropic Messages are read and written; LangChain's and pydantic-ai's messages, and plain
+texts, are read. What none of them can carry is refused with its reason, never left out.
+
+    question = read_question([{"role": "user", "content": "what of step 3?"}])
+    body = write_question(question, "small-1", CHAT)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+CHAT, MESSAGES = "/chat/completions", "/messages"
+# Anthropic's form has to say how long an answer may be; what the record does not say is this.
+MAX_TOKENS = 4096
+_ROLES = {"human": "user", "ai": "assistant", "developer": "system"}
+_PARTS = {"system-prompt": "system", "user-prompt": "user", "tool-return": "tool", "retry-prompt": "user"}
+_STOPS = {"length": "cut", "max_tokens": "cut", "content_filter": "refused", "refusal": "refused"}
+
+
+class UnknownFormError(ValueError):
+    """Something recorded or answered that cannot be read, or asked, in one of the forms; its text says why."""
+
+
+class ToolUse(NamedTuple):
+    """A call that a model asks for."""
+
+    call_id: str
+    name: str
+    args: object
+
+
+class Message(NamedTuple):
+    """One message; that of a tool names the call it answers."""
+
+    role: str  # system · user · assistant · tool
+    text: str
+    calls: tuple[ToolUse, ...] = ()
+    answers: str = ""
+
+
+class Tool(NamedTuple):
+    """A tool that a model may call."""
+
+    name: str
+    description: str
+    schema: object
+
+
+class Question(NamedTuple):
+    """Everything a model is asked with."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    options: Mapping[str, object] = {}
+
+
+class Answer(NamedTuple):
+    """What a model answered; `decision` is answer, call_tools, cut or refused, `tokens` what it used."""
+
+    text: str
+    calls: tuple[ToolUse, ...]
+    decision: str
+    tokens: Mapping[str, int] = {}
+
+
+def read_question(prompt: object) -> Question:
+    """Return what a recorded prompt asks. Raises UnknownFormError with the reason where it cannot be asked again."""
+    if isinstance(prompt, str):
+        return Question((Message("user", prompt),))
+    body: dict[str, Any] = prompt if isinstance(prompt, dict) else {"messages": prompt}
+    given = body.get("messages")
+    if not isinstance(given, list) or not given:
+        raise UnknownFormError("its prompt is no text and no list of messages")
+    system = _read_blocks("system", body["system"]) if body.get("system") else ()
+    messages = (*system, *(message for item in given for message in _read_message(item)))
+    options: dict[str, object] = {name: body[name] for name in ("max_tokens", "temperature") if name in body}
+    return Question(tuple(messages), tuple(map(_read_tool, body.get("tools") or ())), options)
+
+
+def read_answer(value: object) -> Answer:
+    """Return what a model answered. Raises UnknownFormError with the reason where it has no known form."""
+    if isinstance(value, str):
+        return Answer(value, (), "answer")
+    body: Any = value
+    if not isinstance(body, dict):
+        raise UnknownFormError("the answer is no text and no message")
+    stop = body.get("stop_reason") or body.get("finish_reason")
+    if isinstance(body.get("choices"), list) and body["choices"]:
+        stop, body = body["choices"][0].get("finish_reason"), body["choices"][0].get("message")
+    elif "parts" not in body and "data" not in body:
+        body = {"role": "assistant", "content": None, **body}
+    messages = tuple(_read_message(body))
+    calls = tuple(call for message in messages for call in message.calls)
+    if any(message.role != "assistant" for message in messages) or not ({"content", "parts", "data"} & body.keys()):
+        raise UnknownFormError("the answer is no text and no message")
+    decision = _STOPS.get(str(stop)) or ("call_tools" if calls else "answer")
+    return Answer("".join(message.text for message in messages), calls, decision, _read_tokens(value))
+
+
+def write_question(question: Question, model: str, dialect: str) -> dict[str, object]:
+    """Return the body of a request."""
+    messages = list(_write_chat(question) if dialect == CHAT else _write_messages(question))
+    body: dict[str, object] = {"model": model, "messages": messages, **question.options}
+    if dialect == MESSAGES:
+        body["max_tokens"] = question.options.get("max_tokens", MAX_TOKENS)
+        system = "\n\n".join(message.text for message in question.messages if message.role == "system")
+        body |= {"system": system} if system else {}
+    if question.tools:
+        body["tools"] = [_write_tool(tool, dialect) for tool in question.tools]
+    return body
+
+
+def _read_message(item: Any) -> Iterator[Message]:
+    if not isinstance(item, dict):
+        raise UnknownFormError("a message is no object")
+    if isinstance(item.get("parts"), list):  # pydantic-ai
+        for part in item["parts"]:
+            yield from _read_part(part)
+        return
+    if isinstance(item.get("data"), dict):  # LangChain
+        item = {"role": item.get("type"), **item["data"]}
+    role = _ROLES.get(str(item.get("role")), str(item.get("role")))
+    if role not in ("system", "user", "assistant", "tool"):
+        raise UnknownFormError(f"a message has the role {role}")
+    calls = tuple(map(_read_call, item.get("tool_calls") or ()))
+    answered = str(item.get("tool_call_id") or "")
+    found = _read_blocks(role, item.get("content"), answered)
+    if not calls:
+        yield from found
+        return
+    inside = tuple(call for message in found for call in message.calls)  # LangChain says them twice
+    yield Message(role, "".join(message.text for message in found), calls or inside, answered)
+
+
+def _read_blocks(role: str, content: Any, answered: str = "") -> tuple[Message, ...]:
+    """Return the messages of a content: one, and before it one for each tool result in it."""
+    texts: list[str] = []
+    calls: list[ToolUse] = []
+    found: list[Message] = []
+    for item in [content or ""] if content is None or isinstance(content, str) else content:
+        block: Any = {"type": "text", "text": item} if isinstance(item, str) else item
+        kind = block.get("type")
+        if kind == "text":
+            texts.append(str(block["text"]))
+        elif kind == "tool_use":
+            calls.append(ToolUse(str(block.get("id")), str(block.get("name")), block.get("input")))
+        elif kind == "tool_result":
+            inner = _read_blocks("tool", block.get("content"))
+            found.append(Message("tool", inner[0].text, (), str(block.get("tool_use_id"))))
+        elif kind not in ("thinking", "redacted_thinking"):
+            raise UnknownFormError(f"a message holds {kind}, not only text")
+    if texts or calls or not found:
+        found.append(Message(role, "".join(texts), tuple(calls), answered))
+    return tuple(found)
+
+
+def _read_part(part: Any) -> Iterator[Message]:
+    kind, content = part.get("part_kind"), part.get("content")
+    if kind == "tool-call":
+        yield Message("assistant", "", (_read_call({**part, "name": part.get("tool_name")}),))
+    elif kind == "text":
+        yield Message("assistant", str(content))
+    elif kind in _PARTS:
+        role = "tool" if kind == "retry-prompt" and part.get("tool_name") else _PARTS[kind]
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        if kind == "user-prompt" and not isinstance(content, str):
+            raise UnknownFormError("a message holds more than text")
+        yield Message(role, text, (), str(part.get("tool_call_id") or "") if role == "tool" else "")
+    elif kind != "thinking":
+        raise UnknownFormError(f"a message holds {kind}, not only text")
+
+
+def _read_call(item: Any) -> ToolUse:
+    called = item.get("function") or item
+    args = called.get("arguments") if "function" in item else called.get("args")
+    if isinstance(args, str):
+        try:
+            args = json.loads(args or "{}")
+        except ValueError:
+            pass  # A model may write what is no JSON; then its text is what it asked for.
+    return ToolUse(str(item.get("id") or item.get("tool_call_id")), str(called.get("name")), args)
+
+
+def _read_tool(item: Any) -> Tool:
+    tool = item.get("function") or item
+    schema = tool.get("parameters", tool.get("input_schema"))
+    if not isinstance(tool.get("name"), str) or not isinstance(schema, dict):
+        raise UnknownFormError("a tool it offered has another form than name, description and schema")
+    return Tool(tool["name"], str(tool.get("description") or ""), schema)
+
+
+def _read_tokens(value: object) -> dict[str, int]:
+    used: Any = value.get("usage") if isinstance(value, dict) else None
+    names = {"input": ("input_tokens", "prompt_tokens"), "output": ("output_tokens", "completion_tokens")}
+    given = used if isinstance(used, dict) else {}
+    found = {ours: next((given[name] for name in theirs if name in given), None) for ours, theirs in names.items()}
+    return {name: count for name, count in found.items() if type(count) is int and count >= 0}
+
+
+def _write_chat(question: Question) -> Iterator[dict[str, object]]:
+    for message in question.messages:
+        said: dict[str, object] = {"role": message.role, "content": message.text}
+        if message.role == "tool":
+            said["tool_call_id"] = message.answers
+        if message.calls:
+            said["tool_calls"] = [
+                {
+                    "id": call.call_id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _spell(call.args)},
+                }
+                for call in message.calls
+            ]
+        yield said
+
+
+def _spell(args: object) -> str:
+    return args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+
+
+def _write_messages(question: Question) -> Iterator[dict[str, object]]:
+    """Yield user and assistant in turn: what one of them says in a row is one message."""
+    due: list[dict[str, object]] = []
+    speaker = ""
+    for message in question.messages:
+        if message.role == "system":
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if role != speaker and due:
+            yield {"role": speaker, "content": due}
+            due = []
+        speaker = role
+        if message.role == "tool":
+            due.append({"type": "tool_result", "tool_use_id": message.answers, "content": message.text})
+        elif message.text:
+            due.append({"type": "text", "text": message.text})
+        due += [
+            {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.args} for call in message.calls
+        ]
+    if due:
+        yield {"role": speaker, "content": due}
+
+
+def _write_tool(tool: Tool, dialect: str) -> dict[str, object]:
+    told: dict[str, object] = {"name": tool.name, "description": tool.description}
+    if dialect == MESSAGES:
+        return told | {"input_schema": tool.schema}
+    return {"type": "function", "function": told | {"parameters": tool.schema}}
+
+
+def list_calls(calls: Sequence[ToolUse]) -> list[dict[str, object]]:
+    """Return calls as they are compared: names and arguments, without the ids of one answer."""
+    return [{"name": call.name, "args": call.args} for call in calls]
