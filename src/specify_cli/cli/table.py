@@ -166,7 +166,7 @@ _COMMANDS = (
     ),
     Command(
         ("do",),
-        "work.invoke:do",
+        "invoke:do",
         "Route a request, record it durably, print the governance context for whoever does the work.",
         (
             _REQUEST,
@@ -179,7 +179,7 @@ _COMMANDS = (
     ),
     Command(
         ("ask",),
-        "work.invoke:ask",
+        "invoke:ask",
         "As do, with a profile of your choice.",
         (
             Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
@@ -192,7 +192,7 @@ _COMMANDS = (
     ),
     Command(
         ("advise",),
-        "work.invoke:advise",
+        "invoke:advise",
         "As do, for advice only: the record is advisory and carries no evidence.",
         (
             _REQUEST,
@@ -205,7 +205,7 @@ _COMMANDS = (
     ),
     Command(
         ("route",),
-        "work.invoke:route",
+        "invoke:route",
         "Show where a request would go and why; writes nothing.",
         (
             _REQUEST,
@@ -271,7 +271,7 @@ _COMMANDS = (
     ),
     Command(
         ("approve",),
-        "work.approve:approve",
+        "approve:approve",
         "Allow or deny a call of an open record, or its request, under your name; signed with your SSH key.",
         (
             _ID,
@@ -291,7 +291,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "complete"),
-        "work.complete:complete",
+        "complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         _CLOSING,
         (
@@ -302,7 +302,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "close"),
-        "work.complete:complete",
+        "complete:complete",
         "The same as complete, where that word is taken for the shell's builtin (Claude Code in a worktree).",
         _CLOSING,
         ("spec-kitty profile-invocation close last --outcome done",),
@@ -310,7 +310,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "record"),
-        "work.record:record",
+        "record:record",
         "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
         (
             _OPEN_ID,
@@ -327,7 +327,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "commit"),
-        "work.record:commit",
+        "record:commit",
         "Write a checkpoint to replay against; a policy that changed is referenced before it.",
         (
             _OPEN_ID,
@@ -502,7 +502,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "state"),
-        "work.resume:state",
+        "resume:state",
         "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
         (
             _ID,
@@ -607,7 +607,7 @@ _COMMANDS = (
     ),
     Command(
         ("resume",),
-        "work.resume:resume",
+        "resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",
         (
             _ID,
@@ -621,7 +621,7 @@ _COMMANDS = (
     ),
     Command(
         ("reexecute",),
-        "work.resume:reexecute",
+        "resume:reexecute",
         "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
         (
             _ID,
@@ -935,7 +935,7 @@ _COMMANDS = (
     ),
     Command(
         ("intake",),
-        "work.intake:intake",
+        "intake:intake",
         "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
         (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"),),
         ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),

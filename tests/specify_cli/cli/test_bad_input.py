@@ -152,7 +152,7 @@ def test_a_folder_nobody_may_write_is_one_error(project: Path, home: Path) -> No
     program = (
         "import os, sys\n"
         "from specify_cli.cli.main import main\n"
-        "import specify_cli.cli.commands.work.invoke, specify_cli.routing.registry, doctrine.load\n"
+        "import specify_cli.cli.commands.invoke, specify_cli.routing.registry, doctrine.load\n"
         "os.setgroups([]) if os.getuid() == 0 else None\n"
         "os.setuid(65534) if os.getuid() == 0 else None\n"
         "sys.exit(main(['do', 'implement WP03', '--json']))\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.commands.work.record import write_batch
+from specify_cli.cli.commands.record import write_batch
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.invocation.approving import Wish
