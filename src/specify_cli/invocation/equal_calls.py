@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING
-from specify_cli.invocation.event_body import idempotency_key
+from specify_cli.invocation.event_body import Composed, idempotency_key
 from specify_cli.record.seal import open_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def tell_apart(data: bytes, bodies: Sequence[dict[str, object]], trace_id: str) -> list[dict[str, object]]:
-    """Return bodies whose calls have ids of their own: a call that begins while an equal one is open is its #2.
+def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:
+    """Return events whose calls have ids of their own: a call that begins while an equal one is open is its #2.
 
     A result belongs to the call that is open longest. `data` are the record's bytes.
     """
     renamed: list[dict[str, object]] = []
-    for body in bodies:
+    for body in (item.body for item in items):
         base = body.get("call_id")
         if not isinstance(base, str):
             renamed.append(body)
@@ -33,7 +33,7 @@ def tell_apart(data: bytes, bodies: Sequence[dict[str, object]], trace_id: str) 
         name = _choose(base, body.get("event"), is_open, renamed)
         key = {"idempotency_key": idempotency_key(trace_id, "call", name)} if "idempotency_key" in body else {}
         renamed.append({**body, "call_id": name, **key})
-    return renamed
+    return [item._replace(body=body) for item, body in zip(items, renamed, strict=True)]
 
 
 def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, None]) -> None:

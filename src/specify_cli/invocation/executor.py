@@ -139,9 +139,8 @@ class ProfileInvocationExecutor:
             _bind(project.root, caller, invocation_id, decision.profile_id)
         # 8. Answer.
         payload = build_payload(routed, context, asked)
-        if objects.replaced:
-            payload = payload._replace(warnings=(*payload.warnings, _describe_planted(objects)))
-        return payload
+        planted = (_describe_planted(objects),) if objects.replaced else ()
+        return payload._replace(warnings=(*payload.warnings, *planted))
 
     def _create(
         self,
@@ -263,13 +262,7 @@ class ProfileInvocationExecutor:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
         named = closing.gather(
-            project,
-            place,
-            before,
-            evidence=evidence,
-            artifacts=artifacts,
-            commit=commit,
-            allow_outside=allow_outside,
+            project, place, before, evidence=evidence, artifacts=artifacts, commit=commit, allow_outside=allow_outside
         )
         if before is not None and before.completed is not None:
             closing.check_held(place, before, named)

@@ -271,10 +271,9 @@ class Recorder:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            named = items
+            named: Sequence[Composed] = items
             if unnamed:
-                told = tell_apart(locked.read(0), [item.body for item in items], str(self.started.get("trace_id", "")))
-                named = [item._replace(body=body) for item, body in zip(items, told, strict=True)]
+                named = tell_apart(locked.read(0), items, str(self.started.get("trace_id", "")))
             known = find_known(locked.holds, locked.read, named, dedupe, self._change)
             bodies: list[Body] = []
             for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
