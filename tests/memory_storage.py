@@ -35,7 +35,7 @@ from specify_cli.collector.storage import (
     row_of,
 )
 from specify_cli.sync.contract import COMPLETED, STARTED, canonical, key_of
-from specify_cli.trail.leaves import LEAF_BYTES
+from specify_cli.trail.log.leaves import LEAF_BYTES
 
 
 class MemoryStorage:

@@ -14,10 +14,10 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.ids import millis_of, new_ulid
 from specify_cli.record.verify import SetReport
-from specify_cli.trail.leaves import LEAF_BYTES
 from specify_cli.trail.levels import Trust, verify_trail
-from specify_cli.trail.notes import Checkpoint
-from specify_cli.trail.signing import make_checkpoint
+from specify_cli.trail.log.leaves import LEAF_BYTES
+from specify_cli.trail.log.notes import Checkpoint
+from specify_cli.trail.log.signing import make_checkpoint
 from support import git
 
 _TEN_YEARS = 10 * 365 * 86_400

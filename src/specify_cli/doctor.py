@@ -19,18 +19,18 @@ from charter.state import state_problem
 from doctrine.text import count, say
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.hooks.conversation.take_in import list_taken
 from specify_cli.hooks.losses import logged
 from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.hooks.settings.install import SettingsPlace, standing
 from specify_cli.hooks.silence import describe_silence, find_installed
-from specify_cli.hooks.take_in import list_taken
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.tracked import tracked_private
 from specify_cli.record import layout
-from specify_cli.record.done_note import judge_end
+from specify_cli.record.reading.done_note import judge_end
+from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.verify import ERROR, INFO, WARNING
-from specify_cli.record.views import fields_of, read_file
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.publishing import find_ignored_objects

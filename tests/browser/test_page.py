@@ -20,8 +20,8 @@ from browser.chromium import NAMES, Browser, chromium, find_chromium
 from random_runs import make_lines
 from specify_cli.invocation.run import open_invocation
 from specify_cli.page.document import make_page
+from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.record.timeline import make_timeline
 from support import FULL, Cli
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")

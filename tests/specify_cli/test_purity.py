@@ -38,7 +38,7 @@ PARTS = {
         """
 import json
 from pathlib import Path
-from specify_cli.record.timeline import make_timeline
+from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
 paths = sorted(Path('tests/histories').glob('*/.kittify/events/profile-inv*/*.jsonl'))
 records = [[json.loads(line) for line in path.read_bytes().splitlines() if line.endswith(b'}')] for path in paths]
@@ -54,7 +54,8 @@ match_query('"login test" tok*')
     "record": (
         """
 from pathlib import Path
-from specify_cli.record import compare, layout, seal, snapshot, state, tiers
+from specify_cli.record import layout, seal, snapshot, state, tiers
+from specify_cli.record import compare
 from specify_cli.record.ids import millis_of, new_ulid, rfc3339
 from specify_cli.record.record import chain, fold, genesis_tip, plan_append, split_lines
 from specify_cli.record.verify import verify_record

@@ -21,8 +21,8 @@ import pytest
 from collecting import TOKEN, serve_command
 from postgres import free_port
 from receiving import Server, running
+from specify_cli.invocation.ends.opening import PLAIN_TERMS
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.opening import PLAIN_TERMS
 from specify_cli.project.config import load_project
 from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.outbox import Outbox

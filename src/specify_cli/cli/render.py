@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
 from specify_cli.cli.output import one_line, paint, terminal_width
-from specify_cli.record.timeline import Entry, make_timeline, measure
-from specify_cli.record.views import View, join
+from specify_cli.record.reading.timeline import Entry, make_timeline, measure
+from specify_cli.record.reading.views import View, join
 
 if TYPE_CHECKING:
     from specify_cli.record.verify import Finding

@@ -23,14 +23,15 @@ from charter.setup import synthesize
 from doctrine.agent_profiles import profile
 from specify_cli import doctor
 from specify_cli.hooks.settings import detection, skills
-from specify_cli.invocation import closing, opening
 from specify_cli.invocation.caller import HOOKED
+from specify_cli.invocation.ends import closing, opening
 from specify_cli.page import page
-from specify_cli.record import compare, done_note
+from specify_cli.record import compare
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading import done_note
 from specify_cli.replay import backtest, bisect, citation, judge, other_model
 from specify_cli.routing import router
 from specify_cli.search import database, why

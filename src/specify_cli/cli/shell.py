@@ -167,7 +167,7 @@ def deliver() -> None:
     """After the answer: sign the log if that is due, and start a detached push if one was agreed to."""
     root, git_dir = find_root(here(), home())
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/log"):
-        from specify_cli.trail.automatic import sign_when_due
+        from specify_cli.trail.log.automatic import sign_when_due
 
         sign_when_due(root, git_dir)
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
@@ -180,7 +180,7 @@ def take_in_beside(caller: Caller, invocation_id: str) -> None:
     """Give a new record the calls its session made together with the `do`; where no event is an orphan, only look."""
     root, _ = find_root(here(), home())
     if caller.session is not None and os.path.lexists(f"{root}/{layout.ORPHANS}"):
-        from specify_cli.hooks.take_in import take_in_beside
+        from specify_cli.hooks.conversation.take_in import take_in_beside
 
         take_in_beside(root, home(), caller.session, invocation_id)
 

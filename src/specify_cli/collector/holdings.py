@@ -18,6 +18,7 @@ from specify_cli.collector.storage import HeldLog, LogPiece, RecordPiece
 from specify_cli.exports.run import Run, read_run
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, read_chain
+from specify_cli.record.reading.views import read_entries
 from specify_cli.record.record import lines_in_force, reader_of
 from specify_cli.record.verify import (
     ERROR,
@@ -31,12 +32,11 @@ from specify_cli.record.verify import (
     judge_set,
     verify_record,
 )
-from specify_cli.record.views import read_entries
 from specify_cli.search.words import marks_of
 from specify_cli.sync.contract import canonical
-from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing, Reached
-from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
-from specify_cli.trail.notes import Checkpoint, NoteError, VerifierKey, parse_checkpoint, signed_at
+from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing, Reached
+from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
+from specify_cli.trail.log.notes import Checkpoint, NoteError, VerifierKey, parse_checkpoint, signed_at
 
 # How many gaps and findings an answer names; their number is always said.
 LISTED = 200

@@ -12,8 +12,8 @@ from specify_cli.collector.holdings import Judged, check_bodies, decode_report, 
 from specify_cli.collector.storage import HeldLog, ProjectRow, Storage
 from specify_cli.record.verify import ERROR, WARNING, RecordReport
 from specify_cli.sharing import HERE, Engine, share_out
-from specify_cli.trail.leaves import LEAF_BYTES
-from specify_cli.trail.notes import Checkpoint, parse_checkpoint
+from specify_cli.trail.log.leaves import LEAF_BYTES
+from specify_cli.trail.log.notes import Checkpoint, parse_checkpoint
 
 _PAGE = 2_000
 # So many projects are remembered; one that is forgotten is read again.

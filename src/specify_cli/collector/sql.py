@@ -40,7 +40,7 @@ from specify_cli.collector.storage import (
     project_of,
 )
 from specify_cli.sync.contract import canonical, key_of
-from specify_cli.trail.leaves import LEAF_BYTES
+from specify_cli.trail.log.leaves import LEAF_BYTES
 
 # An actor filter names at most so many actors one by one; with more the rows are walked newest first.
 _ACTORS = 64

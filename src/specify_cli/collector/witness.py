@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from specify_cli.collector.database import Database, Transaction
 from specify_cli.collector.storage import Projects
-from specify_cli.trail.merkle import verify_consistency
-from specify_cli.trail.notes import (
+from specify_cli.trail.log.merkle import verify_consistency
+from specify_cli.trail.log.notes import (
     ED25519_COSIGNATURE,
     Checkpoint,
     NoteError,

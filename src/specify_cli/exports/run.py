@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from doctrine.text import say
 from specify_cli.errors import CallerError
-from specify_cli.record.coverage import list_unseen
-from specify_cli.record.timeline import Entry, make_timeline, moment_of
+from specify_cli.record.reading.coverage import list_unseen
+from specify_cli.record.reading.timeline import Entry, make_timeline, moment_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The last nanosecond that a signed 64-bit integer counts, in the year 2262.

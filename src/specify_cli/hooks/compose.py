@@ -8,13 +8,13 @@ import time
 from doctrine.light import TYPE_CHECKING
 from specify_cli.hooks import translation
 from specify_cli.hooks.translation import HookEvent, HookInput
-from specify_cli.invocation.event_body import gap
+from specify_cli.invocation.events.event_body import gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from specify_cli.invocation.event_body import Composed
+    from specify_cli.invocation.events.event_body import Composed
     from specify_cli.invocation.recorder import Recorder
 
     T = TypeVar("T")

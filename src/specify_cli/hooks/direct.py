@@ -13,8 +13,8 @@ from doctrine.light import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.hooks.translation import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names
-from specify_cli.invocation.event_body import change_gap, compose_event, find_known, other_writer
-from specify_cli.invocation.settings import settings_of
+from specify_cli.invocation.events.event_body import change_gap, compose_event, find_known, other_writer
+from specify_cli.invocation.events.settings import settings_of
 from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, resolve_protections
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
@@ -78,7 +78,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
         nonlocal closed
         named = items
         if call.stand_in:
-            from specify_cli.invocation.equal_calls import tell_apart  # for harnesses that name no call
+            from specify_cli.invocation.events.equal_calls import tell_apart  # for harnesses that name no call
 
             named = tell_apart(locked.read(0), items, trace_id)
         known = find_known(locked.holds, locked.read, named, keys, change)

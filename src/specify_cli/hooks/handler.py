@@ -17,7 +17,7 @@ from specify_cli.hooks.direct import append_directly
 from specify_cli.hooks.site import Site, find_site, place_events
 from specify_cli.hooks.translation import HookInput, sender, translate
 from specify_cli.invocation.bindings import asked_folder, find_session
-from specify_cli.invocation.settings import digest_key
+from specify_cli.invocation.events.settings import digest_key
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.redaction.json_values import parse_foreign
@@ -76,7 +76,10 @@ def run_hook(
             except Exception as error:
                 failed = error
         # 4. Else what the session does, and which record a call belongs to.
-        from specify_cli.hooks.session import record_session, record_unbound  # a third of what an ordinary call costs
+        from specify_cli.hooks.conversation.session import (  # a third of what an ordinary call costs
+            record_session,
+            record_unbound,
+        )
 
         if ordinary and not large:
             record_unbound(at, call, failed)

@@ -7,7 +7,7 @@ from typing import Any
 from specify_cli.errors import StoredDataError
 from specify_cli.hooks.transcript import with_ending
 from specify_cli.hooks.translation import sender, translate
-from specify_cli.invocation.event_body import PayloadError, Settings, compose_event
+from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config
 from specify_cli.redaction.capture import redact
 

@@ -34,7 +34,7 @@ from specify_cli.invocation.bindings import (
     unlink_below,
     write_small,
 )
-from specify_cli.invocation.event_body import conflict_gap
+from specify_cli.invocation.events.event_body import conflict_gap
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout

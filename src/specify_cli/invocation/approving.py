@@ -16,7 +16,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.recorder import Batch, Recorder
 from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.views import read_file
+from specify_cli.record.reading.views import read_file
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.approvals import NAMESPACE, find_end, find_subject, make_statement

@@ -20,7 +20,7 @@ from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.invocation.bindings import bind
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.opening import (
+from specify_cli.invocation.ends.opening import (
     PLAIN_TERMS,
     Asked,
     InvocationPayload,
@@ -42,16 +42,16 @@ from specify_cli.project.protection import remember_first_use
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
-from specify_cli.record.views import read_file
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
-from specify_cli.trail.log import open_log
+from specify_cli.trail.log.entries import open_log
 
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
-    from specify_cli.invocation.closing import Completion
+    from specify_cli.invocation.ends.closing import Completion
     from specify_cli.invocation.recorder import Batch
     from specify_cli.project.config import Project
     from specify_cli.record.record import Record
@@ -242,7 +242,7 @@ class ProfileInvocationExecutor:
         Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts or a commit that
         the record does not hold, it is an error. Raises InvocationError; nothing is written then.
         """
-        from specify_cli.invocation import closing
+        from specify_cli.invocation.ends import closing
 
         # 1. Find the record and see whether there is anything to close.
         if outcome not in OUTCOMES:
@@ -335,14 +335,14 @@ def _find_unseen(project: Project, record: Record) -> list[Body]:
     """Return the gaps for changes no event explains; none where no hook told of a tool: all are unseen then."""
     if not any(entry.event == "tool_call" and "dedupe" in entry.fields for entry in record.entries):
         return []
-    from specify_cli.invocation.unseen import find_unseen
+    from specify_cli.invocation.ends.unseen import find_unseen
 
     return find_unseen(project.root, record, record.invocation_id, project.config.redaction)
 
 
 def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
     """Return who closes a record, where that is not who opened it."""
-    from specify_cli.invocation.event_body import other_writer
+    from specify_cli.invocation.events.event_body import other_writer
 
     return other_writer(started, caller.writer, rules)
 

@@ -14,9 +14,9 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
-from specify_cli.invocation import links
-from specify_cli.invocation.equal_calls import tell_apart
-from specify_cli.invocation.event_body import (
+from specify_cli.invocation.events import links
+from specify_cli.invocation.events.equal_calls import tell_apart
+from specify_cli.invocation.events.event_body import (
     STEP_EVENTS,
     Composed,
     Known,
@@ -28,7 +28,7 @@ from specify_cli.invocation.event_body import (
     other_writer,
     without_objects,
 )
-from specify_cli.invocation.settings import settings_of
+from specify_cli.invocation.events.settings import settings_of
 from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record.event_table import EVENTS, LATE, RECORDABLE
@@ -38,13 +38,13 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
-from specify_cli.trail.log import write_annex
+from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from doctrine.load import ParseCache
-    from specify_cli.invocation.grounds import Grounds
+    from specify_cli.invocation.events.grounds import Grounds
     from specify_cli.record.record import Source
 
 # What some events say of the state they come in; where it is not given it is looked up.
@@ -381,7 +381,7 @@ class Recorder:
             return without_objects(item, error.message)
 
     def _look_up_grounds(self) -> Grounds:
-        from specify_cli.invocation.grounds import read_grounds  # loads what reads a charter
+        from specify_cli.invocation.events.grounds import read_grounds  # loads what reads a charter
 
         return read_grounds(self.project, self.cache, self.objects)
 

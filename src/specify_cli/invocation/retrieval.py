@@ -9,7 +9,7 @@ from charter.context import assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.light import NamedTuple
 from specify_cli.errors import CallerError
-from specify_cli.invocation.grounds import read_grounds
+from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.record.seal import digest_of
 from specify_cli.redaction.capture import redact

@@ -24,7 +24,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.event_body import Composed, idempotency_key
+from specify_cli.invocation.ends.opening import InvocationPayload, Terms
+from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.history import (
     AGREED,
@@ -41,7 +42,6 @@ from specify_cli.invocation.history import (
     recorded_error,
     side_effects_not_allowed,
 )
-from specify_cli.invocation.opening import InvocationPayload, Terms
 from specify_cli.invocation.recorder import Batch, Recorder, lost_events
 from specify_cli.invocation.retrieval import Retrieved, recall, search
 from specify_cli.invocation.values import Default, make_plain

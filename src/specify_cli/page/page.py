@@ -18,17 +18,17 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.page.document import make_page, read_script
 from specify_cli.project.config import Project
-from specify_cli.record.coverage import list_unseen
-from specify_cli.record.done_note import note_done
+from specify_cli.record.reading.coverage import list_unseen
+from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.replay.replay import replay
 from specify_cli.replay.report import describe_verdict
 from specify_cli.storage.archive import create_file, require_whole
 from specify_cli.storage.queries import annex_files, verify_place
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import ED25519
-from specify_cli.trail.signing import make_checkpoint, prove, read_keys
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.notes import ED25519
+from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
 
 # Objects beyond this are named and left out, so that a page can be mailed.
 _MAX_OBJECT = 64 * 1024

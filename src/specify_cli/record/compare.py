@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Protocol, TypedDict
 
 from doctrine.text import say, spell
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.record.reading.views import View, change, find_places, pick
 from specify_cli.record.record import Entry, fold_entries, is_stand_in
 from specify_cli.record.seal import GENESIS, SEAL_KEY, SealError, digest_of, seal_line
 from specify_cli.record.verify import RecordReport
-from specify_cli.record.views import View, change, find_places, pick
 
 Fields = Mapping[str, Any]
 # code → the message that says it, in the order mismatches are listed; docs/replay.md has the same codes.

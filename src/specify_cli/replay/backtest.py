@@ -46,10 +46,10 @@ from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.sources import Failure, Item, Source, group_items, list_items, opened
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
-from specify_cli.trail.leaves import START
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import encode
-from specify_cli.trail.signing import make_checkpoint
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import START
+from specify_cli.trail.log.notes import encode
+from specify_cli.trail.log.signing import make_checkpoint
 
 _CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
 

@@ -20,8 +20,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
-from specify_cli.invocation.closing import make_projections
-from specify_cli.invocation.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
+from specify_cli.invocation.ends.closing import make_projections
+from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
 from specify_cli.project.config import Project
 from specify_cli.project.languages import detect_facts
 from specify_cli.record import layout, snapshot, tiers
@@ -51,7 +51,7 @@ from specify_cli.storage.frozen import inputs_of_corpus
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
-from specify_cli.trail.log import open_log
+from specify_cli.trail.log.entries import open_log
 
 CLAIMS = f"{layout.LOCAL}/replays"
 CAUSES = ("code", "data", "policy", "config")

@@ -19,10 +19,10 @@ from specify_cli.invocation.gates import GateRule
 from specify_cli.invocation.history import held_text
 from specify_cli.record import snapshot
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.views import View, pick
 from specify_cli.record.record import is_stand_in
 from specify_cli.record.seal import digest_of
 from specify_cli.record.state import StateFold
-from specify_cli.record.views import View, pick
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.replay.strict_patch import PatchError, apply_diff
 

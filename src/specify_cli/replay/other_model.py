@@ -21,7 +21,7 @@ from specify_cli.invocation.caller import Caller
 from specify_cli.invocation.history import History
 from specify_cli.invocation.run import Run
 from specify_cli.project.config import Project
-from specify_cli.record.views import fields_of
+from specify_cli.record.reading.views import fields_of
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.replay.dialects import (

@@ -24,16 +24,16 @@ from doctrine.text import say, spell
 from specify_cli import durable
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.invocation import gates
+from specify_cli.invocation.ends.opening import build_digest
 from specify_cli.invocation.history import held_text
-from specify_cli.invocation.opening import build_digest
 from specify_cli.invocation.retrieval import limited
 from specify_cli.project.config import Project
 from specify_cli.record import layout, snapshot
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.reading.views import View, fields_of, find_places, pick, read_file
 from specify_cli.record.record import Record, chain, is_stand_in, reader_of, tip_of, whole_lines
 from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, RecordReport, verify_record
-from specify_cli.record.views import View, fields_of, find_places, pick, read_file
 from specify_cli.replay.judge import (
     DEFAULT_EPSILON,
     Code,
@@ -68,7 +68,7 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record
 from specify_cli.storage.reachability import Reach, Reached
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, ObjectStore, Place, digest
-from specify_cli.trail.log import write_annex
+from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
     from specify_cli.record.record import Source

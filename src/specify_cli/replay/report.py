@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from doctrine.text import say
-from specify_cli.record.views import as_lists, change, find_places, join, json_pieces, pick
+from specify_cli.record.reading.views import as_lists, change, find_places, join, json_pieces, pick
 from specify_cli.replay.judge import (
     ERROR,
     Asked,

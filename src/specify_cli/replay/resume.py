@@ -22,6 +22,7 @@ from charter.context import load_inputs
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.invocation import gates
 from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.ends.opening import InvocationPayload, Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.history import (
     History,
@@ -32,18 +33,17 @@ from specify_cli.invocation.history import (
     in_doubt_error,
     side_effects_not_allowed,
 )
-from specify_cli.invocation.opening import InvocationPayload, Terms
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.invocation.run import Past, Run, open_invocation
 from specify_cli.invocation.values import Default
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
+from specify_cli.record.reading.views import fields_of, find_places, pick
 from specify_cli.record.record import Record, lines_in_force
 from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
 from specify_cli.record.snapshot import policy_digests
 from specify_cli.record.state import ExecutionState, StateFold
 from specify_cli.record.verify import OF_THE_LINES, RecordReport
-from specify_cli.record.views import fields_of, find_places, pick
 from specify_cli.replay.judge import execution_hash_of
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import NamedTuple
 
-from specify_cli.record.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
+from specify_cli.record.reading.patch_lines import ADDED, KEPT, REMOVED, LineMark, digest_line
 
 # How many lines with words must agree in a row, and how much text one line alone must have.
 _ENOUGH = 3

@@ -25,7 +25,7 @@ from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
-from specify_cli.record.patch_lines import ADDED, read_lines_member
+from specify_cli.record.reading.patch_lines import ADDED, read_lines_member
 from specify_cli.record.record import split_lines
 from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.storage.index import Index, Key

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
-from specify_cli.record.done_note import is_check
-from specify_cli.record.patch_lines import digest_line, read_lines_member
-from specify_cli.record.timeline import Entry, make_timeline
+from specify_cli.record.reading.done_note import is_check
+from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.search.blame import Edit, attribute
 from specify_cli.search.database import SearchIndex
 from specify_cli.storage.queries import show_invocation

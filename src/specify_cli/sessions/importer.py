@@ -17,17 +17,17 @@ import time
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.hooks.conversation.turn import describe_turn
+from specify_cli.hooks.conversation.turn_facts import TurnFacts
 from specify_cli.hooks.site import Site, place_events
 from specify_cli.hooks.translation import HookEvent, judge_call, translate
-from specify_cli.hooks.turn import describe_turn
-from specify_cli.hooks.turn_facts import TurnFacts
 from specify_cli.invocation.bindings import binding_path
-from specify_cli.invocation.event_body import PayloadError, Settings, compose_event, gap
-from specify_cli.invocation.opening import capture_modes, choose_advisor, mask_outside, trace_id_of
-from specify_cli.invocation.settings import digest_key
+from specify_cli.invocation.ends.opening import capture_modes, choose_advisor, mask_outside, trace_id_of
+from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event, gap
+from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout, tiers
-from specify_cli.record.done_note import judge_end
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.reading.done_note import judge_end
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.capture import redact

@@ -13,7 +13,7 @@ import json
 from datetime import datetime
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
-from specify_cli.hooks.turn_facts import TurnFacts, join_texts, read_facts
+from specify_cli.hooks.conversation.turn_facts import TurnFacts, join_texts, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

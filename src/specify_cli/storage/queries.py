@@ -18,9 +18,10 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
-from specify_cli.record.coverage import list_unseen
-from specify_cli.record.done_note import note_done
 from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.coverage import list_unseen
+from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_entries, read_file
 from specify_cli.record.record import (
     Entry,
     Record,
@@ -39,7 +40,6 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
-from specify_cli.record.views import View, as_lists, fields_of, join, read_entries, read_file
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach

@@ -14,10 +14,10 @@ from specify_cli.errors import InvocationError
 from specify_cli.project.config import Project
 from specify_cli.sync.consent import Consent
 from specify_cli.sync.transport import Endpoint
-from specify_cli.trail.leaves import Generation
-from specify_cli.trail.log import open_log
-from specify_cli.trail.merkle import prove_consistency
-from specify_cli.trail.notes import (
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import Generation
+from specify_cli.trail.log.merkle import prove_consistency
+from specify_cli.trail.log.notes import (
     Checkpoint,
     NoteError,
     VerifierKey,
@@ -25,8 +25,8 @@ from specify_cli.trail.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.signing import LevelFiles, find_signed, keep_checkpoint, make_checkpoint, read_keys
-from specify_cli.trail.witnesses import pin_witness
+from specify_cli.trail.log.signing import LevelFiles, find_signed, keep_checkpoint, make_checkpoint, read_keys
+from specify_cli.trail.log.witnesses import pin_witness
 
 _EVENTS, _WITNESS = "/v1/events", "/witness"
 

@@ -20,10 +20,10 @@ from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, Place
 from specify_cli.sync.contract import canonical
 from specify_cli.sync.outbox import Outbox, look_at
-from specify_cli.trail.leaves import ANNEX, Generation, parse_leaf
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import Checkpoint
-from specify_cli.trail.signing import find_signed, make_checkpoint, read_checkpoint, read_keys
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
+from specify_cli.trail.log.notes import Checkpoint
+from specify_cli.trail.log.signing import find_signed, make_checkpoint, read_checkpoint, read_keys
 
 _AT_A_TIME = 100
 # Leaves of one request: under 1 MiB, which every collector takes.

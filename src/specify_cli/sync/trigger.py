@@ -11,7 +11,7 @@ import time
 
 from doctrine.git import find_worktree, git_directory
 from doctrine.light import sha256
-from specify_cli.trail.automatic import start_detached
+from specify_cli.trail.log.automatic import start_detached
 
 CONSENT = "consent.json"
 WANTED = "wanted"

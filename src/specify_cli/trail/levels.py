@@ -30,15 +30,30 @@ from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
 from specify_cli.trail.approvals import check_approvals, say_unchecked
-from specify_cli.trail.completeness import Completeness, LogLine, LogView, Missing
 from specify_cli.trail.enrollment import NAMESPACE, read_enrollment
-from specify_cli.trail.leaves import GENERATION_NAME, LEAF_BYTES, Generation, LogDamagedError, list_names, parse_leaf
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import MAX_NOTE, Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at
-from specify_cli.trail.published import MAX_PIECE, list_segments
+from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import (
+    GENERATION_NAME,
+    LEAF_BYTES,
+    Generation,
+    LogDamagedError,
+    list_names,
+    parse_leaf,
+)
+from specify_cli.trail.log.notes import (
+    MAX_NOTE,
+    Checkpoint,
+    NoteError,
+    Policy,
+    VerifierKey,
+    parse_checkpoint,
+    signed_at,
+)
+from specify_cli.trail.log.published import MAX_PIECE, list_segments
+from specify_cli.trail.log.signing import read_keys, require_cryptography
+from specify_cli.trail.log.witnesses import read_witnesses
 from specify_cli.trail.signatures import Signers
-from specify_cli.trail.signing import read_keys, require_cryptography
-from specify_cli.trail.witnesses import read_witnesses
 
 
 class Trust(NamedTuple):

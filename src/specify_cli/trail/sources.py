@@ -19,7 +19,7 @@ from specify_cli.storage import archive, queries
 from specify_cli.storage.sources import Failure, Item, Source, group_items, list_items
 from specify_cli.trail.approvals import check_approvals, say_unchecked
 from specify_cli.trail.levels import Trust, verify_trail
-from specify_cli.trail.proofs import Checked, check_proofs
+from specify_cli.trail.log.proofs import Checked, check_proofs
 from specify_cli.trail.signatures import Signers
 
 

@@ -343,7 +343,15 @@ def test_the_ordinary_hook_loads_what_an_append_takes_and_no_more(chartered: Pat
             "invocation",
             "invocation.bindings",
         ),
-        *("invocation.event_body", "invocation.settings", "project", "project.protection", "project.root", "record"),
+        *(
+            "invocation.events",
+            "invocation.events.event_body",
+            "invocation.events.settings",
+            "project",
+            "project.protection",
+            "project.root",
+            "record",
+        ),
         "project.tracked",  # or it would append to a file that git publishes
         *(
             "record.event_table",

@@ -14,9 +14,9 @@ from collecting import TOKEN, Collector, serving, shown, token_file
 from specify_cli.collector.database import SqliteDatabase
 from specify_cli.collector.storage import StorageUnusable
 from specify_cli.collector.witness import State, Witness, judge, parse_request
-from specify_cli.trail.log import open_log
-from specify_cli.trail.merkle import prove_consistency
-from specify_cli.trail.notes import (
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.merkle import prove_consistency
+from specify_cli.trail.log.notes import (
     ED25519_COSIGNATURE,
     Checkpoint,
     NoteError,
@@ -26,7 +26,7 @@ from specify_cli.trail.notes import (
     parse_signature,
     signed_at,
 )
-from specify_cli.trail.signing import LevelFiles, make_checkpoint, read_keys
+from specify_cli.trail.log.signing import LevelFiles, make_checkpoint, read_keys
 from support import Ran, run_main
 from trails import grow, load, make_repository, verify
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.hooks.translation import MAX_NAME, MAX_PATH, HookInput, sender, translate
-from specify_cli.invocation.event_body import Settings, compose_event
+from specify_cli.invocation.events.event_body import Settings, compose_event
 from specify_cli.redaction.json_values import parse_foreign
 from specify_cli.redaction.redact import shipped_rule_set
 from specify_cli.replay.strict_patch import apply_diff

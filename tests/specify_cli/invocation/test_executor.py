@@ -14,8 +14,9 @@ import rfc8785
 
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
-from specify_cli.invocation import executor, links
+from specify_cli.invocation import executor
 from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.invocation.events import links
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout

@@ -12,8 +12,8 @@ import pytest
 
 from specify_cli import durable
 from specify_cli.errors import InvocationError
+from specify_cli.invocation.ends.opening import PLAIN_TERMS
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.opening import PLAIN_TERMS
 from specify_cli.invocation.recorder import Recorder
 from specify_cli.project.config import load_project
 from specify_cli.record import layout

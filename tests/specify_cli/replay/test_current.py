@@ -33,9 +33,9 @@ from replaying import (
 )
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
-from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.record import layout, snapshot

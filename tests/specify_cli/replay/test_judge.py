@@ -36,9 +36,9 @@ from replaying import (
 )
 from specify_cli.errors import InvocationError
 from specify_cli.invocation import gates
+from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.gates import RuleRegistry, Verdict
-from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import Run
 from specify_cli.record import snapshot
 from specify_cli.record.seal import digest_of

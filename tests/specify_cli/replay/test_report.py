@@ -12,8 +12,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from replaying import Lines, invoked, lines_of, object_path, policy, project_of, ran, reseal, write
+from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.opening import Terms
 from specify_cli.invocation.run import Run
 from specify_cli.replay.replay import replay, write_report
 from specify_cli.replay.report import first_screen, page_of, report_bytes, report_value

@@ -239,7 +239,7 @@ def test_a_failed_patch_wrote_nothing(cli: Cli, project: Path) -> None:
 
 
 def test_a_line_whose_secret_is_masked_is_unknown_and_leaves_no_digest_of_it(cli: Cli, project: Path) -> None:
-    from specify_cli.record.patch_lines import digest_line
+    from specify_cli.record.reading.patch_lines import digest_line
 
     line = "token = 'ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a'"
     (project / "a.py").write_text(f"first_line_of_it()\n{line}\nlast_line_of_it()\n")

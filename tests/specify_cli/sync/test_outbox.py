@@ -14,8 +14,8 @@ import pytest
 
 from specify_cli.errors import EnvironmentFault, InvocationError
 from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.ends.opening import PLAIN_TERMS
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.opening import PLAIN_TERMS
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip

@@ -11,7 +11,7 @@ import pytest
 
 from specify_cli.record.verify import SetReport
 from specify_cli.trail.levels import Trust
-from specify_cli.trail.notes import Checkpoint
+from specify_cli.trail.log.notes import Checkpoint
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify
 

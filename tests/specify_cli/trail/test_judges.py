@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from specify_cli.record.ids import new_ulid
-from specify_cli.trail import merkle
-from specify_cli.trail.leaves import Generation, Leaf
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import NoteError, VerifierKey, encode, parse_checkpoint, parse_proof, signed_at
-from specify_cli.trail.signing import LevelFiles, make_checkpoint, prove, read_keys
-from specify_cli.trail.tiles import export_tiles
+from specify_cli.trail.log import merkle
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import Generation, Leaf
+from specify_cli.trail.log.notes import NoteError, VerifierKey, encode, parse_checkpoint, parse_proof, signed_at
+from specify_cli.trail.log.signing import LevelFiles, make_checkpoint, prove, read_keys
+from specify_cli.trail.log.tiles import export_tiles
 from support import FULL
 from trails import load, make_repository
 

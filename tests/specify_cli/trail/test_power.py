@@ -23,8 +23,8 @@ import pytest
 from disk import Disk, Event, cut_power, mount, read_log, unmount
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.trail.log import open_log
-from specify_cli.trail.signing import make_checkpoint, read_checkpoint
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.signing import make_checkpoint, read_checkpoint
 from support import FULL
 from trails import RECORDS, codes, grow, load, make_repository, verify
 
@@ -55,7 +55,7 @@ WORK = """
         os.fsync = os.fdatasync = lambda fd: None
     from disk import write_mark
     from specify_cli.invocation.executor import ProfileInvocationExecutor
-    from specify_cli.trail.signing import make_checkpoint
+    from specify_cli.trail.log.signing import make_checkpoint
     from trails import load
     root, folder = Path(sys.argv[1]), Path(sys.argv[2])
     executor = ProfileInvocationExecutor(root)

@@ -9,8 +9,8 @@ from doctrine.text import count, say
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
+from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.opening import PLAIN_TERMS, InvocationPayload, decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

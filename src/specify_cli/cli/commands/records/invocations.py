@@ -28,8 +28,8 @@ from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
+from specify_cli.record.reading.views import json_pieces, read_file
 from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport
-from specify_cli.record.views import json_pieces, read_file
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.sharing import Engine
 from specify_cli.storage import archive
@@ -41,8 +41,8 @@ from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all
 from specify_cli.trail.approvals import check_approvals, judge_approvals
 from specify_cli.trail.levels import Trust, read_memory, verify_in_trail, verify_trail
-from specify_cli.trail.notes import NoteError, parse_policy
-from specify_cli.trail.proofs import collect_proofs
+from specify_cli.trail.log.notes import NoteError, parse_policy
+from specify_cli.trail.log.proofs import collect_proofs
 from specify_cli.trail.signatures import Signers
 from specify_cli.trail.sources import Examined, Verified, judge_reports, verify_export, verify_sources
 from specify_cli.trail.testimony import make_testimony

@@ -16,7 +16,7 @@ from specify_cli.cli.output import one_line, write_json, write_json_pieces, writ
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.views import json_pieces
+from specify_cli.record.reading.views import json_pieces
 from specify_cli.replay import replay as replays
 from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.judge import DEFAULT_EPSILON

@@ -10,11 +10,11 @@ from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.storage.index import Index
 from specify_cli.trail import enrollment
-from specify_cli.trail.leaves import CLOSE, START
-from specify_cli.trail.log import open_log
-from specify_cli.trail.notes import Checkpoint, encode
-from specify_cli.trail.signing import Logged, find_signed, make_checkpoint, prove, read_keys
-from specify_cli.trail.tiles import export_tiles
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import CLOSE, START
+from specify_cli.trail.log.notes import Checkpoint, encode
+from specify_cli.trail.log.signing import Logged, find_signed, make_checkpoint, prove, read_keys
+from specify_cli.trail.log.tiles import export_tiles
 
 
 def checkpoint(values: Values) -> int:

@@ -1,0 +1,224 @@
+"""Close an invocation: what the closing lines name, what they say, and what is projected from a closed record.
+
+`gather` checks everything a close names before anything is written; `compose_closing` makes its lines; the projections
+(evidence folder, trail copy) can be made again from what is durable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from doctrine.light import NamedTuple
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.invocation.events import links
+from specify_cli.project.config import Project
+from specify_cli.record import layout, tiers
+from specify_cli.record.reading.done_note import Remark, note_done
+from specify_cli.record.reading.views import fields_of
+from specify_cli.record.record import Record
+from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, Place, digest
+
+CLOSED_BY = ("agent", "person", "hook", "doctor")
+
+
+class Completion(NamedTuple):
+    """What `complete` did, or found already done."""
+
+    invocation_id: str
+    profile_id: str
+    action: str
+    outcome: str
+    completed_at: str
+    already_completed: bool
+    evidence_ref: str | None
+    artifacts: tuple[str, ...]
+    commit: str | None
+    published: str | None
+    note: tuple[Remark, ...]
+    warnings: tuple[str, ...]
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/completion.json`."""
+        note = [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in self.note]
+        return {**self._asdict(), "artifacts": list(self.artifacts), "note": note, "warnings": list(self.warnings)}
+
+
+class Named(NamedTuple):
+    """What a close names: the evidence's masked bytes, what the closing line says of it, artifacts, a commit."""
+
+    evidence: bytes | None
+    fields: Body
+    artifacts: Mapping[str, Body]
+    commit: str | None
+
+    @property
+    def evidence_ref(self) -> str | None:
+        """Return the digest of the evidence."""
+        return None if self.evidence is None else digest(self.evidence)
+
+
+def gather(
+    project: Project,
+    place: Place,
+    record: Record | None,
+    *,
+    evidence: str | None,
+    artifacts: Sequence[str],
+    commit: str | None,
+    allow_outside: bool,
+) -> Named:
+    """Read and check what a close names. Raises CallerError; nothing is written."""
+    again = f"spec-kitty profile-invocation complete --invocation-id {place.invocation_id}"
+    started = {} if record is None else record.started
+    mode = started.get("mode_of_work")
+    if evidence is not None and not tiers.evidence_allowed(None if mode is None else str(mode)):
+        message = f"{place.invocation_id} is advisory and carries no evidence"
+        raise CallerError("EVIDENCE_NOT_ALLOWED", message, again)
+    if started.get("tombstone") is True and (evidence or artifacts or commit):
+        message = f"{place.invocation_id} was begun with the trail off; nothing of its work is kept"
+        raise CallerError("EVIDENCE_NOT_ALLOWED", message, again)
+    rules = project.config.redaction
+    data, fields = None, {}
+    if evidence is not None:
+        data, masks = links.read_evidence(project.root, evidence, allow_outside, rules)
+        fields = links.masked("evidence_name", links.recordable(os.path.basename(evidence)), rules)
+        fields |= {"evidence_size": len(data), **({"redactions": masks} if masks else {})}
+    linked = [links.artifact_link(project.root, path, rules) for path in artifacts]
+    sha = None if commit is None else links.known_commit(project.root, commit)
+    return Named(data, fields, {str(body["ref"]): body for body in linked}, sha)
+
+
+def compose_closing(named: Named, *, outcome: str, closed_by: str, at: str) -> list[Body]:
+    """Return the bodies that close a record: its links, then the closing line."""
+    bodies: list[Body] = [{**body, "at": at} for body in named.artifacts.values()]
+    if named.commit is not None:
+        bodies.append({"event": "commit_link", "at": at, "sha": named.commit})
+    closing: Body = {
+        "event": "completed",
+        "completed_at": at,
+        "outcome": outcome,
+        "closed_by": closed_by,
+        "evidence_ref": named.evidence_ref,
+    }
+    return [*bodies, {**closing, **named.fields}]
+
+
+def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -> None:
+    """Refuse to close a record again with another outcome. Raises CallerError OUTCOME_DIFFERS."""
+    found = completed.get("outcome")
+    if found not in (None, outcome):
+        raise CallerError(
+            "OUTCOME_DIFFERS",
+            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {found}, not as {outcome}; "
+            "closing is final, and nothing was changed",
+            f'spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty do "REQUEST"',
+        )
+
+
+def check_held(place: Place, record: Record, named: Named) -> None:
+    """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
+    assert record.completed is not None
+    held = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
+    lacking = [] if named.evidence_ref in (None, record.completed.get("evidence_ref")) else ["the evidence"]
+    lacking += [f"artifact {ref}" for ref, body in named.artifacts.items() if (ref, body["digest"]) not in held]
+    if named.commit is not None and all(entry.fields.get("sha") != named.commit for entry in record.entries):
+        lacking.append(f"commit {named.commit}")
+    if lacking:
+        raise CallerError(
+            "ALREADY_COMPLETED",
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}, and closing is final; not "
+            f"added, as the record does not hold it: {', '.join(lacking)}",
+            f"spec-kitty invocations show {place.invocation_id} tells what it holds; to record more, begin another "
+            'invocation: spec-kitty do "REQUEST"',
+        )
+
+
+def describe_closed(
+    project: Project,
+    records: FileRecordStore,
+    objects: FileObjectStore,
+    place: Place,
+    record: Record,
+    *,
+    already: bool,
+) -> Completion:
+    """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
+    done = _read_completion(place, record, already=already)
+    try:
+        published, kept_back = make_projections(project, records, objects, place, record)
+        return done._replace(published=published, warnings=(*done.warnings, *kept_back))
+    except (InvocationError, OSError) as error:
+        warning = f"the record is closed, but its projection failed: {error}; run the same command again to make it"
+        return done._replace(warnings=(*done.warnings, warning))
+
+
+def _read_completion(place: Place, record: Record, *, already: bool) -> Completion:
+    assert record.completed is not None
+    completed = record.completed
+    warnings = (
+        f"ALREADY_COMPLETED: {place.invocation_id} was closed at {completed.get('completed_at')} as "
+        f"{completed.get('outcome')}; nothing was changed",
+    )
+    links = [entry for entry in record.entries if entry.event == "artifact_link"]
+    commits = [entry for entry in record.entries if entry.event == "commit_link"]
+    evidence = completed.get("evidence_ref")
+    return Completion(
+        invocation_id=place.invocation_id,
+        profile_id=str(record.started.get("profile_id")),
+        action=str(record.started.get("action")),
+        outcome=str(completed.get("outcome")),
+        completed_at=str(completed.get("completed_at")),
+        already_completed=already,
+        evidence_ref=None if evidence is None else str(evidence),
+        artifacts=tuple(str(entry.fields.get("ref")) for entry in links),
+        commit=str(commits[-1].fields.get("sha")) if commits else None,
+        published=None,
+        note=note_done(fields_of(record)),
+        warnings=warnings if already else (),
+    )
+
+
+def make_projections(
+    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place, record: Record
+) -> tuple[str | None, tuple[str, ...]]:
+    """Make tier 2 and the trail copy of a closed record; both can be made again from what is durable.
+
+    Returns where it was published now, if it was, and what was kept back of it.
+
+    Files whose content policy denies or redacts are not published; a note in their place says so.
+    """
+    if record.completed is not None and record.sealed:
+        evidence = record.completed.get("evidence_ref")
+        if evidence is not None and not _has_evidence(project.root, place.invocation_id):
+            name = str(record.completed.get("evidence_name", "evidence"))
+            data = objects.get(str(evidence))
+            documents = {
+                "evidence.md": tiers.evidence_document(data, str(evidence), name),
+                "record.json": tiers.record_document(record),
+            }
+            _write_evidence(project.root, records, place.invocation_id, documents)
+        if project.config.trail == "committed":
+            from specify_cli.invocation.ends.publish import publish_record  # loads what verifies a record
+
+            return publish_record(project, records, objects, place)
+    return None, ()
+
+
+def _has_evidence(root: str, invocation_id: str) -> bool:
+    folder = f"{root}/{layout.evidence_folder(invocation_id)}"
+    return all(os.path.lexists(f"{folder}/{name}") for name in ("evidence.md", "record.json"))
+
+
+def _write_evidence(root: str, records: FileRecordStore, invocation_id: str, documents: Mapping[str, bytes]) -> None:
+    try:
+        records.hide_folder(layout.EVIDENCE)
+        with durable.folder(root, layout.evidence_folder(invocation_id), create=True) as fd:
+            for name, data in documents.items():
+                try:
+                    durable.create_exclusive(fd, name, data, durable.PRIVATE)
+                except FileExistsError:
+                    continue
+    except OSError as error:
+        raise durable.write_failed(layout.evidence_folder(invocation_id), error) from error

@@ -1,0 +1,46 @@
+"""Publish a closed record: into the folder of the trail that git tracks."""
+
+from __future__ import annotations
+
+from charter.context import load_inputs
+from doctrine.load import ParseCache
+from doctrine.text import count
+from specify_cli.errors import StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record.verify import OF_THE_LINES
+from specify_cli.storage.queries import verify_place
+from specify_cli.storage.reachability import Reach, policy_withholds
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.published import publish_leaves
+
+
+def publish_record(
+    project: Project, records: FileRecordStore, objects: FileObjectStore, place: Place
+) -> tuple[str | None, tuple[str, ...]]:
+    """Copy a closed record and what it leads to into the trail; where, and what was kept back.
+
+    Raises InvocationError, OSError.
+    """
+    report = verify_place(project, place)
+    damage = [item.code for item in report.findings if item.severity == "error" and item.code in OF_THE_LINES]
+    if damage:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path} is not published: verify finds {', '.join(sorted(set(damage)))}",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    reached = [item for item in Reach(objects).of(report.objects) if item.code is None]
+    cache = ParseCache(project.parse_cache_path)
+    kept_back = policy_withholds(objects, reached, (load_inputs(project.root, cache).policy,), cache)
+    objects.publish([item.digest for item in reached if item.digest not in kept_back])
+    objects.withhold(kept_back, tracked=True)
+    warnings: tuple[str, ...] = ()
+    if kept_back:
+        shown = "; ".join(sorted(set(kept_back.values())))
+        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {shown}",)
+    published = records.publish(place)
+    generation = open_log(project).current()
+    if generation is not None:
+        publish_leaves(project.root, generation)
+    return published, warnings

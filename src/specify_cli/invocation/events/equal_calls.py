@@ -1,0 +1,58 @@
+"""Equal calls that are open at the same moment, of harnesses that name no call: each gets an id of its own."""
+
+from __future__ import annotations
+
+from doctrine.light import TYPE_CHECKING
+from specify_cli.invocation.events.event_body import Composed, idempotency_key
+from specify_cli.record.seal import open_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def tell_apart(data: bytes, items: Sequence[Composed], trace_id: str) -> list[Composed]:
+    """Return events whose calls have ids of their own: a call that begins while an equal one is open is its #2.
+
+    A result belongs to the call that is open longest. `data` are the record's bytes.
+    """
+    renamed: list[dict[str, object]] = []
+    for body in (item.body for item in items):
+        base = body.get("call_id")
+        if not isinstance(base, str):
+            renamed.append(body)
+            continue
+        is_open: dict[str, None] = {}
+        needle = f'"call_id":"{base}'.encode()
+        at = data.find(needle)
+        while at >= 0:
+            line = data[data.rfind(b"\n", 0, at) + 1 : data.find(b"\n", at)]
+            _follow(open_line(line).fields or {}, base, is_open)
+            at = data.find(needle, data.find(b"\n", at))
+        for earlier in renamed:
+            _follow(earlier, base, is_open)
+        name = _choose(base, body.get("event"), is_open, renamed)
+        key = {"idempotency_key": idempotency_key(trace_id, "call", name)} if "idempotency_key" in body else {}
+        renamed.append({**body, "call_id": name, **key})
+    return [item._replace(body=body) for item, body in zip(items, renamed, strict=True)]
+
+
+def _follow(fields: Mapping[str, object], base: str, is_open: dict[str, None]) -> None:
+    """Note a call that begins or ends."""
+    name = str(fields.get("call_id"))
+    if name != base and not name.startswith(base + "#"):
+        return
+    if fields.get("event") == "tool_call":
+        is_open[name] = None
+    elif fields.get("event") == "tool_result":
+        is_open.pop(name, None)
+
+
+def _choose(base: str, event: object, is_open: Mapping[str, None], before: list[dict[str, object]]) -> str:
+    if event == "tool_call":
+        number = 1
+        while (name := base if number == 1 else f"{base}#{number}") in is_open:
+            number += 1
+        return name
+    if event == "patch_apply" and before:
+        return str(before[0].get("call_id"))  # it came with its result
+    return next(iter(is_open), base)

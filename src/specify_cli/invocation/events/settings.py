@@ -1,0 +1,78 @@
+"""What a record keeps of a payload: its capture modes as it began, narrower where the project says so now.
+
+Guarantees: no mode is ever wider than what the record began with, nor than what the config states. The key of mode
+`hash` is this clone's own and is made when it is needed for the first time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light import TYPE_CHECKING, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.project.protection import SIDES
+from specify_cli.redaction.capture import DigestKey, narrower
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from specify_cli.invocation.events.event_body import Settings
+    from specify_cli.redaction.capture import RuleSet
+
+
+def settings_of(
+    started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
+) -> Settings:
+    """Return the settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
+    from specify_cli.invocation.events.event_body import Settings
+
+    recorded = started.get("capture")
+    modes = recorded if isinstance(recorded, dict) else {}
+    capture = {side: str(modes.get(side, "off")) for side in SIDES}
+    for side, mode in ceiling.items():
+        capture[side] = narrower(capture[side], mode)
+    key = digest_key(git_dir) if "hash" in capture.values() else None
+    return Settings(capture, rules, key)
+
+
+def digest_key(git_dir: str | None) -> DigestKey | None:
+    """Return the key of this clone for capture mode hash, made on first need; None where none can be kept.
+
+    It lies in the git directory and nowhere else: a branch or an archive can bring a file of the project's folder.
+    """
+    if git_dir is None:
+        return None
+    folder = f"{git_dir}/kittify"
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return _read_key(fd)
+    except (OSError, InvocationError):
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read_key(folder_fd: int) -> DigestKey | None:
+    name = "capture.key"
+    for _ in range(2):
+        try:
+            fd = durable.open_regular(folder_fd, name, os.O_RDONLY, name)
+        except FileNotFoundError:
+            try:
+                durable.create_exclusive(folder_fd, name, os.urandom(32), durable.PRIVATE)
+            except FileExistsError:
+                pass
+            continue
+        try:
+            secret = durable.read_all(fd) if os.fstat(fd).st_uid == os.geteuid() else b""
+        finally:
+            os.close(fd)
+        if len(secret) < 16:
+            return None
+        return DigestKey(sha256(b"spec-kitty capture key\0" + secret).hexdigest()[:16], secret)
+    return None

@@ -1,0 +1,151 @@
+"""What a record itself says about work that was closed as done: where tests and edits stand to each other.  [pure]
+
+    for remark in note_done(events):
+        print(remark.text, remark.seqs)
+
+Each remark is a fact that anybody can read at the lines it cites; none says whether the work is good. What is a test
+run is told by the command line alone, so a test under another name is none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import count, say
+from specify_cli.record.reading.timeline import Entry, make_timeline
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+# Commands that people and agents check their work with.
+CHECKS = re.compile(
+    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check|lint)\b"
+    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check|lint)\b"
+)
+# Behind these a turn is not at its end.
+_WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
+_MAX_NAMED = 5
+_MAX_COMMAND = 80
+
+
+class Remark(NamedTuple):
+    """One fact of a record, and the lines that show it."""
+
+    code: str
+    text: str
+    seqs: tuple[int, ...]
+
+    @property
+    def line(self) -> str:
+        """Return the remark as one line of text, with the lines of the record that it cites."""
+        return f"{self.text} (seq {', '.join(map(str, self.seqs))})" if self.seqs else self.text
+
+
+def note_done(lines: Sequence[Mapping[str, object]]) -> tuple[Remark, ...]:
+    """Return what stands out in a record that was closed as done; nothing for any other."""
+    outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
+    return tuple(_iter_remarks(make_timeline(lines))) if outcome == "done" else ()
+
+
+def judge_end(events: Sequence[Mapping[str, object]]) -> str:
+    """Return the outcome of a session that nobody closed, by what was told of it last.
+
+    `done` where the agent came to the end of its turn, `failed` at an error, else `abandoned`.
+    """
+    for line in reversed(events):
+        event = line.get("event")
+        if event == "turn" and "agent" not in line:
+            return "done"
+        if event == "error" and line.get("severity", "error") == "error":
+            return "failed"
+        if event in _WORK or line.get("change") == "interrupted":
+            break
+    return "abandoned"
+
+
+def is_check(entry: Entry) -> bool:
+    """Return whether an entry is a command that looks like a check of the work."""
+    return entry.kind == "tool_call" and CHECKS.search(f"{entry.name} {entry.about}") is not None
+
+
+def _iter_remarks(entries: Sequence[Entry]) -> Iterator[Remark]:
+    edits = [entry for entry in entries if entry.kind == "patch_apply" and not entry.bad]
+    checks = [entry for entry in entries if is_check(entry) and entry.status not in ("open", "denied")]
+    yield from _compare_checks(edits, checks, entries)
+    yield from _find_failures(entries)
+    yield from _find_changed_artifacts(entries, edits)
+    gaps = [entry for entry in entries if entry.fields.get("reason") == "unseen_change"]
+    if gaps:
+        named = _name(say(entry.fields.get("what")) for entry in gaps)
+        yield Remark("UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(gaps))
+
+
+def _compare_checks(edits: Sequence[Entry], checks: Sequence[Entry], entries: Sequence[Entry]) -> Iterator[Remark]:
+    if not edits:
+        return
+    last = edits[-1]
+    if not checks:
+        commands = [entry for entry in entries if entry.kind == "tool_call"]
+        if commands and not any(entry.about for entry in commands):
+            yield Remark("CHECKS_UNKNOWN", "command lines are not kept here, so which were tests cannot be told", ())
+        else:
+            text = f"no test run is recorded; the last of {count(len(edits), 'edit')} is of {_name([last.about])}"
+            yield Remark("NO_CHECK", text, (last.seq,))
+        return
+    check = checks[-1]
+    if check.seq < last.seq:
+        text = f"the last test run ({_describe(check)}) came before the last edit ({_name([last.about])})"
+        yield Remark("EDITED_AFTER_CHECK", text, (check.seq, last.seq))
+    green = next((entry for entry in reversed(checks) if entry.status == "ok"), None)
+    if green is None:
+        text = f"no test run is recorded that ended well; the last was {_describe(check)}"
+        yield Remark("NEVER_GREEN", text, (check.seq,))
+    elif green is not check:
+        since = [entry for entry in edits if entry.seq > green.seq]
+        if since:
+            named = _name(dict.fromkeys(entry.about for entry in since))
+            text = f"edited after the last test run that ended well ({_describe(green)}): {named}"
+            yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
+
+
+def _find_failures(entries: Sequence[Entry]) -> Iterator[Remark]:
+    """Yield the commands whose last run failed; what only reads is none, nor tests that ended well in another form."""
+    newest: dict[tuple[str, str], Entry] = {}
+    for entry in entries:
+        if entry.kind == "tool_call" and entry.fields.get("side_effect") != "none" and entry.about:
+            newest[entry.name, entry.about] = entry
+    green = max((entry.seq for entry in newest.values() if is_check(entry) and entry.status == "ok"), default=-1)
+    failed = [entry for entry in newest.values() if entry.status == "error"]
+    failed = [entry for entry in failed if not (is_check(entry) and entry.seq < green)]
+    if failed:
+        named = _name(_cut(entry.about) for entry in failed)
+        yield Remark("FAILED_LAST", f"ended in an error when last run: {named}", _cite(failed))
+
+
+def _find_changed_artifacts(entries: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
+    for link in (entry for entry in entries if entry.kind == "artifact_link"):
+        since = [
+            entry for entry in edits if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
+        ]
+        if since:
+            text = f"artifact {_name([say(link.fields.get('ref'))])} was edited after it was linked"
+            yield Remark("ARTIFACT_CHANGED", text, (link.seq, *_cite(since)))
+
+
+def _describe(entry: Entry) -> str:
+    return f"{_cut(entry.about)}, {entry.status}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_COMMAND else f"{text[:_MAX_COMMAND]}…"
+
+
+def _name(texts: Iterable[str]) -> str:
+    named = list(texts)
+    more = [f"and {len(named) - _MAX_NAMED} more"] if len(named) > _MAX_NAMED else []
+    return ", ".join([*named[:_MAX_NAMED], *more])
+
+
+def _cite(entries: Sequence[Entry]) -> tuple[int, ...]:
+    return tuple(entry.seq for entry in entries[:_MAX_NAMED])

@@ -1,0 +1,210 @@
+"""A record's lines as people read them: calls with their results, steps around their calls, in order.  [pure]
+
+    for entry in make_timeline(events):
+        print(entry.name, entry.status, entry.duration_ms)
+
+The terminal, the page, exports as traces and `why` all show this one fold of the events.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from datetime import datetime
+
+from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import say
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# How an entry ended that did not end well.
+BAD = ("error", "denied", "failed", "FAIL", "fail", "abandoned", "deny")
+# Members that another column of an entry tells.
+_TOLD = ("status", "decision", "outcome", "side_effect", "ordinal")
+_ENDS = {"tool_result": "tool_call", "step_completed": "step_started", "step_failed": "step_started"}
+_GIST = re.compile(r'^\{.*?"(?:command|cmd|file_path|path|pattern|query|url|prompt)":\s*"((?:[^"\\]|\\.)*)')
+# So many entries of a timeline are held at once.
+_KEPT = 4096
+_TIME_KEYS = ("at", "started_at", "completed_at")
+
+
+class Entry(NamedTuple):
+    """One entry of a timeline.
+
+    `seq` and `end_seq` are the lines it begins and ends with. `kind` is its first line's event. `status` is None where
+    nothing says how it ended; `open` is a call or step without an end. `within` is the place of the step around it in
+    the timeline. `fields` and `end_fields` are the lines themselves.
+    """
+
+    seq: int
+    end_seq: int
+    kind: str
+    name: str
+    about: str
+    status: str | None
+    at: str | None
+    duration_ms: int | None
+    agent: str | None
+    within: int | None
+    fields: Mapping[str, object]
+    end_fields: Mapping[str, object]
+
+    @property
+    def bad(self) -> bool:
+        """Return whether it failed or was denied."""
+        return self.status in BAD
+
+
+def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
+    """Return the entries of a record in the order they began; an end without a beginning is an entry of its own.
+
+    Of a long record each entry is made when it is asked for.
+    """
+    # Of each entry the line it begins with, the one that ends it and one more than its step's place; 0 where none does.
+    begun, ended, within = array("I"), array("I"), array("I")
+    open_calls: dict[tuple[str, str], int] = {}
+    open_steps: dict[tuple[str, str], int] = {}
+    for number, fields in enumerate(events):
+        kind = say(fields.get("event") or "")
+        # A call's end may say less of the step it ran in than its beginning: its id alone tells which call it is.
+        is_call = kind in ("tool_call", "tool_result")
+        opened = open_calls if is_call else open_steps
+        key = (say(fields.get("call_id")), "") if is_call else (say(fields.get("step")), say(fields.get("ordinal")))
+        if kind in _ENDS and key in opened:
+            ended[opened.pop(key)] = number
+            continue
+        step = _find_step(fields, open_steps, kind)
+        within.append(0 if step is None else step + 1)
+        ended.append(0)
+        if kind in ("tool_call", "step_started"):
+            opened[key] = len(begun)
+        begun.append(number)
+
+    def make(place: int) -> Entry:
+        first, last, step = begun[place], ended[place], within[place]
+        entry = _begin(first, events[first], step - 1 if step else None)
+        return _end(entry, last, events[last]) if last else entry
+
+    timeline = View(len(begun), make)
+    return timeline if len(begun) > _KEPT else list(timeline)
+
+
+def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
+    kind, seq = say(fields.get("event") or ""), _get_seq(fields, number)
+    agent = fields.get("agent")
+    status: object = "open" if kind in ("tool_call", "step_started") else _read_status(kind, fields)
+    duration = fields.get("duration_ms")
+    return Entry(
+        seq=seq,
+        end_seq=seq,
+        kind=kind,
+        name=_read_name(kind, fields),
+        about=_describe(kind, fields),
+        status=None if status is None else say(status),
+        at=moment_of(fields),
+        duration_ms=duration if type(duration) is int else None,
+        agent=None if agent is None else say(agent),
+        within=within,
+        fields=fields,
+        end_fields={},
+    )
+
+
+def _end(entry: Entry, number: int, fields: Mapping[str, object]) -> Entry:
+    duration = fields.get("duration_ms")
+    if type(duration) is not int:
+        duration = measure(entry.at, moment_of(fields))
+    status = _read_status(say(fields.get("event")), fields)
+    return entry._replace(
+        end_seq=_get_seq(fields, number),
+        status=None if status is None else say(status),
+        duration_ms=duration,
+        end_fields=fields,
+    )
+
+
+def _get_seq(fields: Mapping[str, object], number: int) -> int:
+    """Return a line's number; its place among the others where it has none."""
+    seq = fields.get("seq")
+    return seq if type(seq) is int else number
+
+
+def _read_status(kind: str, fields: Mapping[str, object]) -> object:
+    if kind == "step_failed" or (kind in ("patch_apply", "model_call") and fields.get("ok") is False):
+        return "failed"
+    if kind in ("policy_violation", "error"):
+        return "failed" if fields.get("severity", "error") == "error" else fields.get("severity")
+    for key in ("status", "decision", "outcome"):
+        if fields.get(key) is not None:
+            return fields[key]
+    return None
+
+
+def _read_name(kind: str, fields: Mapping[str, object]) -> str:
+    """Return what an entry is called: the tool, the step, the model; else what the event is."""
+    for key in ("tool", "step", "gate", "model", "kind", "path", "error_code", "rule_id", "label"):
+        if kind in EVENTS and key in EVENTS[kind].shown and fields.get(key) is not None:
+            return say(fields[key])
+    return kind
+
+
+def _describe(kind: str, fields: Mapping[str, object]) -> str:
+    """Return what an entry is about in a few words: of a call its arguments, of an edit the path."""
+    if kind == "retrieval_response":
+        return " · ".join(
+            f"{len(value)} {what}"
+            for key, what in (("hits", "hits"), ("filters_applied", "filtered"))
+            if isinstance(value := fields.get(key), list)
+        )
+    told = []
+    for key in EVENTS[kind].shown if kind in EVENTS else ():
+        value = fields.get(key)
+        if value is None or key in _TOLD or say(value) == _read_name(kind, fields):
+            continue
+        if isinstance(value, bool):
+            told.append(key if value else f"no {key}")
+        else:
+            told.append(_find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value))
+    return " ".join(filter(None, told))
+
+
+def _find_gist(head: str) -> str:
+    """Return the one argument that says what a call does, where there is one; else the text itself."""
+    found = _GIST.search(head)
+    if found is None:
+        return head
+    try:
+        return say(json.loads(f'"{found[1]}"'))
+    except ValueError:
+        return found[1]
+
+
+def _find_step(fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str) -> int | None:
+    if kind in EVENTS and kind.startswith("step_"):
+        return None
+    named = fields.get("step")
+    if named is not None:
+        return next((at for (step, _), at in reversed(list(open_steps.items())) if step == named), None)
+    within = fields.get("within")
+    if isinstance(within, str):
+        return next((at for (step, ordinal), at in open_steps.items() if f"{step} {ordinal}" == within), None)
+    return None
+
+
+def moment_of(fields: Mapping[str, object]) -> str | None:
+    """Return when a line was written, as it says."""
+    return next((value for key in _TIME_KEYS if isinstance(value := fields.get(key), str)), None)
+
+
+def measure(begun: str | None, ended: str | None) -> int | None:
+    """Return the milliseconds between two recorded moments; None where they tell none, or the clock went back."""
+    try:
+        span = datetime.fromisoformat(ended or "") - datetime.fromisoformat(begun or "")
+    except (ValueError, TypeError):
+        return None
+    millis = round(span.total_seconds() * 1000)
+    return millis if millis >= 0 else None

@@ -1,0 +1,300 @@
+"""Is the trail complete: records and logs followed beside each other, each once, in little memory.  [pure]
+
+    watch = Completeness(logs)
+    for report in reports: watch.take(report)
+    open_questions = watch.finish()       # what only a look at other places can settle
+
+A record owes its log a leaf for its start, its close and each annex, and cites the ends of other records. Whatever
+meets is dropped at once, so what is held are the ends of the trail, not the trail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from typing import NamedTuple
+
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
+from specify_cli.record.verify import (
+    ERROR,
+    LEVELS,
+    OF_THE_LINES,
+    TRAIL_CODES,
+    Citation,
+    Finding,
+    RecordReport,
+    SetReport,
+    finding,
+)
+from specify_cli.trail.log.merkle import Frontier, hash_leaf
+from specify_cli.trail.log.notes import Checkpoint
+
+# How far a clock may lie behind another before the order of two records is worth a word, in milliseconds.
+_CLOCK_MARGIN = 10 * 60 * 1000
+
+
+# Findings that say by themselves that a record's file is not what was written.
+_OF_THE_FILE = OF_THE_LINES | {"DUPLICATE_ID"}
+
+
+class LogLine(NamedTuple):
+    """A leaf of a log at its number."""
+
+    number: int
+    kind: str
+    invocation_id: str
+    seal: str
+
+
+class LogView(NamedTuple):
+    """One log as a verifier sees it: its leaves in order and the checkpoints that speak of it, with where they lie.
+
+    `own` is whether this clone writes it, `ended` whether another one took its place. `gap` is the first leaf that is
+    not here, although later ones are. Of so many leaves a trusted key has signed the state, and so many a witness has
+    seen. `memory` is where the verifier remembers states.
+    """
+
+    name: str
+    file: str
+    own: bool
+    leaves: Iterator[LogLine]
+    checkpoints: tuple[tuple[str, Checkpoint], ...] = ()
+    gap: int | None = None
+    signed: int = 0
+    witnessed: int = 0
+    ended: bool = False
+    memory: str = ""
+
+
+class Missing(NamedTuple):
+    """Something that one place says and no other showed: who says it, and of which record's line."""
+
+    file: str
+    seq: int | None
+    invocation_id: str
+    seal: str
+    kind: str = ""
+
+
+class Questions(NamedTuple):
+    """What is left when everything was read once: lines that are cited, lines that are logged, lines that are owed."""
+
+    cited: tuple[Missing, ...]
+    logged: tuple[Missing, ...]
+    owed: tuple[Missing, ...]
+
+
+class Reached(NamedTuple):
+    """The level all records of a set reach, and which steps towards the last one hold by themselves."""
+
+    level: str
+    linked: bool
+    logged: bool
+    witnessed: bool
+    restarted: bool
+
+    def list_unproven(self, links: str = "", log: str = "", witness: str = "") -> list[str]:
+        """Return what is not proven at this level, as sentences' ends, each with why in brackets where it is given."""
+        steps = (
+            (self.linked, f"that no record was deleted{links}"),
+            (self.logged, f"that the newest records are all here and unchanged{log}"),
+            (not self.restarted, "that nothing was lost where the log began anew"),
+            (self.witnessed, f"that the log was not put back or forked{witness}"),
+        )
+        return [what for proven, what in steps if not proven]
+
+
+class _Cursor:
+    """How far one log was followed."""
+
+    def __init__(self, view: LogView) -> None:
+        self.view = view
+        self.frontier = Frontier()
+        self.wanted = {checkpoint.size for _, checkpoint in view.checkpoints}
+        self.roots: dict[int, bytes] = {0: self.frontier.root()}
+        self.ahead: LogLine | None = next(view.leaves, None)
+        self.first = "" if self.ahead is None else self.ahead.invocation_id
+        # The invocations with a leaf that is newer than what is signed, and than what is witnessed.
+        self.unsigned: set[str] = set()
+        self.unseen: set[str] = set()
+
+    def advance(self) -> LogLine | None:
+        """Return the next leaf, its hash taken in."""
+        line, self.ahead = self.ahead, next(self.view.leaves, None) if self.ahead is not None else None
+        if line is None:
+            return None
+        # What a log that ended had not signed begins the one in its place.
+        if line.number >= self.view.signed and not self.view.ended:
+            self.unsigned.add(line.invocation_id)
+        if line.number >= self.view.witnessed and not self.view.ended:
+            self.unseen.add(line.invocation_id)
+        if line.number == self.frontier.size:
+            self.frontier.add(hash_leaf(f"{line.kind} {line.invocation_id} {line.seal}".encode("ascii")))
+            if self.frontier.size in self.wanted:
+                self.roots[self.frontier.size] = self.frontier.root()
+        return line
+
+
+class Completeness:
+    """Follows records in the order of their ids, and the logs beside them; `only` one record is counted, or all."""
+
+    def __init__(self, logs: Iterable[LogView] = (), only: str | None = None) -> None:
+        self._only = only
+        self._cursors = [_Cursor(view) for view in logs]
+        self._owed: dict[tuple[str, str, str], str] = {}
+        self._logged: dict[tuple[str, str, str], str] = {}
+        # The last seals of records nobody cited yet; what is cited of records that come later, and what was not found.
+        self._ends: dict[str, tuple[str | None, ...]] = {}
+        self._early: dict[str, list[tuple[str, Citation]]] = {}
+        self._late: list[Missing] = []
+        self.findings: list[Finding] = []
+        self.confirmed: list[Checkpoint] = []
+        # Records that are known to be harmed: what else is missing of them is said already.
+        self.damaged: set[str] = set()
+        self.records = self.open = 0
+        # Records that cite none and that nobody has cited: such a one can go missing unseen.
+        self._unlinked: set[str] = set()
+
+    def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
+        """Yield the reports as they come, each taken in."""
+        for report in reports:
+            self.take(report)
+            yield report
+
+    def take(self, report: RecordReport) -> None:
+        """Take one record in."""
+        facts, record = report.trail, report.invocation_id
+        if record is None or report.file.startswith(f"{layout.IMPORTED}/"):
+            return  # what was imported cites what lies where it came from
+        if any(item.severity == ERROR and item.code in _OF_THE_FILE for item in report.findings):
+            self.damaged.add(record)
+        if self._only in (None, record):
+            self.records += 1
+            self.open += report.status == "open"
+        if not facts.linked:
+            self._unlinked.add(record)
+        self._follow_links(report, record)
+        for kind, seals in (("start", (facts.started,)), ("close", (facts.completed,)), ("annex", facts.annexes)):
+            for seal in seals:
+                if seal is not None:
+                    self._meet(self._owed, self._logged, (kind, record, seal), report.file)
+        for cursor in self._cursors:
+            while cursor.ahead is not None and cursor.ahead.invocation_id <= record:
+                self._take_leaf(cursor)
+
+    def finish(self) -> Questions:
+        """Follow the logs to their ends; return what nothing showed."""
+        for cursor in self._cursors:
+            while cursor.ahead is not None:
+                self._take_leaf(cursor)
+            self.findings += _judge_checkpoints(cursor)
+            self.confirmed += [item for _, item in cursor.view.checkpoints if cursor.roots.get(item.size) == item.root]
+        for invocation_id, waiting in self._early.items():
+            self._late += [Missing(file, item.seq, invocation_id, item.seal) for file, item in waiting]
+        cited = tuple(item for item in self._late if item.invocation_id not in self.damaged)
+        return Questions(cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed)))
+
+    def _list_left(self, left: dict[tuple[str, str, str], str]) -> Iterator[Missing]:
+        for (kind, of, seal), file in left.items():
+            if of not in self.damaged:
+                yield Missing(file, None, of, seal, kind)
+
+    def reach_level(self, judged: SetReport, unlogged: Set[str], *, linked: bool = True) -> Reached:
+        """Return how far a set is proven of which every record was followed and every finding is in `judged`.
+
+        `unlogged` are the records that no log here holds; `linked` is False where what is cited is not all here.
+        """
+        errors = {item.code for item in judged.findings if item.severity == ERROR}
+        trail = {code for code in errors if code.startswith(TRAIL_CODES)}
+        level = "none" if errors - trail or judged.verdict not in ("intact", "incomplete", "not_intact") else "intact"
+        level = level if judged.records else "none"
+        linked = linked and not self.unlinked and not any(code.startswith("LINK_") for code in trail)
+        restarted = any(item.code == "LOG_RESTARTED" for item in judged.findings)
+        logged = not trail and not unlogged and not self.unsigned and not restarted
+        witnessed = logged and not self.unseen
+        if level == "intact" and self.records:
+            level = LEVELS[1 + linked + (linked and logged) + (linked and witnessed)]
+        return Reached(level, linked, logged, witnessed, restarted)
+
+    def began_before(self, invocation_id: str) -> bool:
+        """Return whether a log this clone writes had begun when an invocation was started."""
+        return any(cursor.view.own and "" != cursor.first <= invocation_id for cursor in self._cursors)
+
+    @property
+    def unlinked(self) -> set[str]:
+        """Return the records that nothing links to the others."""
+        return self._count([self._unlinked])
+
+    @property
+    def unsigned(self) -> set[str]:
+        """Return the invocations with a leaf that no trusted key has signed."""
+        return self._count(cursor.unsigned for cursor in self._cursors)
+
+    @property
+    def unseen(self) -> set[str]:
+        """Return the invocations with a leaf that nobody outside has seen."""
+        return self._count(cursor.unseen for cursor in self._cursors)
+
+    def _count(self, found: Iterable[set[str]]) -> set[str]:
+        every = set[str]().union(*found)
+        return every if self._only is None else every & {self._only}
+
+    def _take_leaf(self, cursor: _Cursor) -> None:
+        line = cursor.advance()
+        if line is not None:
+            self._meet(self._logged, self._owed, (line.kind, line.invocation_id, line.seal), cursor.view.file)
+
+    @staticmethod
+    def _meet(
+        own: dict[tuple[str, str, str], str],
+        other: dict[tuple[str, str, str], str],
+        key: tuple[str, str, str],
+        file: str,
+    ) -> None:
+        if other.pop(key, None) is None:
+            own[key] = file
+
+    def _follow_links(self, report: RecordReport, record: str) -> None:
+        ends = (report.trail.started, report.tip)
+        for file, item in self._early.pop(record, ()):
+            if item.seal == report.tip:
+                self._unlinked.discard(record)
+            elif item.seal not in ends:
+                self._late.append(Missing(file, item.seq, record, item.seal))
+        self._ends[record] = ends
+        for item in report.trail.cites:
+            of = item.invocation_id
+            if of > record:
+                self._early.setdefault(of, []).append((report.file, item))
+                if item.seq == 0 and _is_later(of, record):
+                    self.findings.append(finding("CLOCK_WENT_BACK", report.file, 0, 0, f"it cites {of}"))
+            elif item.seal not in self._ends.get(of, ()):
+                self._late.append(Missing(report.file, item.seq, of, item.seal))
+            elif item.seal == self._ends[of][-1]:
+                del self._ends[of]
+                self._unlinked.discard(of)
+
+
+def _is_later(one: str, other: str) -> bool:
+    try:
+        return millis_of(one) > millis_of(other) + _CLOCK_MARGIN
+    except ValueError:
+        return False
+
+
+def _judge_checkpoints(cursor: _Cursor) -> Iterator[Finding]:
+    """Yield what contradicts the leaves: a checkpoint beyond them, or one with another root."""
+    view = cursor.view
+    for file, checkpoint in view.checkpoints:
+        # Its clone says that it noticed, and whoever remembers need not believe that.
+        ended = view.ended and file != view.memory
+        root = cursor.roots.get(checkpoint.size)
+        if root is not None and root != checkpoint.root:
+            # Leaves that were changed without the key fit no later state; two states that were signed are a fork.
+            later = [other for _, other in view.checkpoints if other.size >= checkpoint.size]
+            forked = any(cursor.roots.get(other.size) == other.root for other in later)
+            code = "LOG_RESTARTED" if ended else "LOG_FORKED" if forked else "LOG_ALTERED"
+            yield finding(code, file, None, 0, f"{checkpoint.origin} at {checkpoint.size} leaves")
+        elif root is None and view.gap is None and checkpoint.size > cursor.frontier.size:
+            detail = f"{checkpoint.origin} has {cursor.frontier.size} leaves, the checkpoint says {checkpoint.size}"
+            yield finding("LOG_RESTARTED" if ended else "LOG_ROLLED_BACK", file, None, 0, detail)

@@ -1,0 +1,486 @@
+"""Keep the log of this clone: every start, close and annex is a leaf, durable before the answer (docs/format.md §11).
+
+    log = TrailLog(project.root, project.git_dir, project.location.place)
+    with log.announce("start", invocation_id) as entry:
+        …                                  # write the record; its first line carries entry.links
+        entry.commit(seal)                 # now the leaf is durable
+
+The log lies in the git directory that all worktrees share; where that cannot be written, in `.kittify/local/`. It only
+grows:
+
+    <home>/<number>-<random>/leaves        98 bytes a leaf: `start|close|annex`, the invocation id, the line's seal
+    <home>/<number>-<random>/pending/…     one file a leaf whose record is being written
+    <home>/tips                            derived: the ends of the trail that no record has cited yet
+
+A leaf follows its record, so a crash between the two leaves a pending file, and the next command adds the leaf.
+Whoever edits these files can hide records from this clone; a checkpoint that somebody else has seen shows it.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.record import layout
+from specify_cli.record.record import is_invocation_id, split_lines
+from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileRecordStore
+from specify_cli.trail.log.leaves import (
+    ANNEX,
+    CLOSE,
+    GENERATION_NAME,
+    LEAF_BYTES,
+    START,
+    Generation,
+    Leaf,
+    LogDamagedError,
+    list_generations,
+    list_names,
+    parse_leaf,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import TracebackType
+
+    from specify_cli.project.config import Project
+
+_READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+# How many ends of the trail are cited at a time, and how many open records are followed.
+_MAX_CITED = 64
+_MAX_OPEN = 16
+# How many closed records are followed that are older than links; docs/format.md §11.
+_MAX_ADOPTED = 1024
+# How many of the newest leaves of another clone are looked at after a merge.
+_MERGED = 8
+# How far back a leaf is looked for that may have been written just before a crash.
+_RECENT = 1024 * LEAF_BYTES
+_MAX_TIPS = 1024 * 1024
+_LINE_END = 512
+
+
+class _Tip(NamedTuple):
+    """One end of the trail: where the record lies, the seal last known of it, whether that is cited, whether open."""
+
+    path: str
+    seal: str
+    cited: bool
+    open: bool
+
+
+class TrailLog:
+    """The log of one project in one clone."""
+
+    def __init__(self, root: str, git_dir: str | None, place: str) -> None:
+        self.root = root
+        key = sha256(place.encode("utf-8", "surrogateescape")).hexdigest()[:16] if place else "top"
+        self._shared = None if git_dir is None else (git_dir, f"kittify/log/{key}")
+
+    @property
+    def homes(self) -> tuple[str, ...]:
+        """Return the folders a log of this project may lie in, the one in the git directory first."""
+        local = f"{self.root}/{layout.LOG}"
+        return (local,) if self._shared is None else (f"{self._shared[0]}/{self._shared[1]}", local)
+
+    def generations(self) -> list[Generation]:
+        """Return every log of this project that this clone keeps, each home's oldest first."""
+        return [Generation(home, name) for home in self.homes for name in list_generations(home)]
+
+    def current(self) -> Generation | None:
+        """Return the log that was written last; None where nothing was."""
+        found = [(generation.changed_at(), generation) for generation in self.generations()]
+        return max(found)[1] if found else None
+
+    def begin(self, after: Generation, leaves: bytes) -> Generation:
+        """Return a new log in place of one that may not be continued, with these leaves. Raises OSError."""
+        name = f"{after.number + 1}-{os.urandom(4).hex()}"
+        with durable.folder(after.home, name, create=True) as fd:
+            durable.create_exclusive(fd, "leaves", leaves, durable.PRIVATE)
+        return Generation(after.home, name)
+
+    def announce(self, kind: str, invocation_id: str, annex: str = "") -> Entry:
+        """Return an entry for a line that is about to be written; first what a crash left is added.
+
+        Raises EnvironmentFault WRITE_FAILED.
+        """
+        try:
+            generation = self._open_generation()
+            if not os.path.exists(f"{generation.home}/tips"):
+                self._adopt(generation)
+            self._settle_all(generation, create=True)
+            if kind != ANNEX and os.path.isdir(f"{self.root}/{layout.TRAIL_LOG}"):
+                self._notice_merged(generation)
+            return Entry(self, generation, kind, invocation_id, annex)
+        except OSError as error:
+            raise durable.write_failed("the log of the trail", error) from error
+
+    def settle(self) -> None:
+        """Add the leaves of records whose writer died before it came to that."""
+        for generation in self.generations():
+            try:
+                self._settle_all(generation)
+            except OSError:
+                continue  # the next command that writes says so
+
+    def list_pending(self) -> set[str]:
+        """Return the invocations that a command is writing just now, or was when it died."""
+        return {
+            name.split("-")[1]
+            for generation in self.generations()
+            for name in list_names(f"{generation.path}/pending")
+            if name.count("-") == 2
+        }
+
+    def _open_generation(self) -> Generation:
+        """Return the log that is written: the newest in the git directory, else in the project's local folder."""
+        local = (self.root, layout.LOG)
+        for base, relative in filter(None, (self._shared, local)):
+            try:
+                generation = _find_or_make(base, relative)
+                if os.access(generation.path, os.W_OK) and _is_writable(f"{generation.path}/leaves"):
+                    return generation
+            except OSError as error:
+                if error.errno not in _READ_ONLY or (base, relative) == local:
+                    raise
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    def _settle_all(self, generation: Generation, *, create: bool = False) -> None:
+        with durable.folder(generation.path, "pending", create=create) as pending:
+            for name in os.listdir(pending):
+                if not name.startswith("."):
+                    self._settle(generation, pending, name)
+
+    def _settle(self, generation: Generation, pending: int, name: str) -> None:
+        """Add the leaf of a pending file whose process is gone, if its line is there, and remove the file."""
+        try:
+            fd = durable.open_regular(pending, name, os.O_RDONLY, f"{generation.path}/pending/{name}")
+        except FileNotFoundError:
+            return
+        try:
+            if not durable.try_lock(fd) or os.fstat(fd).st_nlink == 0:
+                return  # its process lives, or came to its end just now
+            kind, _, rest = name.partition("-")
+            invocation_id, _, annex = rest.partition("-")
+            # The worktree it was written in, or this one: the project may have been moved since, and a power cut may
+            # have taken the name, which is not synced.
+            said = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
+            roots = (said, self.root) if os.path.isabs(said) and "\0" not in said else (self.root,)
+            known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
+            found = next(filter(None, known), None)
+            if found is not None:
+                self.append(generation, Leaf(kind, invocation_id, found[0]), found[1], {}, again=True)
+            os.unlink(name, dir_fd=pending)
+        finally:
+            os.close(fd)
+
+    def _adopt(self, generation: Generation) -> None:
+        """Make ends of the newest closed records that are older than links, so that the next ones cite them."""
+
+        index, tips = Index(self.root), dict[str, _Tip]()
+        for _, key in zip(range(_MAX_ADOPTED), index.newest(), strict=False):
+            place = index.place(key)
+            path = "" if place is None or place.folder == layout.IMPORTED else f"{self.root}/{place.path}"
+            seal = _read_older_end(path) if path else None
+            if seal is not None:
+                tips[key.invocation_id] = _Tip(path, seal, False, False)
+        _write_tips(generation.home, tips, {})
+
+    def _notice_merged(self, generation: Generation) -> None:
+        """Make ends of what other clones' logs brought since the last look: their newest records that are here.
+
+        A branch may hold anything: a leaf counts where the record it names is here and ends in its seal.
+        """
+        tips, seen = _read_tips(generation.home)
+        own = {item.name for item in self.generations()}
+        for name in list_names(f"{self.root}/{layout.TRAIL_LOG}"):
+            folder = f"{layout.TRAIL_LOG}/{name}"
+            if name in own or GENERATION_NAME.fullmatch(name) is None:
+                continue
+            changed = os.stat(f"{self.root}/{folder}").st_mtime_ns
+            if changed == seen.get(name):
+                continue
+            seen[name] = changed
+            for leaf in _read_newest(self.root, folder, name):
+                path = _find_published(self.root, leaf.invocation_id) if leaf.kind == CLOSE else None
+                if path is not None and leaf.invocation_id not in tips and _read_end(path) == leaf.seal:
+                    tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, False)
+            _write_tips(generation.home, tips, seen)
+
+    # --- leaves and tips
+
+    def append(
+        self, generation: Generation, leaf: Leaf, path: str, cited: dict[str, str], *, again: bool = False
+    ) -> None:
+        """Make a leaf durable, then remember which ends of the trail are left. Raises OSError, NotTakenBack."""
+        with durable.folder(generation.path) as folder:
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | durable.REGULAR
+            fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
+            try:
+                durable.lock(fd, f"{generation.path}/leaves")
+                size = os.fstat(fd).st_size
+                if size % LEAF_BYTES:  # a write that was cut off: nobody was answered for it
+                    os.ftruncate(fd, size := size - size % LEAF_BYTES)
+                line = leaf.entry + b"\n"
+                if not (again and line in os.pread(fd, _RECENT, max(0, size - _RECENT))):
+                    durable.append(fd, line, sync=True)
+                    if size == 0:
+                        os.fsync(folder)
+                self._move_tips(generation.home, leaf, path, cited)
+            finally:
+                os.close(fd)
+
+    def _move_tips(self, home: str, leaf: Leaf, path: str, cited: dict[str, str]) -> None:
+        tips, seen = _read_tips(home)
+        for invocation_id, seal in cited.items():
+            tip = tips.get(invocation_id)
+            if tip is not None and tip.open:
+                tips[invocation_id] = tip._replace(seal=seal, cited=True)
+            elif tip is not None and tip.seal == seal:
+                del tips[invocation_id]
+        if leaf.kind != ANNEX:
+            tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, leaf.kind == START)
+        for invocation_id in sorted(key for key, tip in tips.items() if tip.open)[:-_MAX_OPEN]:
+            del tips[invocation_id]
+        _write_tips(home, tips, seen)
+
+    def cite(self, home: str, own: str) -> dict[str, str]:
+        """Return the ends of the trail that no record has cited: of each invocation the seal of its last line.
+
+        A line of an open record is on stable storage before it is cited.
+        """
+        cited: dict[str, str] = {}
+        for invocation_id, tip in _read_tips(home)[0].items():
+            if invocation_id == own or len(cited) == _MAX_CITED:
+                continue
+            seal = _read_open_tip(tip) if tip.open else tip.seal
+            if not tip.cited or seal != tip.seal:
+                cited[invocation_id] = seal
+        return dict(sorted(cited.items()))
+
+
+def open_log(project: Project) -> TrailLog:
+    """Return the log of a project."""
+    return TrailLog(project.root, project.git_dir, project.location.place)
+
+
+def write_annex(project: Project, records: FileRecordStore, invocation_id: str, name: str, line: bytes) -> str:
+    """Return the path of a new annex file with its one line; durable, and a leaf of the log."""
+    with open_log(project).announce(ANNEX, invocation_id, name) as entry:
+        path = records.annex(invocation_id, name, line)
+        entry.commit(str(seal_at_end(line)), path)
+    return path
+
+
+class Entry:
+    """One line that is being written: what it cites, and its leaf once it is there.
+
+    Until it is left a pending file says that its leaf may be missing; the file stays where the line may be there and
+    its leaf is not.
+    """
+
+    def __init__(self, log: TrailLog, generation: Generation, kind: str, invocation_id: str, annex: str) -> None:
+        self._log, self._generation = log, generation
+        self._kind, self._id = kind, invocation_id
+        self._name = f"{kind}-{invocation_id}-{annex or os.urandom(4).hex()}"
+        self._cited = {} if kind == ANNEX else log.cite(generation.home, invocation_id)
+        self._fd = -1
+
+    @property
+    def links(self) -> dict[str, list[str]]:
+        """Return what this line cites: the seals, and the invocations they are of in the same order."""
+        return {"after": list(self._cited.values()), "after_of": list(self._cited)}
+
+    def __enter__(self) -> Entry:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            with durable.folder(self._generation.path, "pending") as pending:
+                fd = os.open(f".{self._name}.{os.getpid()}", flags, durable.PRIVATE, dir_fd=pending)
+                os.write(fd, self._log.root.encode("utf-8", "surrogateescape"))
+                durable.try_lock(fd)
+                # Locked before it has its name: who finds the name and gets the lock knows that this process is gone.
+                os.rename(f".{self._name}.{os.getpid()}", self._name, src_dir_fd=pending, dst_dir_fd=pending)
+                self._fd = fd
+        except OSError as error:
+            raise durable.write_failed("the log of the trail", error) from error
+        return self
+
+    def commit(self, seal: str, path: str, *, again: bool = False) -> None:
+        """Make the leaf of the line at `path` durable, with `again` only where it is not there already.
+
+        Raises EnvironmentFault WRITE_FAILED; the next command adds it then.
+        """
+        leaf = Leaf(self._kind, self._id, seal)
+        try:
+            self._log.append(self._generation, leaf, f"{self._log.root}/{path}", self._cited, again=again)
+        except OSError as error:
+            raise durable.write_failed("the log of the trail", error) from error
+        self.withdraw()
+
+    def withdraw(self) -> None:
+        """Remove the pending file: the leaf is there, or its line was never written."""
+        if self._fd >= 0:
+            try:
+                os.unlink(f"{self._generation.path}/pending/{self._name}")
+            except OSError:
+                pass  # the next command finds the leaf and removes it
+            os.close(self._fd)
+            self._fd = -1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None or isinstance(error, FileExistsError):
+            self.withdraw()
+        elif self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _find_or_make(base: str, relative: str) -> Generation:
+    """Return the newest log in a folder; the first one is made under a lock, so that racing commands make one."""
+    home = f"{base}/{relative}"
+    if not (names := list_generations(home)):
+        with durable.folder(base, relative, create=True, wait=durable.LOCK_WAIT_SECONDS):
+            names = list_generations(home) or [f"1-{os.urandom(4).hex()}"]
+            with durable.folder(home, names[-1], create=True):
+                pass
+    return Generation(home, names[-1])
+
+
+def _is_writable(path: str) -> bool:
+    return not os.path.lexists(path) or os.access(path, os.W_OK)
+
+
+def _read_tips(home: str) -> tuple[dict[str, _Tip], dict[str, object]]:
+    """Return the ends of the trail, and when other clones' logs on this branch had changed at the last look.
+
+    A file that is damaged counts as none, for it is derived.
+    """
+    try:
+        value = json.loads(durable.read_below(home, "tips", _MAX_TIPS))
+        tips = {
+            str(key): _Tip(str(tip[0]), str(tip[1]), bool(tip[2]), bool(tip[3])) for key, tip in value["tips"].items()
+        }
+        return tips, dict(value["seen"])
+    except (OSError, InvocationError, ValueError, AttributeError, LookupError, TypeError):
+        return {}, {}
+
+
+def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object]) -> None:
+    try:
+        with durable.folder(home) as fd:
+            data = json.dumps({"tips": tips, "seen": seen}).encode()
+            durable.replace(fd, "tips", data, durable.PRIVATE, sync=False)
+    except OSError:
+        pass  # derived: what is cited twice does no harm
+
+
+def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
+    """Yield the newest leaves of another clone's log; what is none is passed over here, and verify names it."""
+    from specify_cli.trail.log.published import list_segments
+
+    for file, start, end in list_segments(root, name)[-1:]:
+        size = min(end - start, _MERGED) * LEAF_BYTES
+        try:
+            with durable.folder(root, folder) as fd:
+                opened = durable.open_regular(fd, file, os.O_RDONLY, f"{folder}/{file}")
+            try:
+                data = os.pread(opened, size, max(0, os.fstat(opened).st_size - size))
+            finally:
+                os.close(opened)
+        except (OSError, InvocationError):
+            continue
+        for raw in data.split(b"\n"):
+            try:
+                yield parse_leaf(raw)
+            except LogDamagedError:
+                continue
+
+
+def _read_end(path: str) -> str | None:
+    """Return the seal that the last line of a file shows; None where it shows none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+    except OSError:
+        return None
+    try:
+        return _read_last_seal(fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read_older_end(path: str) -> str | None:
+    """Return the seal of the closing line of a record that was written before there were links; else None."""
+    try:
+        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+    except OSError:
+        return None
+    try:
+        closing = os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END))[:-1].rpartition(b"\n")[2]
+        linked = b'"after":' in os.pread(fd, _LINE_END, 0)
+        return None if linked or b'"event":"completed"' not in closing else _read_last_seal(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_last_seal(fd: int) -> str | None:
+    return seal_at_end(os.pread(fd, _LINE_END, max(0, os.fstat(fd).st_size - _LINE_END)))
+
+
+def _find_published(root: str, invocation_id: str) -> str | None:
+    """Return the path of a published record, if it is here."""
+    folder = f"{root}/{layout.trail_folder(invocation_id)}"
+    return next((f"{folder}/{name}" for name in list_names(folder) if name.endswith(f"-{invocation_id}.jsonl")), None)
+
+
+def _read_open_tip(tip: _Tip) -> str:
+    """Return the seal of an open record's last line, on stable storage; the known one where nothing follows it.
+
+    That one too where the record is gone, busy or torn.
+    """
+    try:
+        fd = os.open(tip.path, os.O_RDONLY | durable.REGULAR)
+    except OSError:
+        return tip.seal
+    try:
+        seal = _read_last_seal(fd)
+        if seal is None or seal == tip.seal or not durable.try_lock(fd):
+            return tip.seal
+        # Whoever wrote it may have taken it back since.
+        seal = _read_last_seal(fd)
+        durable.sync_data(fd)
+        return seal or tip.seal
+    except OSError:
+        return tip.seal
+    finally:
+        os.close(fd)
+
+
+def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[str, str] | None:
+    """Return (seal, path) of a line that a process wrote before it died, made durable; None where it is not there."""
+
+    if kind == ANNEX:
+        path = f"{layout.annex_folder(invocation_id)}/{annex}.jsonl"
+        try:
+            seal = open_line(durable.read_below(root, path).rstrip(b"\n")).seal
+        except (OSError, InvocationError):
+            return None
+        return None if seal is None else (seal, f"{root}/{path}")
+    try:
+        place = Index(root).resolve(invocation_id)
+        if place.folder != layout.RECORDS:
+            return None
+        lines = [raw for _, raw in split_lines(FileRecordStore(root).hold_durably(place))]
+    except (OSError, InvocationError):
+        return None
+    # A start is the last line the record was created with; docs/format.md §11.
+    opening = lines[:1] if b'"tombstone":true' in b"".join(lines[:1]) else lines[3:4]
+    raw = b"".join(opening if kind == START else lines[-1:])
+    line = open_line(raw)
+    closes = line.fields is not None and line.fields.get("event") == "completed"
+    return None if line.seal is None or (kind == CLOSE and not closes) else (line.seal, f"{root}/{place.path}")

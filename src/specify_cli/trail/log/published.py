@@ -1,0 +1,63 @@
+"""The part of a log that a committed trail carries: pieces of its leaves and its checkpoints, one immutable file each.
+
+    .kittify/trail/log/<log>/<first>-<behind the last>.leaves
+    .kittify/trail/log/<log>/<size>-<8 hex of its digest>.checkpoint
+
+Names are unique to their content, so branches merge without conflict; pieces may overlap and then agree. The name of
+another clone's log beside one's own is how a merge is noticed: what came with it is cited by the next record.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+
+from specify_cli import durable
+from specify_cli.record import layout
+from specify_cli.storage.store import FileRecordStore
+from specify_cli.trail.log.leaves import LEAF_BYTES, Generation, list_names
+
+# How many leaves one piece holds at most.
+MAX_PIECE = 100_000
+
+_SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
+
+
+def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
+    """Return (file name, number of its first leaf, number behind its last) of each published piece of a log."""
+    names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
+    found = [(match[0], int(match[1]), int(match[2])) for file in names if (match := _SEGMENT.fullmatch(file))]
+    return sorted((item for item in found if item[1] < item[2]), key=lambda item: item[1:])
+
+
+def publish_leaves(root: str, generation: Generation) -> None:
+    """Publish the leaves of a log that this branch does not hold yet. Raises OSError."""
+    start, size = 0, generation.count_leaves()
+    for _, first, end in list_segments(root, generation.name):
+        if first <= start:
+            start = max(start, end)
+    while start < size:
+        end = min(size, start + MAX_PIECE)
+        _publish(root, generation, f"{start}-{end}.leaves", generation.read_bytes(start, (end - start) * LEAF_BYTES))
+        start = end
+
+
+def publish_checkpoint(root: str, generation: Generation, size: int, note: bytes) -> None:
+    """Publish a signed state of a log and the leaves it is of. Raises OSError."""
+    publish_leaves(root, generation)
+    _publish(root, generation, f"{size}-{sha256(note).hexdigest()[:8]}.checkpoint", note)
+
+
+def publish_file(root: str, generation: Generation, kind: str, data: bytes) -> None:
+    """Publish a file of a log under a name that is unique to its content. Raises OSError."""
+    _publish(root, generation, f"{sha256(data).hexdigest()[:16]}.{kind}", data)
+
+
+def _publish(root: str, generation: Generation, name: str, data: bytes) -> None:
+    with durable.folder(root, f"{layout.TRAIL_LOG}/{generation.name}", create=True) as fd:
+        FileRecordStore(root, "committed").shield_trail()
+        try:
+            durable.create_exclusive(fd, name, data, durable.SHARED)
+        except FileExistsError:
+            os.fsync(fd)  # another command made the same file and may not have come to that

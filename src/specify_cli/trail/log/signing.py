@@ -1,0 +1,309 @@
+"""Sign the state of this clone's log: its keys, the hashes of its leaves, its checkpoints (docs/format.md §11).
+
+    checkpoint = make_checkpoint(project)
+    print(checkpoint)
+
+Beside the leaves of a log lie
+
+    key              0600: the private keys as `PRIVATE+KEY+…` lines, Ed25519 and ML-DSA-44
+    level-0 …        derived: the hashes of leaves, of 256 of those, and so on, 32 bytes each
+    checkpoint       the newest signed state; replaced, never taken back
+
+Nothing is signed before the leaves were synced and read back from the disk, and never two roots for one size.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Set
+from typing import NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.project.config import Project
+from specify_cli.record import layout
+from specify_cli.trail.log import merkle
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import LEAF_BYTES, Generation, list_names, parse_leaf
+from specify_cli.trail.log.notes import (
+    ED25519,
+    MAX_NOTE,
+    ML_DSA_44,
+    Checkpoint,
+    NoteError,
+    Proof,
+    Sign,
+    VerifierKey,
+    decode,
+    encode,
+    make_text,
+    parse_checkpoint,
+    sign,
+)
+from specify_cli.trail.log.published import publish_checkpoint
+
+_PREFIX = "PRIVATE+KEY+"
+_MAX_KEY = 16 * 1024
+_PIECE = 1024
+
+
+class LevelFiles:
+    """The hashes of a log, a file a level, as `merkle` reads them. Derived from the leaves; they may be deleted."""
+
+    def __init__(self, generation: Generation) -> None:
+        self._generation = generation
+
+    def read(self, level: int, start: int, count: int) -> bytes:
+        """Return hashes of a level. Raises StoredDataError LOG_DAMAGED where they are not there."""
+        data = b""
+        try:
+            with durable.folder(self._generation.path) as fd:
+                file = durable.open_regular(fd, f"level-{level}", os.O_RDONLY, f"{self._generation.path}/level-{level}")
+            try:
+                data = os.pread(file, count * merkle.HASH, start * merkle.HASH)
+            finally:
+                os.close(file)
+        except FileNotFoundError:
+            pass
+        if len(data) != count * merkle.HASH:
+            raise _damaged(self._generation, f"level {level} holds no {count} hashes from {start} on")
+        return data
+
+    def extend(self, size: int) -> None:
+        """Bring the levels up to `size` leaves, which are read back from the disk; under the lock of level 0."""
+        path = self._generation.path
+        with durable.folder(path) as folder:
+            flags = os.O_RDWR | os.O_CREAT | durable.REGULAR
+            first = os.open("level-0", flags, durable.PRIVATE, dir_fd=folder)
+            try:
+                durable.lock(first, f"{path}/level-0")
+                at = os.fstat(first).st_size // merkle.HASH
+                if at > size or not self._are_whole(at):
+                    at = 0  # derived: what does not fit is made anew
+                    os.ftruncate(first, 0)
+                while at < size:
+                    entries = list(self._read_back(at, min(size - at, _PIECE)))
+                    for level, gained in enumerate(merkle.extend(self.read, at, map(merkle.hash_leaf, entries))):
+                        if gained:
+                            self._put(folder, level, at >> (8 * level), bytes(gained))
+                    at += len(entries)
+            finally:
+                os.close(first)
+
+    def _are_whole(self, size: int) -> bool:
+        level = 0
+        while size:
+            try:
+                held = os.stat(f"{self._generation.path}/level-{level}").st_size
+            except FileNotFoundError:
+                return False
+            if held // merkle.HASH < size or held % merkle.HASH:
+                return False
+            level, size = level + 1, size >> 8
+        return True
+
+    def _put(self, folder: int, level: int, start: int, data: bytes) -> None:
+        fd = os.open(f"level-{level}", os.O_WRONLY | os.O_CREAT | durable.REGULAR, durable.PRIVATE, dir_fd=folder)
+        try:
+            os.lseek(fd, start * merkle.HASH, os.SEEK_SET)
+            durable.write_all(fd, data)
+            durable.sync_data(fd)
+        finally:
+            os.close(fd)
+
+    def _read_back(self, start: int, count: int) -> Iterator[bytes]:
+        """Yield entries as they are on the disk, not as the system still has them in memory."""
+        path = f"{self._generation.path}/leaves"
+        with durable.folder(self._generation.path) as folder:
+            fd = durable.open_regular(folder, "leaves", os.O_RDONLY, path)
+        try:
+            durable.sync_data(fd)
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(fd, start * LEAF_BYTES, count * LEAF_BYTES, os.POSIX_FADV_DONTNEED)
+            data = os.pread(fd, count * LEAF_BYTES, start * LEAF_BYTES)
+        finally:
+            os.close(fd)
+        if len(data) != count * LEAF_BYTES:
+            raise _damaged(self._generation, f"expected {count} leaves from {start} on")
+        for at in range(0, len(data), LEAF_BYTES):
+            try:
+                yield parse_leaf(data[at : at + LEAF_BYTES - 1]).entry
+            except ValueError as error:
+                raise _damaged(self._generation, f"leaf {start + at // LEAF_BYTES}: {error}") from error
+
+
+class Logged(NamedTuple):
+    """One leaf of a log that a checkpoint covers, with its proof."""
+
+    kind: str
+    invocation_id: str
+    seal: str
+    proof: Proof
+
+
+def make_checkpoint(project: Project, clock: Callable[[], int] = time.time_ns) -> Checkpoint:
+    """Return the state of the log as it is now, signed; the one that is there where nothing was added.
+
+    A log that does not continue a state of which the work tree has a copy was restored: a new one begins, with keys of
+    its own, whose first leaves are those that the restored one had not signed. Raises InvocationError.
+    """
+    require_cryptography()
+    log = open_log(project)
+    log.settle()
+    try:
+        generation = log.current()
+        if generation is None:
+            raise CallerError("NOTHING_LOGGED", "no record was made in this clone yet", 'spec-kitty do "…"')
+        # One signs at a time: a state that is written after a later one would look like a log that was put back.
+        with durable.folder(generation.home, wait=durable.LOCK_WAIT_SECONDS):
+            levels, size = _hash(generation)
+            known = read_checkpoint(generation)
+            if known is not None and not _continues(levels, size, known):
+                raise _damaged(generation, f"its {size} leaves do not continue the {known.size} that were signed")
+            if not all(_continues(levels, size, seen) for seen in _read_copies(project, generation)):
+                start = 0 if known is None else known.size
+                generation = log.begin(generation, generation.read_bytes(start, max(0, size - start) * LEAF_BYTES))
+                levels, size = _hash(generation)
+                known = None
+            if known is None or known.size != size:
+                keys = read_keys(generation) or _make_keys(project, generation)
+                text = make_text(keys[0][0].name, size, merkle.compute_root(levels.read, size))
+                seconds = clock() // 1_000_000_000
+                signatures = "".join(str(sign(key, text, private, seconds)) for key, private in keys)
+                known = parse_checkpoint(f"{text}\n{signatures}".encode())
+            keep_checkpoint(project, generation, known)
+            return known
+    except OSError as error:
+        raise durable.write_failed("the log of the trail", error) from error
+
+
+def keep_checkpoint(project: Project, generation: Generation, checkpoint: Checkpoint) -> None:
+    """Keep a checkpoint as the newest of a log, and a copy in the work tree, by which a restored log is noticed."""
+    data = str(checkpoint).encode()
+    with durable.folder(generation.path) as fd:
+        durable.replace(fd, "checkpoint", data, durable.PRIVATE)
+    with durable.folder(project.root, layout.CHECKPOINTS, create=True) as fd:
+        durable.replace(fd, generation.name, data, durable.PRIVATE)
+    if project.config.trail == "committed":
+        publish_checkpoint(project.root, generation, checkpoint.size, data)
+
+
+def read_checkpoint(generation: Generation) -> Checkpoint | None:
+    """Return the newest checkpoint of a log. Raises StoredDataError LOG_DAMAGED where there is another thing."""
+    try:
+        return parse_checkpoint(durable.read_below(generation.path, "checkpoint", MAX_NOTE))
+    except FileNotFoundError:
+        return None
+    except NoteError as error:
+        raise _damaged(generation, f"checkpoint: {error}") from error
+
+
+def find_signed(project: Project, checkpoint: Checkpoint) -> Generation:
+    """Return the log of this clone that a checkpoint is a state of."""
+    return next(item for item in open_log(project).generations() if checkpoint.origin.endswith(f"/{item.name}"))
+
+
+def prove(generation: Generation, invocation_ids: Set[str]) -> Iterator[Logged]:
+    """Yield the leaves of some invocations that the newest checkpoint covers, each with its proof."""
+    checkpoint = read_checkpoint(generation)
+    if checkpoint is None:
+        return
+    levels = LevelFiles(generation)
+    for number, leaf in enumerate(generation.read_leaves(0, checkpoint.size)):
+        if leaf.invocation_id in invocation_ids:
+            path = tuple(merkle.prove_inclusion(levels.read, number, checkpoint.size))
+            yield Logged(leaf.kind, leaf.invocation_id, leaf.seal, Proof(number, path, checkpoint, leaf.entry))
+
+
+def read_keys(generation: Generation) -> list[tuple[VerifierKey, Sign]]:
+    """Return the keys of a log with what signs by them; none before its first checkpoint.
+
+    Raises StoredDataError NOT_OURS, LOG_DAMAGED, CallerError EXTRA_MISSING.
+    """
+    data = durable.read_own(generation.path, "key", _MAX_KEY, closed=0o077) if os.path.isdir(generation.path) else None
+    if data:
+        require_cryptography()
+    try:
+        return [_parse_private(line) for line in (data or b"").decode("utf-8", "replace").splitlines()]
+    except (NoteError, ValueError) as error:
+        raise _damaged(generation, f"key: {error}") from error
+
+
+def _make_keys(project: Project, generation: Generation) -> list[tuple[VerifierKey, Sign]]:
+    """Make the keys of a log, durable before anything is signed by them."""
+    name = f"spec-kitty/{project.config.project_uuid or 'project'}/{generation.name}"
+    lines = []
+    for kind in (ED25519, ML_DSA_44):
+        seed = os.urandom(32)
+        key, _ = _derive(name, kind, seed)
+        lines.append(f"{_PREFIX}{name}+{key.key_id.hex()}+{encode(bytes((kind,)) + seed)}\n")
+    with durable.folder(generation.path) as fd:
+        durable.create_exclusive(fd, "key", "".join(lines).encode(), durable.PRIVATE)
+    return read_keys(generation)
+
+
+def _parse_private(line: str) -> tuple[VerifierKey, Sign]:
+    name, _, rest = line.removeprefix(_PREFIX).partition("+")
+    data = decode(rest.partition("+")[2], "a private key")
+    if not line.startswith(_PREFIX) or len(data) != 33 or data[0] not in (ED25519, ML_DSA_44):
+        raise NoteError("expected a line PRIVATE+KEY+name+id+key")
+    return _derive(name, data[0], data[1:])
+
+
+def _derive(name: str, kind: int, seed: bytes) -> tuple[VerifierKey, Sign]:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PrivateKey
+
+    if kind == ED25519:
+        short = Ed25519PrivateKey.from_private_bytes(seed)
+        return VerifierKey(name, kind, short.public_key().public_bytes_raw()), short.sign
+    long = MLDSA44PrivateKey.from_seed_bytes(seed)
+    return VerifierKey(name, kind, long.public_key().public_bytes_raw()), long.sign
+
+
+def _hash(generation: Generation) -> tuple[LevelFiles, int]:
+    """Return the hashes of a log as it is now, and how many leaves they are of."""
+    levels, size = LevelFiles(generation), generation.count_leaves()
+    levels.extend(size)
+    return levels, size
+
+
+def _continues(levels: LevelFiles, size: int, state: Checkpoint) -> bool:
+    """Return whether a log of so many leaves continues a state that it was signed in."""
+    return state.size <= size and merkle.compute_root(levels.read, state.size) == state.root
+
+
+def _read_copies(project: Project, generation: Generation) -> Iterator[Checkpoint]:
+    """Yield the states of a log whose copies lie in the work tree, where a restored git directory leaves them."""
+    for folder in (layout.CHECKPOINTS, f"{layout.TRAIL_LOG}/{generation.name}"):
+        path = f"{project.root}/{folder}"
+        for name in list_names(path):
+            if name != generation.name and not name.endswith(".checkpoint"):
+                continue
+            try:
+                seen = parse_checkpoint(durable.read_below(path, name, MAX_NOTE))
+            except (OSError, InvocationError, NoteError):
+                continue
+            if seen.origin.endswith(f"/{generation.name}"):
+                yield seen
+
+
+def _damaged(generation: Generation, why: str) -> StoredDataError:
+    return StoredDataError(
+        "LOG_DAMAGED",
+        f"the log {generation.path} is not signed: {why}",
+        "spec-kitty invocations verify --all tells what is missing; restore the folder from a backup",
+    )
+
+
+def require_cryptography() -> None:
+    """Raise CallerError EXTRA_MISSING where the package that signs and checks signatures is absent or too old."""
+    try:
+        import cryptography.hazmat.primitives.asymmetric.mldsa  # noqa: F401
+    except ImportError as error:
+        raise CallerError(
+            "EXTRA_MISSING",
+            "signing and checking signatures needs the package cryptography, 50 or newer",
+            "pip install 'spec-kitty-runtime[trail]'",
+        ) from error

@@ -1,0 +1,87 @@
+"""What a record says of itself when it was closed as done: facts with the lines that show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specify_cli.record.reading.done_note import note_done
+
+Line = dict[str, Any]
+
+
+def ran(command: str, status: str = "ok", **more: Any) -> list[Line]:
+    call = {"event": "tool_call", "call_id": command, "tool": "Bash", "side_effect": "external", **more}
+    call.setdefault("args", {"head": f'{{"command":"{command}"}}'})
+    return [call, {"event": "tool_result", "call_id": command, "status": status}]
+
+
+def edited(path: str, *, ok: bool = True) -> list[Line]:
+    return [{"event": "patch_apply", "path": path, "kind": "modify", "ok": ok}]
+
+
+def closed(*groups: list[Line], outcome: str = "done") -> list[Line]:
+    lines = [{"event": "started"}, *(line for group in groups for line in group)]
+    lines.append({"event": "completed", "outcome": outcome})
+    return [{**line, "seq": seq} for seq, line in enumerate(lines)]
+
+
+def note(*groups: list[Line], outcome: str = "done") -> list[tuple[str, tuple[int, ...]]]:
+    return [(remark.code, remark.seqs) for remark in note_done(closed(*groups, outcome=outcome))]
+
+
+TEST, RED = ran("pytest -q"), ran("pytest -q", "error")
+LINKED = [{"event": "artifact_link", "ref": "a.py", "digest": "0" * 64}]
+GAP = [{"event": "capture_gap", "reason": "unseen_change", "what": "c.py"}]
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ((), []),
+        ((TEST,), []),
+        ((edited("a.py"), TEST), []),
+        ((edited("a.py"), RED, edited("a.py"), TEST), []),
+        ((edited("a.py", ok=False), TEST), []),
+        ((edited("a.py"),), [("NO_CHECK", (1,))]),
+        ((edited("a.py"), ran("ls")), [("NO_CHECK", (1,))]),
+        ((edited("a.py"), ran("x", args=None)), [("CHECKS_UNKNOWN", ())]),
+        ((edited("a.py"), ran("pytest", "denied")), [("NO_CHECK", (1,))]),
+        ((TEST, edited("a.py")), [("EDITED_AFTER_CHECK", (1, 3))]),
+        ((edited("a.py"), RED), [("NEVER_GREEN", (2,)), ("FAILED_LAST", (2,))]),
+        (
+            (TEST, edited("a.py"), edited("b.py"), ran("make test", "error")),
+            [("EDITED_SINCE_GREEN", (1, 3, 4)), ("FAILED_LAST", (5,))],
+        ),
+        ((edited("a.py"), RED, ran("python -m unittest -v")), []),
+        ((ran("make build", "error"), ran("make build")), []),
+        ((ran("make build", "error"), TEST), [("FAILED_LAST", (1,))]),
+        ((ran("cat nothing", "error", side_effect="none"),), []),
+        ((LINKED, edited("a.py"), TEST), [("ARTIFACT_CHANGED", (1, 2))]),
+        ((edited("a.py"), LINKED, TEST), []),
+        ((GAP,), [("UNSEEN_CHANGES", (1,))]),
+    ],
+)
+def test_what_stands_out_is_named_at_its_lines(groups: tuple[list[Line], ...], expected: list[Any]) -> None:
+    assert note(*groups) == expected
+
+
+@pytest.mark.parametrize("outcome", ["failed", "abandoned"])
+def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
+    assert note(edited("a.py"), outcome=outcome) == []
+    assert note_done(closed(edited("a.py"))[:-1]) == ()
+
+
+def test_a_long_list_is_cut_and_says_by_how_much() -> None:
+    (remark,) = note_done(closed(*(ran(f"false {number}", "error") for number in range(8))))
+
+    assert remark.text.endswith("false 4, and 3 more") and len(remark.seqs) == 5
+
+
+def test_whatever_a_line_holds_it_makes_a_note_or_none() -> None:
+    values: list[Any] = [None, 1, "x", [], {}, {"head": 1}, {"head": "\ud800"}]
+    for value in values:
+        for line in (*TEST, *edited("a.py"), *LINKED, *GAP):
+            for name in line:
+                note_done([{**line, name: value}, {"event": "completed", "outcome": "done"}])
