@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,11 +11,21 @@ import hypothesis
 import pytest
 
 from postgres import Server, serving_postgres
-from support import CHARTER, Cli, Ran, git, run_main, run_process
+from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
 
 # How long one example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.register_profile("tests", deadline=None, max_examples=100 if FULL else 30)
 hypothesis.settings.load_profile("tests")
+
+MEMORY, ENOUGH = "/dev/shm", 4 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the tests' thousands of small projects into memory, where there is enough of it and no disk is measured."""
+    if not config.getoption("benchmark_skip") or FULL or not os.access(MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(MEMORY).free > ENOUGH:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 @pytest.fixture
@@ -24,16 +33,6 @@ def home(tmp_path: Path) -> Path:
     folder = tmp_path / "home"
     folder.mkdir()
     return folder
-
-
-@pytest.fixture
-def memory_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: for tests of many projects, in which nothing depends on a disk."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

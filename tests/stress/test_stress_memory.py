@@ -94,7 +94,7 @@ def begin(project: Path, home: Path, how: str) -> str:
 
 @pytest.mark.stress
 @pytest.mark.skipif(
-    not FULL, reason="takes minutes; tests/specify_cli/record/test_views.py asks the same of a short one"
+    not FULL, reason="takes minutes; tests/specify_cli/record/reading/test_views.py asks the same of a short one"
 )
 def test_no_command_needs_memory_of_a_records_length(project: Path, home: Path) -> None:
     tool = str(Path(sys.executable).with_name("spec-kitty"))

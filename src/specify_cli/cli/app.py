@@ -107,7 +107,8 @@ def _make_callback(command: Command) -> Callable[..., int]:
             if param.multiple and values[param.name] is None:
                 values[param.name] = []
             if param.spelled_out:
-                values[param.name] = values[param.name] or values.pop(_OPTION_OF + param.name)
+                spelled = values.pop(_OPTION_OF + param.name)
+                values[param.name] = values[param.name] or spelled
                 if values[param.name] is None:
                     path = " ".join(("spec-kitty", *command.path))
                     write_error(CallerError("USAGE", f"Missing argument '{param.metavar}'.", f"{path} --help"), False)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specify_cli.cli import app, table
@@ -108,6 +108,7 @@ WORDS = """do ask route invocations list show --json --limit 5 --profile x - -- 
 words = st.sampled_from([*WORDS.split(), ""])
 
 
+@example(["profile-invocation", "complete", "do"])
 @given(st.lists(words, max_size=7))
 def test_a_command_line_never_means_two_things(argv: list[str]) -> None:
     plain = parse_plain(argv)

@@ -546,7 +546,7 @@ HOSTILE = [
 @pytest.mark.stress
 def test_time_grows_no_faster_than_the_text() -> None:
     """Four times the text takes about four times as long, for texts made to be slow; the stress run takes 1 MB."""
-    small = 262_144 if FULL else 32_768
+    small = 262_144 if FULL else 16_384
     slow, longest = [], ("", 0.0)
     for unit in HOSTILE:
         count = small // len(unit) + 1

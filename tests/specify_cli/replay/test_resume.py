@@ -534,9 +534,7 @@ def test_the_time_between_two_processes_is_not_spent() -> None:
 
 
 @pytest.mark.stress
-@settings(
-    max_examples=200 if STRESS else 20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=200 if STRESS else 8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_wherever_a_run_crashes_a_resume_ends_as_if_it_had_not(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -603,9 +601,7 @@ def test_wherever_a_run_crashes_a_resume_ends_as_if_it_had_not(
 
 
 @pytest.mark.stress
-@settings(
-    max_examples=100 if STRESS else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=100 if STRESS else 6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_steps_are_missing_a_resume_does_those_and_each_once(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -15,7 +15,7 @@ from specify_cli.search.why import explain_file
 from support import FULL, Cli, git, valid
 
 # `make stress` plays 1,000.
-HISTORIES = 1000 if FULL else 10
+HISTORIES = 1000 if FULL else 5
 COMMON = ("", "", "}", "    return None", "    else:", "    pass", "import os", ")")
 
 

@@ -15,8 +15,8 @@ from specify_cli.trail.log.notes import Checkpoint
 from support import FULL
 from trails import ATTACKS, Clock, closed_records, grow, make_repository, sign, verify
 
-TRAILS = 1000 if FULL else 8
-CLEAN = 10_000 if FULL else 40
+TRAILS = 1000 if FULL else 3
+CLEAN = 10_000 if FULL else 10
 
 
 def _make_trail(folder: Path, seed: int) -> tuple[Path, random.Random, Checkpoint]:
@@ -38,22 +38,22 @@ def _all_codes(report: SetReport) -> set[str]:
 
 
 @pytest.mark.stress
-def test_every_attack_is_named(memory_path: Path) -> None:
+def test_every_attack_is_named(tmp_path: Path) -> None:
     done = Counter[str]()
     named = {name: Counter[str]() for name in ATTACKS}
     seed = 0
     while min(done[name] for name in ATTACKS) < TRAILS:  # not every trail offers what each attack needs
         seed += 1
-        trail, dice, seen = _make_trail(memory_path, seed)
+        trail, dice, seen = _make_trail(tmp_path, seed)
         for name, attack in ATTACKS.items():
             if done[name] == TRAILS:
                 continue
-            copy = memory_path / "copy"
+            copy = tmp_path / "copy"
             shutil.copytree(trail, copy)
             if attack.act(copy, dice):
                 done[name] += 1
                 found = verify(
-                    copy, Trust(remembered=(seen,), memory=str(memory_path / "seen")) if attack.remembering else Trust()
+                    copy, Trust(remembered=(seen,), memory=str(tmp_path / "seen")) if attack.remembering else Trust()
                 )
                 named[name].update(_all_codes(found))
                 assert not attack.found or _all_codes(found) & attack.found, f"{name}, seed {seed}: {_all_codes(found)}"
@@ -62,21 +62,21 @@ def test_every_attack_is_named(memory_path: Path) -> None:
                 assert lowered or warned, f"{name}, seed {seed}: {found.level}"
             shutil.rmtree(copy)
         shutil.rmtree(trail)
-        shutil.rmtree(memory_path / "backup")
+        shutil.rmtree(tmp_path / "backup")
     for name, counted in named.items():
         print(f"{name:45} {done[name]:5} done  {', '.join(f'{code} {n}' for code, n in counted.most_common(4))}")
 
 
 @pytest.mark.stress
-def test_a_clean_trail_raises_no_alarm(memory_path: Path) -> None:
+def test_a_clean_trail_raises_no_alarm(tmp_path: Path) -> None:
     alarms = Counter[str]()
     for seed in range(CLEAN):
-        trail, _, seen = _make_trail(memory_path, 1_000_000 + seed)
-        found = verify(trail, Trust(remembered=(seen,), memory=str(memory_path / "seen")))
+        trail, _, seen = _make_trail(tmp_path, 1_000_000 + seed)
+        found = verify(trail, Trust(remembered=(seen,), memory=str(tmp_path / "seen")))
         assert found.level == "witnessed", seed
         alarms.update(_all_codes(found))
         shutil.rmtree(trail)
-        shutil.rmtree(memory_path / "backup")
+        shutil.rmtree(tmp_path / "backup")
     print(f"{CLEAN} clean trails: {sum(alarms.values())} findings")
 
     assert not alarms

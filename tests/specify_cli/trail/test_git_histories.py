@@ -13,7 +13,7 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from support import FULL, accept, git
 from trails import RECORDS, Clock, codes, make_repository, sign, verify
 
-HISTORIES = 1000 if FULL else 10
+HISTORIES = 1000 if FULL else 4
 
 
 DONE = Counter[str]()
@@ -88,10 +88,10 @@ class History:
 
 
 @pytest.mark.stress
-def test_no_history_makes_a_conflict_or_a_false_alarm(memory_path: Path) -> None:
+def test_no_history_makes_a_conflict_or_a_false_alarm(tmp_path: Path) -> None:
     deleted = 0
     for seed in range(HISTORIES):
-        folder = memory_path / str(seed)
+        folder = tmp_path / str(seed)
         folder.mkdir()
         history = History(folder, seed)
         for _ in range(history.dice.randrange(8, 18)):

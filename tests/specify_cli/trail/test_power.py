@@ -160,11 +160,11 @@ def _cut(work: Work, folder: Path, dice: random.Random, *, flushes: bool = True)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_a_power_cut_takes_nothing_that_was_answered(memory_path: Path, system: str) -> None:
-    work = _work(memory_path, system)
+def test_a_power_cut_takes_nothing_that_was_answered(tmp_path: Path, system: str) -> None:
+    work = _work(tmp_path, system)
     dice = random.Random(system)
     for number in range(CUTS):
-        lost, found = _cut(work, memory_path, dice)
+        lost, found = _cut(work, tmp_path, dice)
         assert (lost, found) == ([], set()), number
     answered = _answered(work.events)
     writes = sum(event.kind == "w" for event in work.events)
@@ -176,11 +176,11 @@ def test_a_power_cut_takes_nothing_that_was_answered(memory_path: Path, system: 
 
 @pytest.mark.parametrize("system", ["ext4, data=ordered", "xfs"])
 @pytest.mark.parametrize("control", ["unsynced", "a disk that ignores flushes"])
-def test_the_harness_sees_loss_where_there_is_some(memory_path: Path, system: str, control: str) -> None:
-    work = _work(memory_path, system, control)
+def test_the_harness_sees_loss_where_there_is_some(tmp_path: Path, system: str, control: str) -> None:
+    work = _work(tmp_path, system, control)
     dice = random.Random(control)
     cuts = max(CUTS // 4, 8)
-    losses = sum(bool(_cut(work, memory_path, dice, flushes=control == "unsynced")[0]) for _ in range(cuts))
+    losses = sum(bool(_cut(work, tmp_path, dice, flushes=control == "unsynced")[0]) for _ in range(cuts))
     print(f"{system}, {control}: loss seen in {losses} of {cuts} cuts")
 
     assert losses > 0
