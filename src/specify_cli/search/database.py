@@ -32,9 +32,11 @@ from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import Filters, Row, annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place
 
-_VERSION = 3
-# How many records are indexed between two commits, and from how many on it is worth showing a bar.
-_BATCH = 1000
+_VERSION = 4
+# How many bytes of records are indexed between two commits, each of which merges words on disk, and after how many
+# records a bar moves on.
+_BATCH_BYTES = 32 * 1024 * 1024
+_STEP = 1000
 _BUSY_MILLIS = 10_000
 # In how many patches a line may stand to say something of one.
 _MANY = 200
@@ -43,19 +45,22 @@ CREATE TABLE record (
   id INTEGER PRIMARY KEY, invocation_id TEXT NOT NULL, folder TEXT NOT NULL, name TEXT NOT NULL, size INTEGER NOT NULL,
   millis INTEGER NOT NULL, open INTEGER NOT NULL, annexes INTEGER NOT NULL, UNIQUE (invocation_id, folder, name)
 );
-CREATE INDEX record_by_time ON record (millis DESC);
 CREATE TABLE line (id INTEGER PRIMARY KEY, record INTEGER NOT NULL, seq INTEGER NOT NULL, start INTEGER NOT NULL);
-CREATE INDEX line_of_record ON line (record);
 CREATE TABLE mark (kind TEXT NOT NULL, value TEXT NOT NULL, record INTEGER NOT NULL);
-CREATE INDEX mark_by_value ON mark (kind, value);
-CREATE INDEX mark_of_record ON mark (record);
 CREATE TABLE patched (digest TEXT NOT NULL, record INTEGER NOT NULL, start INTEGER NOT NULL);
-CREATE INDEX patched_by_digest ON patched (digest);
-CREATE INDEX patched_of_record ON patched (record);
 CREATE TABLE known (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE VIRTUAL TABLE words USING fts5 (text, content='', detail=full, tokenize='unicode61 remove_diacritics 2');
 INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
 """
+# Made once the first rows are in: to sort a million values costs a third of keeping them sorted while they come.
+_INDEXES = (
+    "record_by_time ON record (millis DESC)",
+    "line_of_record ON line (record)",
+    "mark_by_value ON mark (kind, value)",
+    "mark_of_record ON mark (record)",
+    "patched_by_digest ON patched (digest)",
+    "patched_of_record ON patched (record)",
+)
 
 
 class Query(NamedTuple):
@@ -91,12 +96,13 @@ class SearchIndex:
         self.project = project
         self.problems: list[str] = []
         self._records = FileRecordStore(project.root)
-        # Rows that were taken from records and are not written yet, and the number of the last line.
+        # Rows that were taken from records and are not written yet, and the numbers of the last record and line.
+        self._taken: list[tuple[object, ...]] = []
         self._lines: list[tuple[int, int, int, int]] = []
         self._words: list[tuple[int, str]] = []
         self._marks: list[tuple[str, str, int]] = []
         self._patched: list[tuple[str, int, int]] = []
-        self._last = 0
+        self._last_record = self._last = 0
         self._open_record: tuple[Place | None, bytes] = (None, b"")
         self._path = ":memory:"
         if project.git_dir is not None:
@@ -163,7 +169,7 @@ class SearchIndex:
         """Delete the index and begin it anew."""
         if hasattr(self, "_base"):
             self._base.close()
-        for rows in (self._lines, self._words, self._marks, self._patched):
+        for rows in (self._taken, self._lines, self._words, self._marks, self._patched):
             rows.clear()
         for ending in ("", "-journal", "-wal", "-shm"):
             try:
@@ -196,55 +202,78 @@ class SearchIndex:
             for invocation_id, name in self._base.execute("SELECT invocation_id, name FROM record WHERE open = 1")
         ]
         keys = list(dict.fromkeys([*followed, *rows]))
-        for start in range(0, len(keys), _BATCH):
-            self._base.execute("BEGIN IMMEDIATE")
-            self._last = self._base.execute("SELECT coalesce(max(id), 0) FROM line").fetchone()[0]
-            for key in keys[start : start + _BATCH]:
-                place = index.place(key)
-                if place is not None:
-                    self._take_record(place)
-            self._write_taken()
-            if start + _BATCH >= len(keys):
-                self._base.execute("REPLACE INTO known VALUES ('rows', ?)", (mark,))
-            self._base.execute("COMMIT")
-            if progress is not None:
-                progress(min(start + _BATCH, len(keys)), len(keys))
+        waiting = 0
+        for number, key in enumerate(keys, 1):
+            self._begin()
+            place = index.place(key)
+            if place is not None:
+                waiting += self._take_record(place)
+            if waiting > _BATCH_BYTES:
+                self._commit()
+                waiting = 0
+            if progress is not None and number % _STEP == 0:
+                progress(number, len(keys))
+        if keys:
+            self._begin()
+            self._base.execute("REPLACE INTO known VALUES ('rows', ?)", (mark,))
+            self._commit()
+        for name in _INDEXES:  # a search that was killed may have left without
+            self._base.execute(f"CREATE INDEX IF NOT EXISTS {name}")
         self._take_annexes()
 
-    def _take_record(self, place: Place) -> None:
-        """Index the lines of a record that are not in the index yet."""
-        base = self._base
-        held = base.execute(
-            "SELECT id, size FROM record WHERE invocation_id = ? AND folder = ? AND name = ?",
-            (place.invocation_id, place.folder, place.name),
-        ).fetchone()
+    def _begin(self) -> None:
+        """Begin what is committed together, unless that is under way."""
+        if not self._base.in_transaction:
+            self._base.execute("BEGIN IMMEDIATE")
+            self._last_record, self._last = self._base.execute(
+                "SELECT (SELECT coalesce(max(id), 0) FROM record), (SELECT coalesce(max(id), 0) FROM line)"
+            ).fetchone()
+
+    def _commit(self) -> None:
+        """Write what was taken, one statement a table: a statement a row costs as much again."""
+        for statement, rows in (
+            ("REPLACE INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._taken),
+            ("INSERT INTO line VALUES (?, ?, ?, ?)", self._lines),
+            ("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words),
+            ("INSERT INTO mark VALUES (?, ?, ?)", self._marks),
+            ("INSERT INTO patched VALUES (?, ?, ?)", self._patched),
+        ):
+            self._base.executemany(statement, rows)
+            rows.clear()
+        self._base.execute("COMMIT")
+
+    def _take_record(self, place: Place) -> int:
+        """Take the lines of a record that are not in the index yet; return how many bytes they are."""
         try:
             data = self._records.read(place)
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
-            return
-        start = 0 if held is None else held[1]
-        if held is None:
+            return 0
+        held = self._base.execute(
+            "SELECT id, size, annexes, folder, name FROM record WHERE invocation_id = ?", (place.invocation_id,)
+        ).fetchall()
+        record, start, annexes = next((row[:3] for row in held if row[3:] == (place.folder, place.name)), (0, 0, 0))
+        if not record:
             # A record that was published or moved is the same record in another folder.
-            self._forget_record(place.invocation_id)
-            cursor = base.execute(
-                "INSERT INTO record (invocation_id, folder, name, size, millis, open, annexes) "
-                "VALUES (?, ?, ?, 0, ?, 1, 0)",
-                (place.invocation_id, place.folder, place.name, millis_of(place.invocation_id)),
-            )
-            record = int(cursor.lastrowid or 0)
-        else:
-            record = held[0]
+            for other in held:
+                self._forget_record(other[0])
+            self._last_record += 1
+            record = self._last_record
         end = data.rfind(b"\n") + 1
         closed = False
         start = min(start, end)
+        marks: set[tuple[str, str]] = set()
         for at, raw in split_lines(data[start:end]):
             fields = _read_fields(raw)
             if fields is None:
                 continue
             closed = closed or fields.get("event") == "completed"
             self._take_line(record, start + at, fields)
-        base.execute("UPDATE record SET size = ?, open = ? WHERE id = ?", (end, not closed, record))
+            marks.update(marks_of(fields))
+        self._marks += [(kind, value, record) for kind, value in marks]
+        names = (place.invocation_id, place.folder, place.name)
+        self._taken.append((record, *names, end, millis_of(place.invocation_id), not closed, annexes))
+        return end - start
 
     def _take_line(self, record: int, start: int, fields: dict[str, object]) -> None:
         seq = fields.get("seq")
@@ -253,31 +282,16 @@ class SearchIndex:
             self._last += 1
             self._lines.append((self._last, record, seq if type(seq) is int else -1, start))
             self._words.append((self._last, text))
-        self._marks += {(kind, value, record) for kind, value in marks_of(fields)}
         if fields.get("event") == "patch_apply":
             hunks = read_lines_member(fields.get("lines"))
             added = {line.digest for hunk in hunks for line in hunk if line.mark == ADDED}
             self._patched += [(key, record, start) for key in (*added, f"path:{fields.get('path')}")]
 
-    def _write_taken(self) -> None:
-        """Write what was taken from lines, one statement a table: a statement a row costs as much again."""
-        for statement, rows in (
-            ("INSERT INTO line VALUES (?, ?, ?, ?)", self._lines),
-            ("INSERT INTO words (rowid, text) VALUES (?, ?)", self._words),
-            ("INSERT INTO mark VALUES (?, ?, ?)", self._marks),
-            ("INSERT INTO patched VALUES (?, ?, ?)", self._patched),
-        ):
-            self._base.executemany(statement, rows)
-            rows.clear()
-
-    def _forget_record(self, invocation_id: str) -> None:
-        for (record,) in self._base.execute(
-            "SELECT id FROM record WHERE invocation_id = ?", (invocation_id,)
-        ).fetchall():
-            # The words of a line that is gone lead nowhere.
-            for table in ("line", "mark", "patched"):
-                self._base.execute(f"DELETE FROM {table} WHERE record = ?", (record,))
-            self._base.execute("DELETE FROM record WHERE id = ?", (record,))
+    def _forget_record(self, record: int) -> None:
+        # The words of a line that is gone lead nowhere.
+        for table in ("line", "mark", "patched"):
+            self._base.execute(f"DELETE FROM {table} WHERE record = ?", (record,))
+        self._base.execute("DELETE FROM record WHERE id = ?", (record,))
 
     def _take_annexes(self) -> None:
         """Index what was linked to records after they were closed."""

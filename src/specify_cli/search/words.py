@@ -20,6 +20,7 @@ _UNSEARCHED = frozenset(
 _OF_A_START = ("request_text", "profile_id", "actor", "session", "parent_invocation_id")
 _NOISE = re.compile(r"\b[0-9a-f]{16,64}\b|\b0[0-9A-HJKMNP-TV-Z]{25}\b")
 _PATHS = re.compile(r'"(?:file_path|path|filePath|notebook_path|absolute_path|filename)":\s*"((?:[^"\\]|\\.)*)"')
+_MARKS = {"path": "path", "ref": "path", "tool": "tool", "rule_ref": "rule", "rule_id": "rule"}
 _QUERY = re.compile(r'"([^"]*)"?|(\S+)')
 _WORDS = re.compile(r"\w+")
 
@@ -47,26 +48,22 @@ def _find_texts(fields: Mapping[str, object]) -> Iterator[str]:
 
 def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Yield what a filter can ask for: paths, tools, commits and rules."""
-    event = fields.get("event")
-    for key in ("path", "ref"):
-        if isinstance(fields.get(key), str):
-            yield "path", say(fields[key])
-    if isinstance(fields.get("tool"), str):
-        yield "tool", say(fields["tool"])
-        args = fields.get("args")
+    for key, kind in _MARKS.items():
+        value = fields.get(key)
+        if isinstance(value, str):
+            yield kind, value
+    if "args" in fields:
+        args = fields["args"]
         head = args.get("head") if isinstance(args, dict) else args
         if isinstance(head, str):
             for found in _PATHS.finditer(head):
                 yield "path", found[1]
-    if event == "commit_link" and isinstance(fields.get("sha"), str):
+    if "hits" in fields and isinstance(fields["hits"], list):
+        for hit in fields["hits"]:
+            if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
+                yield "rule", hit["uri"]
+    if fields.get("event") == "commit_link" and isinstance(fields.get("sha"), str):
         yield "commit", say(fields["sha"])
-    hits = fields.get("hits")
-    for hit in hits if isinstance(hits, list) else []:
-        if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
-            yield "rule", hit["uri"]
-    for key in ("rule_ref", "rule_id"):
-        if isinstance(fields.get(key), str):
-            yield "rule", say(fields[key])
 
 
 def match_query(text: str) -> str | None:
