@@ -342,6 +342,9 @@ def _check(
         yield from (f"doctor: {code}: {item['message']}" for item in doctor["findings"] if item["code"] == code)
     report = _ask(project, env, "invocations", "verify", "--all", "--json")
     yield from (f"verify: {item['code']}" for item in report["findings"] if item["severity"] != "info")
+    packages = project / ".opencode/node_modules"
+    if packages.is_dir() and any(packages.iterdir()):
+        yield "opencode installed packages into the project"
     # 6. No planted secret stands anywhere.
     for path in sorted((project / ".kittify").rglob("*")):
         text = path.read_bytes().decode("utf-8", "replace") if path.is_file() else ""

@@ -485,6 +485,38 @@ def test_a_foreign_file_of_the_plugins_name_is_refused(tmp_path: Path) -> None:
     assert path.read_bytes() == b"export const Mine = 1\n"
 
 
+@pytest.mark.parametrize(
+    "other", [None, "plugins/theirs.ts", "package.json", "tool/mine.ts", "node_modules/zod/index.js"]
+)
+def test_opencode_installs_no_packages_for_ours_alone(tmp_path: Path, other: str | None) -> None:
+    folder = tmp_path / ".opencode"
+    if other is not None:
+        (folder / other).parent.mkdir(parents=True)
+        (folder / other).write_text("{}")
+    before = everything(tmp_path)
+    where = place(tmp_path, OPENCODE)
+
+    install(where)
+    lock = folder / "package-lock.json"
+    assert lock.exists() == (other is None)
+    if other is None:
+        # What opencode reads before it installs: both, and the name in the root package's dependencies.
+        assert (folder / "node_modules").is_dir()
+        assert "@opencode-ai/plugin" in json.loads(lock.read_text())["packages"][""]["dependencies"]
+    uninstall(where)
+    assert everything(tmp_path) == before
+
+
+def test_a_lock_file_that_opencode_wrote_since_stays(tmp_path: Path) -> None:
+    where = place(tmp_path, OPENCODE)
+    install(where)
+    lock = tmp_path / ".opencode/package-lock.json"
+    lock.write_text("{}")
+    uninstall(where)
+
+    assert lock.read_text() == "{}"
+
+
 def test_a_plugin_of_an_earlier_release_is_replaced_in_a_clone_that_did_not_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

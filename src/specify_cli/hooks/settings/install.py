@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Literal, NamedTuple
 
 from specify_cli import durable
@@ -31,6 +31,13 @@ from specify_cli.hooks.settings.harnesses import (
 from specify_cli.hooks.settings.json_text import JsonTextError, is_blank, read
 
 MAX_SETTINGS = 4 * 1024 * 1024
+_LOCK_NAME = "package-lock.json"
+_LOCK = b"""{
+  "name": "delete-this-file-when-another-plugin-needs-opencode-ai-plugin",
+  "lockfileVersion": 3,
+  "packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}
+}
+"""
 
 
 State = Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
@@ -103,6 +110,8 @@ def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
             raise _invalid(place, error) from error
     if not dry_run and change.after is not None and change.state != "unchanged":
         _write(place, data, change.after)
+        if place.harness.form == "plugin" and place.scope == "project":
+            _spare_packages(place)
     return change
 
 
@@ -117,6 +126,7 @@ def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
     except JsonTextError as error:
         raise _invalid(place, error) from error
     if not dry_run and change.after is None:
+        _unspare_packages(place)
         _delete(place, data)
     elif not dry_run and change.after != text:
         _write(place, data, str(change.after))
@@ -176,6 +186,35 @@ def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
     return Change(place, "installed" if text is None else "updated", text, PLUGIN)
 
 
+def _spare_packages(place: SettingsPlace) -> None:
+    """Keep opencode from installing 63 MB of packages that our plugin has no use for, in a folder that is only ours.
+
+    It installs where `node_modules` is missing or `package-lock.json` does not name the package (seen in 1.18.33).
+    """
+    folder, plugins, name = place.relative.split("/")
+    with _open_parts(place, [folder]) as fd, _open_parts(place, [folder, plugins]) as plugins_fd:
+        if {*os.listdir(fd)} - {plugins, ".gitignore"} or os.listdir(plugins_fd) != [name]:
+            return
+        try:
+            os.mkdir("node_modules", 0o755, dir_fd=fd)
+            durable.create_exclusive(fd, _LOCK_NAME, _LOCK, durable.SHARED)
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{_LOCK_NAME}", error) from error
+
+
+def _unspare_packages(place: SettingsPlace) -> None:
+    """Take away what `_spare_packages` wrote, where it is as that left it."""
+    if place.harness.form != "plugin" or place.scope != "project":
+        return
+    lock = place._replace(relative=f"{place.relative.split('/')[0]}/{_LOCK_NAME}")
+    if _read(lock) != _LOCK:
+        return
+    with _open_folder(lock) as fd:
+        os.unlink(_LOCK_NAME, dir_fd=fd)
+        with suppress(OSError):  # other plugins put something there
+            os.rmdir("node_modules", dir_fd=fd)
+
+
 def _edited_plugin(place: SettingsPlace) -> StoredDataError:
     return StoredDataError(
         "SETTINGS_INVALID",
@@ -197,8 +236,13 @@ def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
 
 @contextmanager
 def _open_folder(place: SettingsPlace, *, create: bool = False) -> Iterator[int]:
-    head = place.relative.rpartition("/")[0]
-    fd = durable.open_folder(place.root, head.split("/") if head else [], create=create)
+    with _open_parts(place, place.relative.split("/")[:-1], create=create) as fd:
+        yield fd
+
+
+@contextmanager
+def _open_parts(place: SettingsPlace, parts: list[str], *, create: bool = False) -> Iterator[int]:
+    fd = durable.open_folder(place.root, parts, create=create)
     try:
         yield fd
     finally:
