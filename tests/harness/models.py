@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from harness.plays import LAST_WORDS, PLAYS, Call, Spoken, combine, speak
+from harness.plays import FILLED, FULL, LAST_WORDS, PLAYS, Call, Spoken, combine, speak
 
 _PLAY = re.compile(r"PLAY:([a-z]+)")
 _PRINTED = re.compile(r'invocation_id"?:? *"?([0-9A-HJKMNP-TV-Z]{26})')
@@ -26,11 +26,12 @@ _AGENT = re.compile(r'agent_id": *"([0-9a-f-]{36})')
 
 
 class Turn(NamedTuple):
-    """What the model answers: words, calls, or an HTTP error."""
+    """What the model answers: words, calls, or an HTTP error; and how many tokens it was given, as it says."""
 
     text: str
     spoken: list[Spoken]
     error: int | None = None
+    tokens: int = 100
 
 
 class Model(ThreadingHTTPServer):
@@ -80,9 +81,10 @@ class Model(ThreadingHTTPServer):
                 return Turn("", [(name, _fill(args, told, results)) for name, args in batch])
             answered += len(batch)
         self.finished.append(play)
-        if told and "summary" in told[-1][1]:  # what is left of the session is this
-            return Turn(_fill(f"{LAST_WORDS} Its record has the invocation_id: {{ID}}", told, results), [])
-        return Turn(LAST_WORDS, [])
+        words = LAST_WORDS
+        if not known or (told and "summary" in told[-1][1]):  # what is left of the session is this
+            words = _fill(f"{LAST_WORDS} Its record has the invocation_id: {{ID}}", told, results)
+        return Turn(words, [], tokens=FULL if play == FILLED else 100)
 
     def _remember(self, play: str, prompt: str, number: int, calls: Iterable[Call]) -> None:
         """Note the calls of a step once, however often the program asks for it."""
@@ -115,7 +117,7 @@ def _read_texts(content: Any) -> list[str]:
 
 
 def _read_conversation(kind: str, body: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
-    """Yield ("user", text) and ("result", text) as a conversation holds them."""
+    """Yield ("user", text), ("result", text) and ("assistant", text) as a conversation holds them."""
     if kind == "anthropic":
         for message in body.get("messages", []):
             content = message["content"]
@@ -139,8 +141,8 @@ def _read_conversation(kind: str, body: Mapping[str, Any]) -> Iterable[tuple[str
                 yield "user", json.dumps(item)
     elif kind == "chat":
         for message in body.get("messages", []):
-            if message["role"] == "user":
-                yield from (("user", text) for text in _read_texts(message.get("content")))
+            if message["role"] in ("user", "assistant"):  # a summary is what the assistant said
+                yield from ((message["role"], text) for text in _read_texts(message.get("content")))
             elif message["role"] == "tool":
                 yield "result", "\n".join(_read_texts(message.get("content")))
     else:
@@ -258,7 +260,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, args in turn.spoken:
             content.append({"type": "tool_use", "id": self.server.make_id("toolu_"), "name": name, "input": args})
         usage = {
-            "input_tokens": 100,
+            "input_tokens": turn.tokens,
             "output_tokens": 10,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
@@ -322,11 +324,11 @@ class _Handler(BaseHTTPRequestHandler):
             "model": body.get("model"),
             "output": items,
             "usage": {
-                "input_tokens": 100,
+                "input_tokens": turn.tokens,
                 "input_tokens_details": {"cached_tokens": 0},
                 "output_tokens": 10,
                 "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": 110,
+                "total_tokens": turn.tokens + 10,
             },
             **dict.fromkeys(("error", "incomplete_details", "instructions", "metadata")),
         }
@@ -358,7 +360,7 @@ class _Handler(BaseHTTPRequestHandler):
             for index, (name, args) in enumerate(turn.spoken)
         ]
         base = {"id": self.server.make_id("chatcmpl-"), "created": int(time.time()), "model": body.get("model")}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
+        usage = {"prompt_tokens": turn.tokens, "completion_tokens": 10, "total_tokens": turn.tokens + 10}
         reason = "tool_calls" if calls else "stop"
         if not body.get("stream"):
             message = {"role": "assistant", "content": turn.text or None, **({"tool_calls": calls} if calls else {})}
@@ -381,7 +383,7 @@ class _Handler(BaseHTTPRequestHandler):
             parts = [{"text": json.dumps({**small, "complexity_score": 10, "model_choice": "flash"})}]
         parts += [{"functionCall": {"name": name, "args": args}} for name, args in turn.spoken]
         candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
-        counts = {"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110}
+        counts = {"promptTokenCount": turn.tokens, "candidatesTokenCount": 10, "totalTokenCount": turn.tokens + 10}
         whole = {"candidates": [candidate], "usageMetadata": counts, "modelVersion": "fake"}
         if "stream" in self.path:
             self._stream([whole], named=False)

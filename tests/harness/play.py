@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from harness.importing import list_differences
 from harness.models import Model
-from harness.plays import CHAPTERS, PLAYED, Call
+from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, Call
 from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
 from specify_cli.sessions.reading import READERS
 from specify_cli.sessions.transcripts import find_transcripts
@@ -142,7 +142,8 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     model.start()
     began = time.monotonic()
     codes = []
-    for number, chapter in enumerate(CHAPTERS.get(play, (play,))):
+    full = play == "compacted" and program.compacts_when_full
+    for number, chapter in enumerate(COMPACTED_WHEN_FULL if full else CHAPTERS.get(play, (play,))):
         run = Run(top / "home", top / "project", model.port, chapter, resumed=number > 0)
         start = program.prepare(run)
         codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=play == "interrupted"))

@@ -100,17 +100,22 @@ PLAYS: Mapping[str, list[Step]] = {
     "interrupted": [[DO], [sh("touch started; sleep 60", fails=True)]],
     "broken": [[DO], [sh("echo before the error")], [Call("fail", ("529",))]],
     "open": [[DO], [sh("echo left open")]],
+    "filled": [[DO], [sh("echo left open")]],
     "unasked": [[READ], [sh("echo nobody asked")], [edit("src/login.py", "name.strip()", "name.strip().lower()")]],
     "more": [[sh("echo second turn")], [READ]],
     "close": [[CLOSE]],
 }
 # Told to a program instead of a play: it has its model summarize the session.
 COMPACT = "/compact"
+# The play after whose last words the context is full: so many tokens of the window that a program knows of.
+FILLED, FULL = "filled", 198_000
 # What a program is told one after another, each time resumed; else the play of that name alone.
 CHAPTERS: Mapping[str, tuple[str, ...]] = {
     "resumed": ("open", "more", "close"),
     "compacted": ("open", COMPACT, "more", "close"),
 }
+# Of a program that compacts nothing but a full context.
+COMPACTED_WHEN_FULL = (FILLED, "more", "close")
 PLAYED = (
     "job",
     "again",

@@ -53,6 +53,7 @@ class Program(NamedTuple):
     prepare: Callable[[Run], Start]
     skipped: Mapping[str, str] = {}
     newer_node: bool = False
+    compacts_when_full: bool = False
     known: tuple[str, ...] = ()
 
 
@@ -94,6 +95,8 @@ def _prepare_codex(run: Run) -> Start:
         "check_for_update_on_startup = false",
         'approval_policy = "never"',
         'sandbox_mode = "danger-full-access"',
+        "model_context_window = 200000",
+        "model_auto_compact_token_limit = 150000",
         "[model_providers.fake]",
         'name = "fake"',
         f'base_url = "{run.url}/v1"',
@@ -182,7 +185,7 @@ def _prepare_copilot(run: Run) -> Start:
 
 NO_PARENT = "the subagent's record does not name the one it works for"
 _NO_RULE = "without a person at its terminal it refuses no single command"
-_NOT_ASKED = "without a person at its terminal it compacts nothing but a full context"
+_TOLD_ALWAYS = "it tells of a compaction before every request, whether there is one or not"
 _REFUSED = "it refuses an edit that cannot be made before it asks its hooks"
 PROGRAMS: Mapping[str, Program] = {
     program.name: program
@@ -203,7 +206,8 @@ PROGRAMS: Mapping[str, Program] = {
             "0.169.0",
             "codex",
             _prepare_codex,
-            {"denied": _NO_RULE, "compacted": _NOT_ASKED},
+            {"denied": _NO_RULE},
+            compacts_when_full=True,
         ),
         Program(
             "gemini",
@@ -212,11 +216,11 @@ PROGRAMS: Mapping[str, Program] = {
             "0.61.0",
             "gemini",
             _prepare_gemini,
-            {"denied": _NO_RULE, "compacted": _NOT_ASKED},
+            {"denied": _NO_RULE, "compacted": _TOLD_ALWAYS},
             known=(NO_PARENT,),
         ),
         Program(
-            "opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode, {"compacted": _NOT_ASKED}
+            "opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode, compacts_when_full=True
         ),
         Program(
             "copilot", "GitHub Copilot", "@github/copilot", "1.0.102", "copilot", _prepare_copilot, known=(NO_PARENT,)
@@ -231,9 +235,9 @@ PROGRAMS: Mapping[str, Program] = {
             {
                 "denied": _NO_RULE,
                 "nested": "its subagents go on after the session closed the record",
-                "compacted": _NOT_ASKED,
             },
             newer_node=True,
+            compacts_when_full=True,
         ),
     )
 }

@@ -210,6 +210,12 @@ class _CodexReader(_Reader):
         self._has_items = b'"item_completed"' in data
         self._made: dict[str, list[Any]] = {}
 
+    def prompt(self, text: str) -> None:
+        before = self._turn
+        super().prompt(text)
+        if not read_facts(self.harness, b"\n".join(before)).text:
+            self._turn = before  # a compaction before the prompt answered nobody; it names the turn's model
+
     def read(self, line: Line, raw: bytes) -> None:
         payload = line.get("payload") or {}
         kind = payload.get("type")

@@ -53,6 +53,30 @@ def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
     assert call["tool_input"] == {"command": patch}
 
 
+def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -> None:
+    said = {"type": "UserMessage", "content": [{"type": "text", "text": "go on"}]}
+    answer = {"type": "AgentMessage", "content": [{"type": "Text", "text": "done"}]}
+    used = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": 7}}}
+    session = read_session(
+        "codex",
+        lines(
+            {"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/p"}},
+            {"timestamp": AT.format(1), "type": "event_msg", "payload": used},
+            {"timestamp": AT.format(1), "type": "compacted", "payload": {"message": "before"}},
+            {"timestamp": AT.format(1), "type": "turn_context", "payload": {"model": "gpt-6-sol"}},
+            {"timestamp": AT.format(2), "type": "event_msg", "payload": {"type": "item_completed", "item": said}},
+            {"timestamp": AT.format(3), "type": "event_msg", "payload": {"type": "item_completed", "item": answer}},
+            {"timestamp": AT.format(3), "type": "event_msg", "payload": used},
+            {"timestamp": AT.format(4), "type": "event_msg", "payload": {"type": "task_complete"}},
+        ),
+        {},
+    )
+
+    assert told(session) == [("PreCompact", None, None), ("UserPromptSubmit", None, None), ("Stop", None, None)]
+    assert session is not None and session.told[-1].facts is not None
+    assert (session.told[-1].facts.model, session.told[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
+
+
 def test_a_session_of_gemini_that_is_one_object() -> None:
     answer = {"functionResponse": {"response": {"output": "Output: x\nExit Code: 3\n"}}}
     call = {"id": "c1", "name": "run_shell_command", "args": {"command": "ls"}, "result": [answer], "status": "success"}
