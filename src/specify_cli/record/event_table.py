@@ -159,8 +159,9 @@ EVENTS: Mapping[str, EventType] = {
             "opened_by": Member("text", note="(hook: it began its record for a session that had asked for none)"),
             "imported": Member(
                 "texts",
-                note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, `version`?}: every time in "
-                "the record but this `at` is the transcript's claim)",
+                note="(made of a transcript {`at`, `harness`, `transcript`: its SHA-256, `version`?, "
+                "`continues`?: the record of the session until then}: every time in the record but this `at` is the "
+                "transcript's claim)",
             ),
             **_CITED,
             **_REDACTIONS,

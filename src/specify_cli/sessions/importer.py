@@ -5,7 +5,8 @@
         print(importer.take(transcript, "codex").state)
 
 A record is written whole and read-only beside those that archives brought. Its id is made of the session's, so a
-second import finds it. All its times are what the transcript claims; nothing sealed them then, and `started.imported`
+second import finds it; what a session tells after its import becomes a record of its own, which names the one before.
+All its times are what the transcript claims; nothing sealed them then, and `started.imported`
 says so. Nothing here says that the work was governed: there was no charter in front of the agent.
 """
 
@@ -28,10 +29,11 @@ from specify_cli.invocation.events.settings import digest_key
 from specify_cli.record import layout, tiers
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.reading.done_note import judge_end
+from specify_cli.record.reading.views import fields_of, read_file
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.capture import redact
-from specify_cli.sessions.reading import read_session
+from specify_cli.sessions.reading import parse_time, read_session
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
 from specify_cli.storage.store import FileObjectStore, FileRecordStore
@@ -125,19 +127,33 @@ class SessionImporter:
         )
 
     def _take_session(self, session: Session, digest: str) -> Taken:
-        began = session.told[0].at
-        if began < self._since:
+        """Import what of a session no record holds: all of it, or what was told since its newest record was made."""
+        if session.told[0].at < self._since:
             return Taken("earlier")
-        invocation_id = new_ulid(began, sha256(f"{session.harness}\0{session.session_id}".encode()).digest()[:10])
-        known = self._known.get(invocation_id)
-        place = None if known is None else self._index.place(known)
-        if place is not None:
-            said = (open_line(self._records.head(place)).fields or {}).get("imported")
-            same = isinstance(said, dict) and said.get("transcript") == digest
-            return Taken("present" if same else "grown", invocation_id)
+        seed, before = f"{session.harness}\0{session.session_id}", None
+        while True:
+            name = sha256(seed.encode()).digest()[:10]
+            invocation_id = new_ulid(session.told[0].at, name)
+            known = self._known.get(invocation_id)
+            place = None if known is None else self._index.place(known)
+            if place is None:
+                break
+            record = read_file(self._records.hold(place))
+            fields = {} if record is None else record.started
+            said = fields.get("imported")
+            if isinstance(said, dict) and said.get("transcript") == digest:
+                return Taken("present", invocation_id)
+            if record is None or record.completed is None:
+                return Taken("grown", invocation_id)
+            until = parse_time(record.completed["completed_at"])
+            calls = {fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"}
+            later = tuple(told for told in session.told if told.at > until or _begins_other(session, told, calls))
+            if not later:
+                return Taken("grown", invocation_id)
+            seed, before, session = f"{seed}\0{until}", invocation_id, session._replace(told=later)
         if self._is_live(session):
             return Taken("live")
-        self._write(session, invocation_id, digest)
+        self._write(session, invocation_id, digest, before)
         return Taken("imported", invocation_id)
 
     def _is_live(self, session: Session) -> bool:
@@ -147,17 +163,21 @@ class SessionImporter:
             return True
         if self._live is None:
             heads = (self._records.head(place) for key in self._known.values() if (place := self._index.place(key)))
-            owners = ((open_line(head).fields or {}).get("session") for head in heads)
+            opened = (open_line(head).fields or {} for head in heads)
+            owners = (fields.get("session") for fields in opened if "imported" not in fields)
             self._live = {str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)}
         printed = {name for told in session.told for name in translate(session.harness, told.payload).printed}
         return session.session_id in self._live or not printed.isdisjoint(self._known)
 
-    def _write(self, session: Session, invocation_id: str, digest: str) -> None:
-        """Write a session as one closed record; its objects are durable before it. Raises InvocationError, OSError."""
+    def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
+        """Write a session as one closed record; its objects are durable before it. Raises InvocationError, OSError.
+
+        Where it went on behind an import, `before` is the record of what came until then.
+        """
         if not os.path.isdir(f"{self._project.root}/{layout.IMPORTED}"):
             prepare(self._records)
             self._records.hide_folder(layout.IMPORTED)
-        opened = self._compose_started(session, invocation_id, digest)
+        opened = self._compose_started(session, invocation_id, digest, before)
         bodies, objects = self._compose_events(session, invocation_id)
         last = bodies[-1]["at"] if bodies else opened["started_at"]
         closing = {"event": "completed", "completed_at": last, "closed_by": "hook", "evidence_ref": None}
@@ -171,7 +191,9 @@ class SessionImporter:
                 return  # another import wrote the same session just now
         self._index.add(Key(invocation_id, str(opened["profile_id"])))
 
-    def _compose_started(self, session: Session, invocation_id: str, digest: str) -> dict[str, object]:
+    def _compose_started(
+        self, session: Session, invocation_id: str, digest: str, before: str | None
+    ) -> dict[str, object]:
         rules, began = self._project.config.redaction, rfc3339(session.told[0].at)
         prompts = (str(told.payload.get("prompt")) for told in session.told if "prompt" in told.payload)
         shown = self._settings.capture.get("prompt") in ("summary", "full")
@@ -180,6 +202,8 @@ class SessionImporter:
         model = next((told.facts.model for told in session.told if told.facts is not None and told.facts.model), None)
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
+        if before is not None:
+            imported["continues"] = before
         return {
             "event": "started",
             "started_at": began,
@@ -210,9 +234,14 @@ class SessionImporter:
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.told[0].at
+        calls: set[object] = set()
         for told, event in self._iter_events(session):
             at = max(at, told.at)
+            if event.event == "tool_call":
+                calls.add(event.payload.get("call_id"))
             try:
+                if event.event == "tool_result" and event.payload.get("call_id") not in calls:
+                    raise PayloadError("call_id", "a call of this record", "one of the record before it")
                 done = compose_event(
                     event.event,
                     event.payload,
@@ -271,3 +300,9 @@ class SessionImporter:
             yield event._replace(payload={**event.payload, **stated})
             if told.status == "denied" and event.event == "tool_result":
                 yield HookEvent("approval", judge_call(event.payload), event.phase, event.call_id)
+
+
+def _begins_other(session: Session, told: Told, calls: set[object]) -> bool:
+    """Return whether a call begins here that is none of these: some transcripts tell a call only when it is over."""
+    events = translate(session.harness, told.payload).events
+    return any(event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events)

@@ -223,18 +223,66 @@ def test_what_is_not_imported_is_counted_by_why(
     assert cli("import", "sessions", "--harness", harness, "--since", "1d", "--json").json()["imported"] == []
 
 
+def write_until(texts: dict[Path, str], end: str) -> None:
+    """Leave the transcripts as they were at a moment; a line without a time is as old as the one before it."""
+    for path, text in texts.items():
+        kept, at = "", ""
+        for line in text.splitlines(keepends=True):
+            at = max(at, str(json.loads(line).get("timestamp") or ""))
+            kept += line if at <= end else ""
+        path.write_text(kept)
+        os.utime(path, LONG_AGO)
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini"])
+def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
+    harness: str, played: tuple[Session, list[Any]], cli: Cli, home: Path
+) -> None:
+    root = played[0].root
+    texts = {path: path.read_text() for path in home.rglob("*.jsonl")}
+    times = sorted(
+        str(json.loads(line).get("timestamp") or "") for text in texts.values() for line in text.split("\n")[:-1]
+    )
+
+    def take() -> list[str]:
+        return list(cli("import", "sessions", "--harness", harness, "--json").json()["imported"])
+
+    def calls_and_prompts() -> tuple[list[str], int]:
+        told = read_lines(root, layout.IMPORTED)
+        calls = sorted(line["call_id"] for line in told if line["event"] == "tool_call")
+        return calls, sum(line["event"] == "prompt" for line in told)
+
+    take()
+    whole = calls_and_prompts()
+    for share in (0.3, 0.5, 0.7):
+        forget(root)
+        write_until(texts, times[round(share * len(times))])
+        (first,) = take()
+        write_until(texts, "9")
+        (second,) = take()
+
+        assert take() == []
+        assert calls_and_prompts() == whole, share
+        opened = {
+            line["invocation_id"]: line for line in read_lines(root, layout.IMPORTED) if line["event"] == "started"
+        }
+        assert opened[second]["imported"]["continues"] == first
+        found = cli("invocations", "verify", "--all", "--json").json()["findings"]
+        assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
+
+
 @pytest.mark.parametrize("harness", ["claude-code"])
 @pytest.mark.usefixtures("played")
-def test_a_session_that_went_on_after_its_import_is_named(harness: str, cli: Cli, home: Path) -> None:
+def test_a_session_that_was_written_to_and_tells_nothing_new_is_named(harness: str, cli: Cli, home: Path) -> None:
     cli("import", "sessions", "--harness", harness)
     (path,) = (home / ".claude/projects/-shop").glob("*.jsonl")
     with path.open("a") as file:
-        file.write(json.dumps({"type": "user", "message": {"content": "and now?"}}) + "\n")
+        file.write(json.dumps({"type": "summary", "summary": "the login test"}) + "\n")
     os.utime(path, LONG_AGO)
 
     done = cli("import", "sessions", "--harness", harness)
 
-    assert done.code == 0 and "1 session went on after they were imported" in done.out
+    assert done.code == 0 and "1 session written to after they were imported" in done.out
 
 
 @each

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SAID = {
     "imported": "imported; their times are the transcripts' claims, sealed now and not then",
     "present": "here already",
-    "grown": "went on after they were imported; what came then is in no record",
+    "grown": "written to after they were imported, but tell nothing of a later time",
     "live": "recorded by hooks already",
     "at_work": "written to in the last five minutes: import them when they are over",
     "earlier": "begun before --since",
