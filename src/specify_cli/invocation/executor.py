@@ -52,7 +52,7 @@ from specify_cli.trail.log.entries import open_log
 if TYPE_CHECKING:
     from charter.context import CharterContextResult
     from specify_cli.invocation.ends.closing import Completion
-    from specify_cli.invocation.recorder import Batch
+    from specify_cli.invocation.recorder import Batch, Recorder
     from specify_cli.project.config import Project
     from specify_cli.record.record import Record
     from specify_cli.record.snapshot import Snapshot
@@ -114,12 +114,8 @@ class ProfileInvocationExecutor:
         )
         asked = Asked(invocation_id, millis, verb, profile, caller, terms, capture_modes(project, terms.capture))
         # 4. Fix what the decision depended on.
-        config: dict[str, object] = {
-            "settings": dict(context.inputs.settings),
-            "retrieval": context.config,
-            "capture": dict(asked.capture),
-            "redaction": project.config.redaction.digest,
-        }
+        used = {"retrieval": context.config, "capture": dict(asked.capture)}
+        config = {"settings": dict(context.inputs.settings), "redaction": project.config.redaction.digest, **used}
         taken = snapshot_of(routed, context.inputs, config)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
@@ -185,12 +181,7 @@ class ProfileInvocationExecutor:
         Where `caller` is not who opened the record, the lines name them (`by`). Links to a closed record become annex
         files. Raises InvocationError; nothing is written then.
         """
-        from specify_cli.invocation.recorder import Batch, Recorder, Written
-
-        project, cache = load_project(self._start, self._home)
-        place = Index(project.root).resolve(invocation_id)
-        writer = None if caller is None else caller.writer
-        recorder = Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
+        recorder = self._open_recorder(invocation_id, caller)
         try:
             items = []
             for number, (event, payload) in enumerate(events, 1):
@@ -200,10 +191,7 @@ class ProfileInvocationExecutor:
                     if len(events) == 1:
                         raise
                     raise CallerError(error.code, f"event {number}: {error.message}", error.suggestion) from error
-            if dry_run:
-                lines = tuple(Written(None, body) for item in items for body in (item.body, *item.gaps))
-                return Batch(place.invocation_id, lines, 0, False, (), ())
-            return recorder.append(items)
+            return recorder.preview(items) if dry_run else recorder.append(items)
         finally:
             recorder.close()
 
@@ -211,19 +199,22 @@ class ProfileInvocationExecutor:
         self, invocation_id: str, label: str | None = None, *, force: bool = False, caller: Caller | None = None
     ) -> Batch:
         """Return an explicit checkpoint of an open record, by `caller` as for `record`. Raises InvocationError."""
-        from specify_cli.invocation.recorder import Recorder
-
-        project, cache = load_project(self._start, self._home)
-        place = Index(project.root).resolve(invocation_id)
-        writer = None if caller is None else caller.writer
-        recorder = Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
+        recorder = self._open_recorder(invocation_id, caller)
         try:
-            record = read_file(FileRecordStore(project.root).hold(place))
-            for body in [] if record is None else _find_unseen(project, record):
+            record = read_file(FileRecordStore(recorder.project.root).hold(recorder.place))
+            for body in [] if record is None else _find_unseen(recorder.project, record):
                 recorder.note_gap(body)
             return recorder.commit(label, force=force)
         finally:
             recorder.close()
+
+    def _open_recorder(self, invocation_id: str, caller: Caller | None) -> Recorder:
+        from specify_cli.invocation.recorder import Recorder  # a `do` appends nothing
+
+        project, cache = load_project(self._start, self._home)
+        place = Index(project.root).resolve(invocation_id)
+        writer = None if caller is None else caller.writer
+        return Recorder(project, place, cache=cache, writer=writer, clock=self._clock, entropy=self._entropy)
 
     def complete(
         self,
@@ -254,10 +245,7 @@ class ProfileInvocationExecutor:
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
-        before = read_file(records.hold(place))
-        if before is not None and before.completed is not None and place.folder == layout.RECORDS:
-            # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
-            before = read_file(records.hold_durably(place))
+        before = _read_settled(records, place)
         if before is not None and before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
@@ -292,6 +280,15 @@ class ProfileInvocationExecutor:
 
     def _make_ulid(self, millis: int) -> str:
         return new_ulid(millis, self._entropy(10))
+
+
+def _read_settled(records: FileRecordStore, place: Place) -> Record | None:
+    """Return a record of which a closing line is durable, if it has one; None where there is none."""
+    record = read_file(records.hold(place))
+    if record is not None and record.completed is not None and place.folder == layout.RECORDS:
+        # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
+        record = read_file(records.hold_durably(place))
+    return record
 
 
 def _append_closing(project: Project, records: FileRecordStore, place: Place, bodies: Sequence[Body]) -> bool:

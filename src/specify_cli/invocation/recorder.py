@@ -233,6 +233,11 @@ class Recorder:
             self._swallowed = []
             self._writer.close()
 
+    def preview(self, items: Sequence[Composed]) -> Batch:
+        """Return the lines that `append` would write, without their numbers; nothing is written."""
+        lines = tuple(Written(None, body) for item in items for body in (item.body, *item.gaps))
+        return Batch(self.invocation_id, lines, 0, False, (), ())
+
     def note_gap(self, body: Body) -> None:
         """Say with the next line that something could not be kept."""
         self._pending.append(body)

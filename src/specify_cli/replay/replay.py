@@ -190,23 +190,20 @@ def replay_bytes(
         corpora: dict[str, ContextInputs] = {}
         reruns = tuple(_rerun(opened, item, start, end, units, code, corpora) for item in past.retrievals)
         registry = gates.RULES if rules is None else rules
-        asked = tuple(
-            ask_gate(fields, registry.find(str(fields.get("rule_ref"))), opened.objects.get) for fields in past.gates
-        )
+        rules_of = ((fields, registry.find(str(fields.get("rule_ref")))) for fields in past.gates)
+        asked = tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
         applied = apply_patches(past.patches, opened.objects.get)
         # A state depends on every line before it, so behind a withheld one none can be folded again.
         lines = itertools.islice(fields_of(opened.record), past.lines)
         states, of_states = judge_states(itertools.takewhile(lambda fields: not is_stand_in(fields), lines), code)
     # 3. Hold everything against what is recorded.
-    bound = execution_hash_of(
-        past.started, opened.request, opened.profile.digest, past.references[0].get("policy_hash")
-    )
+    policy = past.references[0].get("policy_hash")
+    bound = execution_hash_of(past.started, opened.request, opened.profile.digest, policy)
     findings: list[Finding] = [*judge_router(recorded, again, code), *judge_execution(past.started, bound)]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]
-    findings += of_states
-    findings.sort(key=lambda item: -1 if item.seq is None else item.seq)
+    findings = sorted([*findings, *of_states], key=lambda item: -1 if item.seq is None else item.seq)
     tools = _look_at_tools(opened)
     return Replayed(
         past=past,
@@ -287,14 +284,19 @@ def open_past(
     profile = next((item for item in frozen.profiles if item.profile_id == profile_id), None)
     if profile is None:
         raise refusal("invalid_snapshot", f"snapshot {named}: profiles: expected {profile_id} among them")
-    text = str(past.started.get("request_text"))
-    if isinstance(past.started.get("request_object"), str):
-        text = kept.get(str(past.started["request_object"])).decode("utf-8", "replace")
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}") for item in missing.values()]
     held = frozenset(item.digest for item in reached if item.code is None)
     integrity = Integrity(report.tip, len(held), tuple(notes))
-    return Opened(record, past, text, kept, manifest, frozen, profile, integrity, held)
+    return Opened(record, past, _read_request(past, kept), kept, manifest, frozen, profile, integrity, held)
+
+
+def _read_request(past: SortedRecord, kept: ReadOnceObjects) -> str:
+    """Return the request, which a line names where it was too long for it."""
+    named = past.started.get("request_object")
+    if isinstance(named, str):
+        return kept.get(named).decode("utf-8", "replace")
+    return str(past.started.get("request_text"))
 
 
 def _require_snapshot(past: SortedRecord, missing: Mapping[str, Reached]) -> str:
