@@ -70,6 +70,10 @@ def run_typer(argv: list[str]) -> int:
             return 2
         context = getattr(error, "ctx", None)
         path = "spec-kitty" if context is None else context.command_path
+        deeper = _find_deeper(message) if path == "spec-kitty" else []
+        if deeper:
+            message = f"{message.split('.')[0]}. Did you mean {' or '.join(map(repr, deeper))}?"
+        path = f"{path} {deeper[0]}" if len(deeper) == 1 else path
         write_error(CallerError("USAGE", _reword(message), f"{path} --help"), as_json)
         return 2
     except typer.Exit as error:
@@ -77,6 +81,13 @@ def run_typer(argv: list[str]) -> int:
     except (typer.Abort, KeyboardInterrupt):
         write_error(CallerError("INTERRUPTED", "interrupted", "run the command again"), as_json)
         return 130
+
+
+def _find_deeper(message: str) -> list[str]:
+    """Return the commands of a group that have the name for which there is no command at the top."""
+    found = re.match(r"No such command '([\w-]+)'", message)
+    paths = (command.path for command in COMMANDS if len(command.path) > 1)
+    return [" ".join(path) for path in paths if found is not None and path[-1] == found[1]]
 
 
 def _reword(message: str) -> str:

@@ -130,7 +130,9 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     findings = _filter_objects(value.get("findings"))
     if findings:
         yield from ("", "findings")
-        yield from (f"  {item['severity']}: {item['code']} {one_line(item['message'])}" for item in findings)
+        said = Counter((item["severity"], item["code"], one_line(item["message"])) for item in findings)
+        for (severity, code, message), number in said.items():
+            yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
 
 
 def _read_events(value: Mapping[str, object]) -> Sequence[Mapping[str, object]]:

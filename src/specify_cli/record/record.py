@@ -240,7 +240,7 @@ def is_replay(head: bytes) -> bool:
 
 def is_stand_in(fields: Mapping[str, object]) -> bool:
     """Return whether a line is what a safe export leaves of one it withholds (docs/format.md §4)."""
-    return fields.keys() == {"seq", "withheld"}
+    return fields.keys() - {"~"} == {"seq", "withheld"}
 
 
 def dedupe_bytes(key: str) -> bytes:

@@ -403,6 +403,20 @@ def test_init_is_idempotent_and_follows_a_new_trail_setting(cli: Cli, project: P
     assert "already initialised" in cli("init").out
 
 
+@pytest.mark.parametrize(
+    ("word", "told", "next_command"),
+    [
+        ("list", "Did you mean 'profiles list' or 'invocations list'", "spec-kitty --help"),
+        ("verify", "Did you mean 'invocations verify'?", "spec-kitty invocations verify --help"),
+        ("lisst", "No such command 'lisst'", "spec-kitty --help"),
+    ],
+)
+def test_a_command_of_a_group_is_found_by_its_own_name(cli: Cli, word: str, told: str, next_command: str) -> None:
+    ran = cli(word, "--json")
+
+    assert ran.code == 2 and told in ran.error()["message"] and ran.error()["suggestion"] == next_command
+
+
 def test_schemas_are_printed_and_committed(cli: Cli) -> None:
     found = schemas()
 

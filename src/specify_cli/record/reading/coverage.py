@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING
+from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,7 +15,8 @@ _ONE_VOICE = frozenset(("gemini", "antigravity"))
 def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
     """Return what nobody told of an agent's work: kinds of events that neither the record nor its annexes hold.
 
-    A person's record, and one of the Python API, has no conversation: nothing of it is missing.
+    A person's record, and one of the Python API, has no conversation: nothing of it is missing. Where lines are
+    withheld, any event may be among them: then only what the first line says is known.
     """
     actor = started.get("actor")
     harness = str(actor.get("tool") or "") if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
@@ -22,16 +24,20 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         return []
     events: set[str] = set()
     told: set[str] = set()
+    withheld = False
     for line in lines:
+        withheld |= is_stand_in(line)
         event = str(line.get("event"))
         events.add(event)
         if event == "turn":
             told.update(
                 name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost") if name in line
             )
-    sought = {
+    known = {
         "when (a transcript claims it)": "imported" not in started,
         "who read its context (a hook began it)": "opened_by" not in started,
+    }
+    sought = {
         "tool calls": bool({"tool_call", "tool_result"} & events),
         "prompts": "prompt" in events,
         "answers": bool({"text_hash", "text_size"} & told),
@@ -42,4 +48,4 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE,
     }
-    return [name for name, seen in sought.items() if not seen]
+    return [name for name, seen in (known if withheld else known | sought).items() if not seen]

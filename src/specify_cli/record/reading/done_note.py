@@ -14,6 +14,7 @@ import re
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,9 @@ class Remark(NamedTuple):
 
 
 def note_done(lines: Sequence[Mapping[str, object]]) -> tuple[Remark, ...]:
-    """Return what stands out in a record that was closed as done; nothing for any other."""
+    """Return what stands out in a record that was closed as done, whole; nothing for any other."""
+    if any(map(is_stand_in, lines)):
+        return ()
     outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
     return tuple(_iter_remarks(make_timeline(lines))) if outcome == "done" else ()
 

@@ -94,7 +94,9 @@ def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
 
 
 def _begin(number: int, fields: Mapping[str, object], within: int | None) -> Entry:
-    kind, seq = say(fields.get("event") or ""), _get_seq(fields, number)
+    # What a safe export leaves of a line has no event.
+    kind = say(fields.get("event") or ("withheld" if "withheld" in fields else ""))
+    seq = _get_seq(fields, number)
     agent = fields.get("agent")
     status: object = "open" if kind in ("tool_call", "step_started") else _read_status(kind, fields)
     duration = fields.get("duration_ms")
@@ -154,6 +156,8 @@ def _read_name(kind: str, fields: Mapping[str, object]) -> str:
 
 def _describe(kind: str, fields: Mapping[str, object]) -> str:
     """Return what an entry is about in a few words: of a call its arguments, of an edit the path."""
+    if kind == "withheld":
+        return say(fields["withheld"])
     if kind == "retrieval_response":
         return " · ".join(
             f"{len(value)} {what}"

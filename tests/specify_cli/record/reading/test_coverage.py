@@ -16,3 +16,11 @@ def test_a_call_is_seen_by_its_beginning_or_its_result(event: str, unseen: bool)
 
 def test_of_a_persons_record_nothing_is_missing() -> None:
     assert list_unseen({"event": "started", "actor": {"actor_type": "human"}}, []) == []
+
+
+def test_what_a_withheld_line_may_tell_is_not_called_unseen() -> None:
+    stand_in = {"seq": 4, "withheld": "captured-in-full", "~": "0" * 64}
+
+    assert "prompts" in list_unseen(STARTED, [STARTED])
+    assert list_unseen(STARTED, [STARTED, stand_in]) == []
+    assert list_unseen(STARTED | {"imported": {}}, [stand_in]) == ["when (a transcript claims it)"]

@@ -73,6 +73,11 @@ def test_work_that_was_not_closed_as_done_gets_no_note(outcome: str) -> None:
     assert note_done(closed(edited("a.py"))[:-1]) == ()
 
 
+def test_of_a_record_with_withheld_lines_nothing_is_said() -> None:
+    assert note(TEST, edited("a.py")) != []
+    assert note(TEST, edited("a.py"), [{"withheld": "captured-in-full"}]) == []
+
+
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
     (remark,) = note_done(closed(*(ran(f"false {number}", "error") for number in range(8))))
 

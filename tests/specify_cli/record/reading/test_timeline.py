@@ -62,3 +62,9 @@ def test_an_end_without_a_beginning_and_a_clock_that_went_back_are_no_lie() -> N
 
     assert (alone.kind, alone.status) == ("tool_result", "ok")
     assert (call.status, call.duration_ms) == (None, None)
+
+
+def test_a_withheld_line_says_why() -> None:
+    (entry,) = make_timeline([{"seq": 4, "withheld": "captured-in-full", "~": "0" * 64, "uri": "inv://I/event/4"}])
+
+    assert (entry.seq, entry.name, entry.about, entry.status) == (4, "withheld", "captured-in-full", None)
