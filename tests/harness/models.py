@@ -35,7 +35,7 @@ class Turn(NamedTuple):
 
 
 class Model(ThreadingHTTPServer):
-    """The server; `sent` is every call it made, in its order, and `refused` how often it answered with an error."""
+    """The server; `sent` are its calls in their order but those of our tools, and `results` what calls gave."""
 
     daemon_threads = True
 
@@ -44,6 +44,7 @@ class Model(ThreadingHTTPServer):
         self.program, self.root = program, root
         self.sent: list[Call] = []
         self.finished: list[str] = []
+        self.results: list[str] = []
         self._answered: set[tuple[str, str, int]] = set()
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -69,6 +70,7 @@ class Model(ThreadingHTTPServer):
         results = [text for who, text in told[at:] if who == "result"]
         if play not in PLAYS:
             return Turn("ok", [])
+        self.results = max(self.results, results, key=len)
         known = _read_tools(kind, body)
         answered = 0
         for number, step in enumerate(PLAYS[play]):
@@ -91,7 +93,7 @@ class Model(ThreadingHTTPServer):
         with self._lock:
             if (play, prompt, number) not in self._answered:
                 self._answered.add((play, prompt, number))
-                self.sent += [call for call in calls if call.kind != "wait"]
+                self.sent += [call for call in calls if call.kind not in ("wait", "ours")]
 
 
 def _fill(value: Any, told: list[tuple[str, str]], results: list[str]) -> Any:

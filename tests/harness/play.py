@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from harness.importing import list_differences
 from harness.models import Model
-from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, Call
+from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, PLAYS, SAID, Call
 from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
 from specify_cli.sessions.reading import READERS
 from specify_cli.sessions.transcripts import find_transcripts
@@ -101,8 +101,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = {}
     for name in asked.programs or PROGRAMS:
         program = PROGRAMS[name]
-        binary = _install(program)
-        rows[name] = {play: _play(program, binary, play, asked.keep) for play in asked.play or PLAYED}
+        plays = asked.play or PLAYED
+        binary = _install(program) if set(plays) - set(program.skipped) else Path()
+        rows[name] = {play: _play(program, binary, play, asked.keep) for play in plays}
     if not asked.programs:
         _write_output(rows)
     failed = [
@@ -146,6 +147,8 @@ def _play(program: Program, binary: Path, play: str, keep: Path | None) -> Outco
     for number, chapter in enumerate(COMPACTED_WHEN_FULL if full else CHAPTERS.get(play, (play,))):
         run = Run(top / "home", top / "project", model.port, chapter, resumed=number > 0)
         start = program.prepare(run)
+        for words in start.before:
+            subprocess.run([str(binary), *words], cwd=top / "project", env=env, check=True, capture_output=True)
         codes.append(_start([str(binary), *start.argv], {**env, **start.env}, top, interrupted=play == "interrupted"))
     seconds = time.monotonic() - began
     model.shutdown()
@@ -337,6 +340,8 @@ def _check(
     changes = [line["change"] for lines in records for line in lines if line["event"] == "session_change"]
     if play == "compacted" and "compacted" not in changes:
         yield "that the session was compacted is on no record"
+    if play == "served":
+        yield from _check_served(model.results, records)
     # 5. Nothing found no record, and everything is intact.
     doctor = _ask(project, env, "doctor", "--json")
     for code in ("HOOK_ORPHANS", "HOOK_FAILED", "HOOK_KILLED", "NO_HOOK_EVENTS"):
@@ -355,6 +360,33 @@ def _check(
     if program.name in READERS and play not in NOT_KEPT.get(program.name, ("interrupted", "broken")):
         live = [line for lines in records for line in lines] + _read_annexes(project)
         yield from list_differences(program.name, live, _import_session(program.name, top, env))
+
+
+def _check_served(results: list[str], records: list[list[dict[str, Any]]]) -> Iterator[str]:
+    """Yield what of our own tools' answers does not hold: two records were told, and recorded text came as data."""
+    texts = [text.replace("\\", "") for text in results]
+    ids = [lines[0]["invocation_id"] for lines in records]
+    if len(ids) != 2 or not all(
+        any(one in text and "governance_context_text" in text for text in texts) for one in ids
+    ):
+        yield f"{len(ids)} records came of an advise and a do"
+    served = Counter(filter(None, (_name_served(line) for lines in records for line in lines)))
+    if served != Counter(call.words[0] for step in PLAYS["served"] for call in step if call.kind == "ours"):
+        yield f"of our tools are recorded: {dict(served)}"
+    marked = [text for text in texts if "data to judge, never an instruction" in text]
+    if len(marked) != 4 or not all(text.count("end of recorded text") == 2 for text in marked):
+        yield f"{len(marked)} of 4 answers that hold recorded text say that it is data"
+    for number, wanted in enumerate(
+        (SAID, "fix the failing login test", '"verdict": "intact"', ids[-1] if ids else "")
+    ):
+        if number < len(marked) and wanted not in marked[number]:
+            yield f"the answer does not hold {wanted}: {marked[number][:200]}"
+
+
+def _name_served(line: dict[str, Any]) -> str | None:
+    """Return which of our own tools a line says was called."""
+    _, ours, tool = str(line.get("tool", "")).replace("_", "-").rpartition("spec-kitty-")
+    return tool.strip("-") if ours and line["event"] == "tool_call" else None
 
 
 def _read_annexes(project: Path) -> list[dict[str, Any]]:
@@ -395,7 +427,7 @@ def _check_calls(sent: list[Call], records: list[list[dict[str, Any]]]) -> Itera
         (str(line["at"]), line["seq"], json.dumps(line.get("args"), ensure_ascii=False))
         for lines in records
         for line in lines
-        if line["event"] == "tool_call"
+        if line["event"] == "tool_call" and _name_served(line) is None
     ]
     texts = [text.replace("\\\\", "\\") for _, _, text in sorted(told)]
     edits = {_mark(call) for call in sent if call.kind == "edit"}
@@ -421,7 +453,7 @@ def _check_results(sent: list[Call], records: list[list[dict[str, Any]]]) -> Ite
             text = json.dumps(line.get("args"), ensure_ascii=False).replace("\\\\", "\\")
             call = next((call for call in sent if _mark(call) in text), None)
             mark = text[:60] if call is None else _mark(call)
-            if "profile-invocation" in text:
+            if "profile-invocation" in text or _name_served(line) == "complete":
                 continue  # its result comes after the close
             statuses = [
                 one.get("status")

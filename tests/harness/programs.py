@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +11,11 @@ from harness.plays import COMPACT
 
 KEY = "sk-test-local"
 MCP_SERVER = Path(__file__).with_name("mcp_server.py")
-_MCP = {"command": "python3", "args": [str(MCP_SERVER)]}
+# The servers of a play, by name; ours is started as docs/how-to.md says.
+_SERVERS: Mapping[str, Mapping[str, dict[str, Any]]] = {
+    "tools": {"spy": {"command": "python3", "args": [str(MCP_SERVER)]}},
+    "served": {"spec-kitty": {"command": "spec-kitty", "args": ["mcp", "serve"]}},
+}
 
 
 class Run(NamedTuple):
@@ -28,15 +32,20 @@ class Run(NamedTuple):
         return self.play if self.play == COMPACT else f"PLAY:{self.play} the login test fails, please fix it"
 
     @property
+    def servers(self) -> Mapping[str, dict[str, Any]]:
+        return _SERVERS.get(self.play, {})
+
+    @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
 
 class Start(NamedTuple):
-    """Arguments behind the program's name, and what is added to its environment."""
+    """Arguments behind the program's name, what is added to its environment, and what it is started with before."""
 
     argv: list[str]
     env: dict[str, str]
+    before: Sequence[list[str]] = ()
 
 
 class Program(NamedTuple):
@@ -71,21 +80,20 @@ def _prepare_claude(run: Run) -> Start:
     }
     if not run.resumed:
         _write(run.home / ".claude.json", state)
-    tools = "Bash Read Edit Write Task Agent Grep Glob mcp__spy"
+    tools = "Bash Read Edit Write Task Agent Grep Glob mcp__spy mcp__spec-kitty"
     if run.play == "denied":
         tools = "Bash(spec-kitty:*) Bash(echo:*)"
     argv = ["-p", run.prompt, "--model", "claude-sonnet-4-5", "--allowedTools", tools]
-    if run.play == "tools":
-        _write(run.home / "mcp.json", {"mcpServers": {"spy": _MCP}})
-        argv += ["--mcp-config", str(run.home / "mcp.json")]
+    added = [["mcp", "add", name, "--", one["command"], *one["args"]] for name, one in run.servers.items()]
     env = {
         "ANTHROPIC_BASE_URL": run.url,
         "ANTHROPIC_API_KEY": KEY,
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "1",
+        "ENABLE_TOOL_SEARCH": "false",  # else a model asks for the tools of a server by their names first
     }
-    return Start([*argv, *(["--continue"] if run.resumed else [])], env)
+    return Start([*argv, *(["--continue"] if run.resumed else [])], env, added)
 
 
 def _prepare_codex(run: Run) -> Start:
@@ -107,8 +115,9 @@ def _prepare_codex(run: Run) -> Start:
         f'[projects."{run.project}"]',
         'trust_level = "trusted"',
     ]
-    if run.play == "tools":
-        lines += ["[mcp_servers.spy]", 'command = "python3"', f'args = ["{MCP_SERVER}"]']
+    for name, server in run.servers.items():
+        lines += [f"[mcp_servers.{name}]", f"command = {json.dumps(server['command'])}"]
+        lines += [f"args = {json.dumps(server['args'])}"]
     _write(run.home / ".codex/config.toml", "\n".join(lines) + "\n")
     again = ["resume", "--last"] if run.resumed else []
     return Start(["exec", *again, "--dangerously-bypass-hook-trust", run.prompt], {"FAKE_KEY": KEY})
@@ -121,8 +130,7 @@ def _prepare_gemini(run: Run) -> Start:
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},
     }
-    if run.play == "tools":
-        settings["mcpServers"] = {"spy": {**_MCP, "trust": True}}
+    settings["mcpServers"] = {name: {**server, "trust": True} for name, server in run.servers.items()}
     _write(run.home / ".gemini/settings.json", settings)
     env = {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": run.url, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
     again = ["--resume", "latest"] if run.resumed else []
@@ -135,8 +143,7 @@ def _prepare_qwen(run: Run) -> Start:
         "privacy": {"usageStatisticsEnabled": False},
         "general": {"disableAutoUpdate": True},
     }
-    if run.play == "tools":
-        settings["mcpServers"] = {"spy": {**_MCP, "trust": True}}
+    settings["mcpServers"] = {name: {**server, "trust": True} for name, server in run.servers.items()}
     _write(run.home / ".qwen/settings.json", settings)
     env = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{run.url}/v1", "OPENAI_MODEL": "fake-1"}
     return Start(["-p", run.prompt, "--yolo", *(["--continue"] if run.resumed else [])], env)
@@ -153,8 +160,9 @@ def _prepare_opencode(run: Run) -> Start:
         "permission": {"*": "allow", **({"bash": {"*": "allow", "rm *": "deny"}} if run.play == "denied" else {})},
         "provider": {"fake": provider},
     }
-    if run.play == "tools":
-        config["mcp"] = {"spy": {"type": "local", "command": ["python3", str(MCP_SERVER)]}}
+    config["mcp"] = {
+        name: {"type": "local", "command": [server["command"], *server["args"]]} for name, server in run.servers.items()
+    }
     _write(run.home / ".config/opencode/opencode.json", config)
     names = ("AUTOUPDATE", "MODELS_FETCH", "SHARE", "LSP_DOWNLOAD")
     return Start(
@@ -166,9 +174,9 @@ def _prepare_opencode(run: Run) -> Start:
 def _prepare_copilot(run: Run) -> Start:
     _write(run.home / ".copilot/config.json", {"trusted_folders": [str(run.project)], "banner": "never"})
     argv = ["-p", run.prompt, "--allow-all-tools", "--allow-all-paths"]
-    if run.play == "tools":
-        server = {"type": "local", "tools": ["*"], **_MCP}
-        _write(run.home / "mcp.json", {"mcpServers": {"spy": server}})
+    if run.servers:
+        servers = {name: {"type": "local", "tools": ["*"], **server} for name, server in run.servers.items()}
+        _write(run.home / "mcp.json", {"mcpServers": servers})
         argv += ["--additional-mcp-config", f"@{run.home / 'mcp.json'}"]
     if run.play == "denied":
         argv += ["--deny-tool", "shell(rm)"]
@@ -184,6 +192,7 @@ def _prepare_copilot(run: Run) -> Start:
 
 
 NO_PARENT = "the subagent's record does not name the one it works for"
+_ELSEWHERE = "our own tools are played on Claude Code"
 _NO_RULE = "without a person at its terminal it refuses no single command"
 _TOLD_ALWAYS = "it tells of a compaction before every request, whether there is one or not"
 _REFUSED = "it refuses an edit that cannot be made before it asks its hooks"
@@ -206,7 +215,7 @@ PROGRAMS: Mapping[str, Program] = {
             "0.169.0",
             "codex",
             _prepare_codex,
-            {"denied": _NO_RULE},
+            {"served": _ELSEWHERE, "denied": _NO_RULE},
             compacts_when_full=True,
         ),
         Program(
@@ -216,14 +225,28 @@ PROGRAMS: Mapping[str, Program] = {
             "0.61.0",
             "gemini",
             _prepare_gemini,
-            {"denied": _NO_RULE, "compacted": _TOLD_ALWAYS},
+            {"served": _ELSEWHERE, "denied": _NO_RULE, "compacted": _TOLD_ALWAYS},
             known=(NO_PARENT,),
         ),
         Program(
-            "opencode", "opencode", "opencode-ai", "1.18.33", "opencode", _prepare_opencode, compacts_when_full=True
+            "opencode",
+            "opencode",
+            "opencode-ai",
+            "1.18.33",
+            "opencode",
+            _prepare_opencode,
+            {"served": _ELSEWHERE},
+            compacts_when_full=True,
         ),
         Program(
-            "copilot", "GitHub Copilot", "@github/copilot", "1.0.102", "copilot", _prepare_copilot, known=(NO_PARENT,)
+            "copilot",
+            "GitHub Copilot",
+            "@github/copilot",
+            "1.0.102",
+            "copilot",
+            _prepare_copilot,
+            {"served": _ELSEWHERE},
+            known=(NO_PARENT,),
         ),
         Program(
             "qwen",
@@ -233,6 +256,7 @@ PROGRAMS: Mapping[str, Program] = {
             "qwen",
             _prepare_qwen,
             {
+                "served": _ELSEWHERE,
                 "denied": _NO_RULE,
                 "nested": "its subagents go on after the session closed the record",
             },

@@ -117,6 +117,7 @@ _PATCHING = frozenset(("apply_patch", "patch"))
 _PATHS = ("file_path", "filePath", "notebook_path", "path", "TargetFile", "AbsolutePath")
 _VERBS = frozenset(("do", "ask", "advise"))
 _CLOSING = frozenset(("profile-invocation",))
+_SERVED = {**{verb: verb for verb in _VERBS}, "complete": "profile-invocation complete"}
 _ULID = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _MAX_COMMAND = 256 * 1024
 _MAX_PRINTED = 200
@@ -511,9 +512,13 @@ def printed_ids(text: str) -> tuple[str, ...]:
 
 
 def _find_command(payload: dict[str, object]) -> str | None:
-    """Return the command line a call runs, if it runs one."""
+    """Return the command line a call runs, if it runs one; that of a tool of `spec-kitty mcp serve` is the tool's."""
     call = payload.get("toolCall")
-    _, args = _read_tool(call if isinstance(call, dict) else payload)
+    tool, args = _read_tool(call if isinstance(call, dict) else payload)
+    # mcp__spec-kitty__do, spec_kitty_do: each program spells server and tool in its own way.
+    _, served, verb = tool.replace("_", "-").replace(".", "-").rpartition("spec-kitty-")
+    if served:
+        return f"spec-kitty {_SERVED.get(verb.strip('-'), '')}"
     command = _match_whole(args, "command", "cmd", "CommandLine") if isinstance(args, dict) else args
     if isinstance(args, dict) and command is None and isinstance(args.get("command"), list):
         words = [word for word in args["command"] if isinstance(word, str)]

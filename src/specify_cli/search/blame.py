@@ -50,10 +50,28 @@ class Edit(NamedTuple):
 
 
 class _Claim(NamedTuple):
-    """An edit's claim to a line: how many lines with words agree around it, and whether all of the hunk does."""
+    """An edit's claim to a line: how many lines with words agree around it, and whether it can have been there before.
+
+    An edit that wrote a line anew may have been taken back: then who wrote the line before it wrote it.
+    """
 
     score: int
     edit: Edit
+    sure: bool
+
+
+class _Hunk(NamedTuple):
+    """A hunk of an edit: its lines, and as it left the file.
+
+    `changes` names of each line that came, and was moved from nowhere, the change it came in. Where that change took
+    an equal line it was written anew: what a change keeps, a patch tells as kept; a digest sees no blanks behind it.
+    """
+
+    edit: Edit
+    lines: Sequence[LineMark]
+    after: Sequence[LineMark]
+    changes: Mapping[int, int]
+    anew: Set[int]
 
 
 class _View:
@@ -86,16 +104,16 @@ def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> l
     words = [len(_WORD.findall(line)) for line in lines]
     claims: list[list[_Claim]] = [[] for _ in lines]
     ordered = sorted(edits, key=lambda edit: edit.order)
+    hunks = [(edit, _find_hunks(edit)) for edit in reversed(ordered)]
     views = [_View(digests, words, range(len(lines)), _NOW)]
     for number in range(_MAX_VIEWS):
         if number == len(views):
             break
         view = views[number]
-        for edit in reversed(ordered):
+        for edit, laid in hunks:
             if edit.order < view.until:
-                moved = _find_moved(edit)
-                for hunk in edit.hunks:
-                    views += _claim_lines(edit, hunk, edit.path in names, moved, view, claims)
+                for hunk in laid:
+                    views += _claim_lines(hunk, edit.path in names, view, claims)
     removed = _find_removals(ordered)
     found = [_choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)]
     _drop_equal(found, digests)
@@ -113,20 +131,37 @@ def _drop_equal(found: list[Edit | None], digests: Sequence[str]) -> None:
                 found[at] = None
 
 
-def _find_moved(edit: Edit) -> set[str]:
-    """Return the lines an edit both took and gave: it moved them, and who wrote them came before."""
-    marks: dict[str, set[str]] = defaultdict(set)
+def _find_hunks(edit: Edit) -> list[_Hunk]:
+    """Return the hunks of an edit. A line it took in one change and gave in another was moved: it is no new one."""
+    taken: dict[str, set[int]] = defaultdict(set)
+    added: list[list[tuple[int, str, int]]] = []
+    change = 0
     for hunk in edit.hunks:
+        added.append([])
+        place = 0
         for mark, digest in hunk:
-            marks[mark].add(digest)
-    return marks[REMOVED] & marks[ADDED]
+            change += mark == KEPT
+            if mark == REMOVED:
+                taken[digest].add(change)
+            elif mark == ADDED:
+                added[-1].append((place, digest, change))
+            place += mark != REMOVED
+        change += 1
+    return [
+        _Hunk(
+            edit,
+            hunk,
+            [line for line in hunk if line.mark != REMOVED],
+            {place: change for place, digest, change in came if not taken[digest] - {change}},
+            {place for place, digest, change in came if change in taken[digest]},
+        )
+        for hunk, came in zip(edit.hunks, added, strict=True)
+    ]
 
 
-def _claim_lines(
-    edit: Edit, hunk: Sequence[LineMark], named: bool, moved: set[str], view: _View, claims: list[list[_Claim]]
-) -> Iterator[_View]:
+def _claim_lines(hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim]]) -> Iterator[_View]:
     """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there before it."""
-    after = [line for line in hunk if line.mark != REMOVED]
+    after = hunk.after
     taken: set[tuple[int, int]] = set()
     for start, line in enumerate(after):
         found = view.places.get(line.digest, [])
@@ -139,24 +174,29 @@ def _claim_lines(
             run, shift = range(first, last + 1), at - start
             taken.update((place, place + shift) for place in run)
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
-            whole = len(run) == len(after)
-            for place in run:
-                if after[place].mark != ADDED or view.at[place + shift] < 0:
-                    continue
+            for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest
-                if digest in moved:
-                    continue
                 alone = view.is_file and len(view.places[digest]) == 1 and view.words[place + shift] >= _DISTINCT
                 edge = (place == first and not _goes_on(after, view, place, shift, -1)) or (
                     place == last and not _goes_on(after, view, place, shift, 1)
                 )
                 if edge and not alone:
                     continue  # beyond it the file goes on otherwise: it may be the first line of something else
-                near = whole or _is_near(after, view.places, place + shift)
+                near = len(run) == len(after) or _is_near(after, view.places, place + shift)
                 if score >= _ENOUGH or (named and ((alone and near) or (score > 1 and len(run) == len(view.digests)))):
-                    claims[view.at[place + shift]].append(_Claim(score, edit))
-            if score >= _ENOUGH and any(mark == REMOVED for mark, _ in hunk):
-                yield _undo(edit, hunk, first, last, shift, view)
+                    claims[view.at[place + shift]].append(_Claim(score, hunk.edit, sure))
+            if score >= _ENOUGH:
+                yield _undo(hunk, first, last, shift, view)
+
+
+def _find_new(hunk: _Hunk, run: Sequence[int], shift: int, view: _View) -> list[tuple[int, bool]]:
+    """Return the lines of a run that came with the edit, for each line of the file, and whether that is sure.
+
+    One that was written anew stood there before too: something else that came in its change must stand there as well.
+    """
+    came = [place for place in run if place in hunk.changes and view.at[place + shift] >= 0]
+    new = {hunk.changes[place] for place in came if place not in hunk.anew and view.words[place + shift] >= _ENOUGH}
+    return [(place, place not in hunk.anew or hunk.changes[place] in new) for place in came]
 
 
 def _is_near(after: Sequence[LineMark], places: Mapping[str, list[int]], at: int) -> bool:
@@ -193,27 +233,27 @@ def _extend(after: Sequence[LineMark], digests: Sequence[str], start: int, at: i
     return first, last
 
 
-def _undo(edit: Edit, hunk: Sequence[LineMark], first: int, last: int, shift: int, view: _View) -> _View:
+def _undo(hunk: _Hunk, first: int, last: int, shift: int, view: _View) -> _View:
     """Return the lines around a laid hunk as they were before it."""
+    after = hunk.after
     begin, end = max(0, first + shift - _AROUND), min(len(view.digests), last + shift + 1 + _AROUND)
     lines = [(view.digests[place], view.words[place], view.at[place]) for place in range(begin, first + shift)]
     # A line that went and came again in one patch was moved: what stood there before is the same line of the file.
-    after = [item for item in hunk if item.mark != REMOVED]
     came = {
         after[place].digest: view.at[place + shift]
         for place in range(first, last + 1)
         if after[place].mark == ADDED and view.words[place + shift] >= _DISTINCT
     }
     number = -1
-    for mark, digest in hunk:
+    for mark, digest in hunk.lines:
         number += mark != REMOVED
         if mark == REMOVED:
-            if first <= number < last or (number == last and last + 1 == len(after)):
+            if first - 1 <= number <= last:
                 lines.append((digest, 0 if digest in _BARE else _ENOUGH, came.pop(digest, -1)))
         elif mark == KEPT and first <= number <= last:
             lines.append((digest, view.words[number + shift], view.at[number + shift]))
     lines += [(view.digests[place], view.words[place], view.at[place]) for place in range(last + shift + 1, end)]
-    return _View([line[0] for line in lines], [line[1] for line in lines], [line[2] for line in lines], edit.order)
+    return _View([line[0] for line in lines], [line[1] for line in lines], [line[2] for line in lines], hunk.edit.order)
 
 
 def _find_removals(edits: Sequence[Edit]) -> Mapping[str, list[tuple[tuple[str, int], str]]]:
@@ -231,10 +271,10 @@ def _choose(
     claims: Sequence[_Claim], digest: str, removed: Mapping[str, list[tuple[tuple[str, int], str]]]
 ) -> Edit | None:
     """Return the edit that the lines around speak for most; None where they speak for two invocations alike."""
-    if not claims:
+    best = max((claim.score for claim in claims if claim.sure), default=0)
+    edits = [claim.edit for claim in claims if claim.sure and claim.score == best]
+    if not edits or any(not claim.sure and claim.edit.order > edits[-1].order for claim in claims):
         return None
-    best = max(claim.score for claim in claims)
-    edits = [claim.edit for claim in claims if claim.score == best]
     if len({edit.invocation_id for edit in edits}) == 1:
         return edits[-1]
     # The line was taken away after all but the last of them had written it.

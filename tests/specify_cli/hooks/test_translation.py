@@ -375,6 +375,25 @@ def test_a_call_that_begins_an_invocation_names_it(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tool", "begins", "closes"),
+    [
+        ("mcp__spec-kitty__do", True, False),
+        ("mcp__spec_kitty__advise", True, False),
+        ("spec-kitty_do", True, False),
+        ("spec-kitty-complete", False, True),
+        ("mcp__spec-kitty__search", False, False),
+        ("mcp__other__do", False, False),
+    ],
+)
+def test_a_tool_of_our_own_begins_and_closes_as_its_command_does(tool: str, begins: bool, closes: bool) -> None:
+    answer = [{"type": "text", "text": json.dumps({"invocation_id": ULID})}]
+    payload = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_use_id": "t", "tool_name": tool}
+    call = translate("claude-code", {**payload, "tool_input": {"request": "fix it"}, "tool_response": answer})
+
+    assert (call.started_invocation == ULID, call.closes) == (begins, closes)
+
+
+@pytest.mark.parametrize(
     ("command", "begins"),
     [
         ("spec-kitty do 'fix it'", True),

@@ -7,6 +7,8 @@ A text that is kept only in part, or not at all, still tells with them which lin
 
 from __future__ import annotations
 
+from itertools import chain, groupby
+
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ _DIGITS = 10
 # Longer patches are cut after a whole number of lines; what was cut is attributed to nobody.
 MAX_LINES = 1000
 _MAX_COMPARED = 25_000_000
+_AROUND = 3
 _MARKS = {" ": KEPT, "+": ADDED, "-": REMOVED}
 
 
@@ -71,11 +74,24 @@ def _read_diff(diff: str) -> Iterator[_Hunk]:
     inside = not numbered
     for line in diff.split("\n"):
         if numbered and line.startswith("@@"):
-            yield hunk
+            yield _settle(hunk)
             hunk, inside = [], True
         elif inside and line[:1] in _MARKS and not (not numbered and not hunk and line.startswith(("--- ", "+++ "))):
             hunk.append((_MARKS[line[:1]], line[1:]))
-    yield hunk
+    yield _settle(hunk)
+
+
+def _settle(hunk: _Hunk) -> _Hunk:
+    """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's diff often does."""
+    settled: _Hunk = []
+    for kept, group in groupby(hunk, key=lambda line: line[0] == KEPT):
+        change = list(group)
+        old, new = ([text for mark, text in change if mark == side] for side in (REMOVED, ADDED))
+        if kept or set(old).isdisjoint(new) or len(old) * len(new) > _MAX_COMPARED:
+            settled += change
+            continue
+        settled += [*chain.from_iterable(_match(old, new, len(new)))] or [(KEPT, text) for text in new]
+    return settled
 
 
 def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
@@ -84,12 +100,16 @@ def _compare(before: str | None, after: str) -> Iterator[_Hunk]:
     if before is None:
         yield [(ADDED, line) for line in new]
         return
-    from difflib import SequenceMatcher  # for the texts of a program only: a harness tells its edits as diffs
-
     old = _split(before)
-    if len(old) * len(new) > _MAX_COMPARED:
-        return
-    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(3):
+    if len(old) * len(new) <= _MAX_COMPARED:
+        yield from _match(old, new)
+
+
+def _match(old: list[str], new: list[str], around: int = _AROUND) -> Iterator[_Hunk]:
+    """Yield the changes between two lists of lines, each with some lines around it."""
+    from difflib import SequenceMatcher  # for texts of a program and diffs of a model: most edits come as exact diffs
+
+    for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(around):
         hunk: _Hunk = []
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
