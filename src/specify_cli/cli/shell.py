@@ -10,7 +10,7 @@ from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
 from specify_cli.cli.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.invocation.bindings import nesting
+from specify_cli.invocation.bindings import list_left_open, nesting
 from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
@@ -183,6 +183,17 @@ def take_in_beside(caller: Caller, invocation_id: str) -> None:
         from specify_cli.hooks.conversation.take_in import take_in_beside
 
         take_in_beside(root, home(), caller.session, invocation_id)
+
+
+def find_left_open(caller: Caller) -> tuple[str, ...]:
+    """Return a warning for each record that an agent left open in a session that is over."""
+    root, _ = find_root(here(), home())
+    session = caller.session or {}
+    return tuple(
+        f"LEFT_OPEN: {name} was left open by a session that is over; close it with: "
+        f"spec-kitty profile-invocation complete {name} --outcome abandoned"
+        for name in list_left_open(root, session.get("harness", ""), session.get("session_id", ""))
+    )
 
 
 def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[str, ...]:

@@ -234,6 +234,32 @@ def nesting(root: str, harness: str, session: str, call_id: str | None = None) -
     return Nesting(subagent, None if above is None or not is_record_open(root, above) else above.invocation_id)
 
 
+def remember_left_open(root: str, binding: Binding, harness: str, session: str) -> None:
+    """Note that a session ended and left a record open that its agent began."""
+    value = {"profile_id": binding.profile_id, "session": short_digest(harness, session)}
+    write_small(root, layout.LEFT_OPEN, f"{binding.invocation_id}.json", value)
+
+
+def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
+    """Yield the open records that sessions which ended left behind, other than this one; forget those closed since."""
+    if not os.path.lexists(f"{root}/{layout.LEFT_OPEN}"):
+        return
+    try:
+        with durable.folder(root, layout.LEFT_OPEN) as fd:
+            names = sorted(os.listdir(fd))[:_MAX_MARKS]
+        for name in names:
+            mark = read_small(root, layout.LEFT_OPEN, name)
+            if not isinstance(mark, dict):
+                continue
+            binding = Binding(name.removesuffix(".json"), "left open", str(mark.get("profile_id")))
+            if not is_record_open(root, binding):
+                unlink_below(root, layout.LEFT_OPEN, name)
+            elif mark.get("session") != short_digest(harness, session):
+                yield binding.invocation_id
+    except (OSError, InvocationError):
+        return
+
+
 def is_record_open(root: str, binding: Binding) -> bool:
     from specify_cli.storage.queries import read_row
 

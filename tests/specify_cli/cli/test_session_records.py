@@ -167,6 +167,23 @@ def test_what_an_agent_asked_for_stays_open_when_its_session_ends_and_is_swept_a
     assert ends[1]["event"] == "retrieval_response"  # a person's is theirs to close
 
 
+def test_the_next_session_is_told_what_an_ended_one_left_open(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    left = cli("do", "fix the login test", "--json", env=ENV).json()["invocation_id"]
+    tell("PreToolUse", **call(1))
+    assert cli("do", "review it", "--json", env={"USER": "ada"}).json()["warnings"] == []
+    tell("SessionEnd", reason="other")
+
+    # The session itself may be resumed; another one, and a person, are told until it is closed.
+    assert not any(left in text for text in cli("do", "review it", "--json", env=ENV).json()["warnings"])
+    for env in ({**ENV, "CLAUDE_CODE_SESSION_ID": "s-2"}, {"USER": "ada"}):
+        assert any(f"LEFT_OPEN: {left}" in text for text in cli("do", "review", "--json", env=env).json()["warnings"])
+    assert f"warning: LEFT_OPEN: {left}" in cli("do", "review it", env={"USER": "ada"}).err
+    cli("profile-invocation", "complete", left, "--outcome", "abandoned")
+    assert left not in str(cli("do", "review it", "--json", env={"USER": "ada"}).json()["warnings"])
+    assert list((chartered / layout.LEFT_OPEN).iterdir()) == []
+
+
 def test_the_mark_is_shown_and_goes_with_the_hooks(chartered: Path, cli: Cli) -> None:
     cli("hooks", "install", "--harness", "codex", "--open", "--dry-run")
     assert not (chartered / layout.OPEN).exists()

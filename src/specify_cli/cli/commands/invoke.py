@@ -95,6 +95,7 @@ def _invoke(values: Values, verb: str) -> int:
         caller=caller,
         terms=PLAIN_TERMS._replace(trail=shell.trail() and not values["no_trail"], parent=parent),
     )
+    payload = payload._replace(warnings=(*payload.warnings, *shell.find_left_open(caller)))
     if values["json"]:
         write_json(payload.as_value())
     else:

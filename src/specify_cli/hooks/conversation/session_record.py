@@ -15,7 +15,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.conversation.turn import give_prompt, read_prompt
 from specify_cli.hooks.direct import name_writer
 from specify_cli.hooks.search import Orphan, find_recorder
-from specify_cli.invocation.bindings import list_bindings, opens_by_itself
+from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.ends.opening import Terms
 from specify_cli.invocation.executor import ProfileInvocationExecutor
@@ -93,14 +93,17 @@ def _open(root: str, harness: str, session: str, home: str | None) -> None:
 
 
 def end_records(root: str, harness: str, session: str, home: str | None) -> None:
-    """Close what hooks began for a session that is over; what its agent began stays open, and doctor names it."""
+    """Close what hooks began for a session that is over; what its agent began stays open, and the next `do` says so."""
     index, store = Index(root), FileRecordStore(root)
     for binding in list_bindings(root, harness, session, None):
         try:
             record = read_file(store.hold(index.resolve(binding.invocation_id)))
         except (InvocationError, OSError):
             continue
-        if record is None or record.completed is not None or record.started.get("opened_by") != "hook":
+        if record is None or record.completed is not None:
+            continue
+        if record.started.get("opened_by") != "hook":
+            remember_left_open(root, binding, harness, session)
             continue
         ProfileInvocationExecutor(root, home=home).complete(
             binding.invocation_id,
