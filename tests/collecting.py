@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from specify_cli.collector.holdings import check_record
+from specify_cli.collector.holdings import read_record
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import RecordPiece
 from specify_cli.collector.tokens import SCOPES, Tokens
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
-from specify_cli.sync.contract import CONTENT_TYPE, compose
+from specify_cli.sync.contract import CONTENT_TYPE, LIVE, compose
 from support import SPEC_KITTY, environment
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
@@ -71,22 +71,41 @@ def _line(number: int, changed: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def record_of(number: int, *, project: str = PROJECT, annexes: int = 0) -> tuple[RecordPiece, list[dict[str, Any]]]:
-    """A whole record as a collector takes it, and its two envelopes."""
+def record_of(
+    number: int,
+    *,
+    project: str = PROJECT,
+    annexes: int = 0,
+    steps: int = 0,
+    closed: bool = True,
+    kind: str = LIVE,
+    objects: Iterable[str] = (),
+) -> tuple[RecordPiece, list[dict[str, Any]]]:
+    """A whole record of so many steps as a collector takes it, and its two envelopes."""
     invocation_id, at = id_of(number), rfc3339(BEGIN + 1000 * number)
     told = {key: value for key, value in _line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
-    begun: dict[str, object] = {"event": "started", **told}
-    ended: dict[str, object] = {"event": "completed", "completed_at": at, "outcome": "done", "closed_by": "agent"}
-    data, _ = chain(genesis_tip(), invocation_id, [begun, ended])
+    bodies: list[dict[str, object]] = [{"event": "started", **told, **_OF_KIND.get(kind, {})}]
+    bodies += [{"event": "stage_transition", "at": at, "to": f"s{step}", "manual": True} for step in range(steps)]
+    if closed:
+        bodies.append({"event": "completed", "completed_at": at, "outcome": "done", "closed_by": "agent"})
+    data, _ = chain(genesis_tip(), invocation_id, bodies)
     lines = [json.loads(line) for line in data.splitlines()]
     annexed = {"v": 1, "event": "commit_link", "invocation_id": invocation_id, "prev": lines[-1]["~"], "at": at}
     made = {
         f"{id_of(one)}.jsonl": seal_line({**annexed, "seq": one, "sha": f"{one:040x}"}).decode()
         for one in range(annexes)
     }
-    value = {"name": f"builder-{invocation_id}.jsonl", "lines": data.decode(), "annexes": made}
-    events = [compose(project, "records", lines[0]), compose(project, "records", lines[0], lines[-1])]
-    return RecordPiece(invocation_id, json.dumps(value), check_record(json.dumps(value))), events
+    value: dict[str, Any] = {"name": f"builder-{invocation_id}.jsonl", "lines": data.decode(), "annexes": made}
+    value |= {"kind": kind, "objects": sorted(objects), "withheld": {}}
+    events = [compose(project, "records", lines[0])]
+    events += [compose(project, "records", lines[0], lines[-1])] if closed else []
+    return read_record(json.dumps(value).encode(), invocation_id), events
+
+
+_OF_KIND: Mapping[str, dict[str, object]] = {
+    "replay": {"run_kind": "as_of_replay", "parent_invocation_id": "01KB000000000000000000000A"},
+    "imported": {"imported": {"at": "2026-11-21T09:00:00.000Z", "harness": "codex", "transcript": "d" * 64}},
+}
 
 
 class Answer(NamedTuple):

@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from specify_cli.collector.holdings import decode_report, encode_report
 from specify_cli.collector.storage import (
+    APART,
     CONFLICT,
     DUPLICATE,
     OWNED,
@@ -18,6 +19,7 @@ from specify_cli.collector.storage import (
     Filter,
     HeldLog,
     HeldRecord,
+    LogConflict,
     LogPiece,
     Place,
     ProjectRow,
@@ -27,7 +29,10 @@ from specify_cli.collector.storage import (
     StoredEvent,
     Totals,
     compute_digest,
+    compute_edge,
+    encode_edge,
     get_digest,
+    is_whole,
     judge,
     judge_leaves,
     judge_record,
@@ -35,7 +40,6 @@ from specify_cli.collector.storage import (
     row_of,
 )
 from specify_cli.sync.contract import COMPLETED, STARTED, canonical, key_of
-from specify_cli.trail.log.leaves import LEAF_BYTES
 
 
 class MemoryStorage:
@@ -48,6 +52,8 @@ class MemoryStorage:
         self._records: dict[Place, HeldRecord] = {}
         self._logs: dict[tuple[str, str], HeldLog] = {}
         self._revisions: dict[str, int] = {}
+        self._objects: dict[tuple[str, str], str | None] = {}
+        self._log_conflicts: dict[tuple[str, str, str, str], LogConflict] = {}
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         for event in events:
@@ -106,39 +112,68 @@ class MemoryStorage:
             conflicts = sum(_has(projects, one.project_uuid) for one in self._conflicts.values())
         return Totals(len(stored), sum(COMPLETED not in phases for phases in stored), sum(map(len, stored)), conflicts)
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         with self._lock:
             place = Place(piece.invocation_id, project)
             held = self._records.get(place)
             report = None if held is None else decode_report(held.report)
-            verdict = judge_record(self._held.get(place, {}), report, piece, client)
+            verdict = judge_record(self._held.get(place, {}), held, report, piece, client)
             if verdict == STORED:
-                report_text = encode_report(piece.report)
-                self._records[place] = HeldRecord(piece.invocation_id, now, client, report_text, piece.body)
+                first = client if held is None else held.client
+                self._records[place] = HeldRecord(
+                    piece.invocation_id, now, first, encode_report(piece.report), piece.body
+                )
                 self._revisions[project] = self._revisions.get(project, 0) + 1
             elif verdict in (CONFLICT, OWNED):
                 kept, sent = "" if held is None else compute_digest(held.body), compute_digest(piece.body)
                 self._note_conflict(place, RECORD, kept, sent, now, client)
-            return verdict
+            if verdict not in (STORED, DUPLICATE):
+                return verdict, []
+            absent = [one for one in piece.objects if self._objects.setdefault((project, one), None) is None]
+            return verdict, sorted(absent)
 
-    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        with self._lock:
+            wanted = [one for one in objects if self._objects.get((project, one), "") is None]
+            self._objects.update({(project, one): objects[one] for one in wanted})
+            self._revisions[project] = self._revisions.get(project, 0) + bool(objects)
+            return len(wanted)
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        found = {one: self._objects.get((project, one)) for one in digests}
+        return {one: body for one, body in found.items() if body is not None}
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
         with self._lock:
             held = self._logs.get((project, piece.name))
-            size = 0 if held is None else len(held.leaves) // LEAF_BYTES
-            verdict = judge_leaves(held, size, piece, client)
+            before = encode_edge(compute_edge("" if held is None else held.leaves))
+            verdict, size, _ = judge_leaves(held, before, piece, client)
             if verdict == STORED:
                 leaves = ("" if held is None else held.leaves) + piece.leaves
                 self._logs[project, piece.name] = HeldLog(piece.name, client, piece.keys, piece.checkpoint, leaves)
-                self._revisions[project] = self._revisions.get(project, 0) + 1
-                size = len(leaves) // LEAF_BYTES
+            elif verdict in (OWNED, CONFLICT):
+                kept = "" if held is None else held.checkpoint
+                key = (project, piece.name, client, piece.checkpoint)
+                fresh = LogConflict(piece.name, client, verdict, kept, piece.checkpoint, now, now, 0)
+                seen = self._log_conflicts.get(key, fresh)
+                self._log_conflicts[key] = seen._replace(last_at=now, times=seen.times + 1)
+            self._revisions[project] = self._revisions.get(project, 0) + (verdict not in (DUPLICATE, APART))
             return verdict, size
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        return [one for key, one in self._log_conflicts.items() if key[0] == project]
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
         names = {place.project_uuid for place in self._held} | self._revisions.keys()
         found = []
         for name in sorted(name for name in names if _has(projects, name) and name > after):
-            records = sum(place.project_uuid == name for place in self._records)
-            found.append(ProjectRow(name, *self.totals(frozenset({name})), records, self._revisions.get(name, 0)))
+            records = [place for place in self._records if place.project_uuid == name]
+            whole = sum(
+                is_whole(self._held.get(place, {}), decode_report(self._records[place].report)) for place in records
+            )
+            objects = [body is not None for (of, _), body in self._objects.items() if of == name]
+            row = (len(records), self._revisions.get(name, 0), whole, sum(objects), len(objects) - sum(objects))
+            found.append(ProjectRow(name, *self.totals(frozenset({name})), *row))
         return found[:limit]
 
     def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:

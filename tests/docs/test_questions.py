@@ -48,7 +48,7 @@ def ask(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     ledger.storage.accept([started(1), completed(1), started(2), started(90_000, project=OTHER_PROJECT)], "now", "ada")
     piece, events = record_of(3)
     ledger.storage.accept(events, "now", "ada")
-    assert ledger.storage.keep_record(PROJECT, piece, "now", "ada") == "stored"
+    assert ledger.storage.keep_record(PROJECT, piece, "now", "ada")[0] == "stored"
     ledger.storage.close()
     held = cli("collector", "export", "--db", "events.db", "--parquet", "held", "--json")
     assert {"path": "held", "invocations": 4, "records": 1, "files": 8, "left_out": []} == held.json()

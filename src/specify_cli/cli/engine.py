@@ -48,11 +48,9 @@ def list_sources(values: Values, root: str) -> list[Source]:
     """Return the sources that `--source` names; without it the project here."""
     folder = shell.get_text(values, "source")
     if folder is not None and is_ledger(folder):
-        raise CallerError(
-            "INVALID_VALUE",
-            f"--source {folder}: a collector holds the lines of records without the objects they were decided from",
-            "invocations verify --source reads it; run this where the records lie",
-        )
+        from specify_cli.cli.ledger import list_held  # loads a collector's storage
+
+        return list_held(folder)
     return [Source(".", root)] if folder is None else find_sources(folder)
 
 

@@ -1056,11 +1056,13 @@ class SyncEnabled(_Shape):
     consented_at: str
     listener: str
     log: str
+    whole: str
     token: TokenState
     records: int
     preview: list[dict[str, Any]]
     preview_is_real: bool
     preview_record: list[dict[str, Any]]
+    preview_objects: list[dict[str, Any]]
     gaps: list[SyncGap]
 
 

@@ -881,7 +881,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "create"),
-        "sharing.collector:create_token",
+        "sharing.tokens:create_token",
         "Make a token and print it, this once: only its hash is kept.",
         (
             Param("name", "argument", "Who sends or reads with it; owns what it sends first.", required=True),
@@ -911,7 +911,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "list"),
-        "sharing.collector:list_tokens",
+        "sharing.tokens:list_tokens",
         "Show each token: id, name, scopes, projects; never the token itself.",
         (_LEDGER,),
         ("spec-kitty collector token list --db events.db",),
@@ -919,7 +919,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "revoke"),
-        "sharing.collector:revoke_token",
+        "sharing.tokens:revoke_token",
         "End a token by its id, from the next request on.",
         (Param("id", "argument", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), _LEDGER),
         ("spec-kitty collector token revoke TOKEN_ID --db events.db",),

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from specify_cli.collector import metrics as prometheus
 from specify_cli.collector import pages
-from specify_cli.collector.holdings import LISTED, Whole, read_log, read_record, read_whole
+from specify_cli.collector.holdings import LISTED, Whole, read_log, read_objects, read_record, read_whole
 from specify_cli.collector.levels import Levels
 from specify_cli.collector.metrics import Metrics
 from specify_cli.collector.reception import (
@@ -72,7 +72,7 @@ BODY_SECONDS = 30.0
 _MAX_NOTE_BODY = 256 * 1024
 # A body of 8 MiB can become some 200 MB of values, so memory is bounded by how many are read and parsed at once.
 _BODIES_AT_ONCE, _PARSED_AT_ONCE = 16, 2
-_LOG = logging.getLogger("specify_cli.collector")
+_LOG = logging.getLogger("specify_cli.collector.")
 # So many characters of whole records are read for one page of pictures.
 _PICTURED = 16 * 1024 * 1024
 _REALM = 'realm="spec-kitty collector"'
@@ -126,7 +126,7 @@ def build_app(
         clock,
         witness,
         is_draining,
-        Levels(storage, (list) if witness is None else witness.list_states),
+        Levels(storage, witness),
     )
 
     def route(path: str, endpoint: Endpoint, scope: str | None, method: str = "GET") -> Route:
@@ -141,6 +141,7 @@ def build_app(
             route("/v1/projects", _list_projects, READ),
             route("/v1/projects/{project}", _show_project, READ),
             route("/v1/projects/{project}/records/{invocation_id}", _take_record, SEND, "PUT"),
+            route("/v1/projects/{project}/objects", _take_objects, SEND, "PUT"),
             route("/v1/projects/{project}/logs/{name}", _take_log, SEND, "PUT"),
             route("/witness/key", _show_witness_key, None),
             route("/witness/add-log", _add_log, WITNESS, "POST"),
@@ -383,12 +384,26 @@ async def _take_record(setting: _Setting, request: Request) -> Response:
     async with setting.bodies:
         body = await _read_body(setting, request)
 
-    def keep() -> str:
+    def keep() -> tuple[str, list[str]]:
         return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
 
-    verdict = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    verdict, missing = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
     setting.metrics.count_event(f"record-{verdict}")
-    return _answer_kept(verdict, {"status": verdict})
+    return _answer_kept(verdict, {"status": verdict, "missing": missing})
+
+
+async def _take_objects(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and lack are stored."""
+    _, project = _require_project(request)
+    async with setting.bodies:
+        body = await _read_body(setting, request)
+
+    def keep() -> int:
+        return setting.storage.keep_objects(project, read_objects(body))
+
+    stored = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    setting.metrics.count_event("object-stored", stored)
+    return _answer_json({"stored": stored})
 
 
 async def _take_log(setting: _Setting, request: Request) -> Response:
@@ -398,7 +413,8 @@ async def _take_log(setting: _Setting, request: Request) -> Response:
         body = await _read_body(setting, request)
 
     def keep() -> tuple[str, int]:
-        return setting.storage.keep_leaves(project, read_log(body, request.path_params["name"]), token.name)
+        piece = read_log(body, request.path_params["name"])
+        return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
     verdict, size = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
     return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})

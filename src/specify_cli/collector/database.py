@@ -4,7 +4,7 @@
     database.write(lambda transaction: transaction.run("UPDATE totals SET open = ?", (1,)))
 
 Statements are written once for all engines, with `?` where a value goes. A step of the schema is a part of a file in
-`schema/` that begins with `-- version N`.
+`schema/` that begins with `-- version N`; `-- include NAME` stands for the statements of another file.
 """
 
 import os
@@ -47,7 +47,13 @@ class Database(Protocol):
 
 def read_steps(name: str) -> list[list[str]]:
     """Return the statements of each version of a schema, the first version first."""
-    text = (Path(__file__).parent / "schema" / f"{name}.sql").read_text(encoding="utf-8")
+    folder = Path(__file__).parent / "schema"
+    text = re.sub(
+        "^-- include (.*)$",
+        lambda found: (folder / f"{found[1]}.sql").read_text(encoding="utf-8"),
+        (folder / f"{name}.sql").read_text(encoding="utf-8"),
+        flags=re.M,
+    )
     steps = [re.sub("^--.*", "", step.partition("\n")[2], flags=re.M) for step in text.split("\n-- version ")[1:]]
     return [[statement for statement in step.split(";") if statement.strip()] for step in steps]
 

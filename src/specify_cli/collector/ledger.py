@@ -1,6 +1,7 @@
 """What the addresses of a collector's databases open: a storage over all of them, and the home of everything else."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from specify_cli.collector.database import Database, SqliteDatabase
@@ -45,3 +46,8 @@ def open_database(address: str) -> Database:
     from specify_cli.collector.postgres import PostgresDatabase  # loads libpq
 
     return PostgresDatabase(address)
+
+
+def read_now() -> str:
+    """Return the time as what is received is marked with it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,35 +1,43 @@
 """How far each project of a collector is proven, worked out again when something of it came.
 
-levels = Levels(storage, witness.list_states)
+levels = Levels(storage, witness)
 levels.describe(row)
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
-from specify_cli.collector.holdings import Judged, check_bodies, decode_report, judge_trail, report_lost
-from specify_cli.collector.storage import HeldLog, ProjectRow, Storage
+from specify_cli.collector.holdings import LISTED, Judged, Seen, check_bodies, decode_report, judge_trail, report_lost
+from specify_cli.collector.storage import HeldLog, LogConflict, Place, ProjectRow, Storage
+from specify_cli.collector.witness import Witness
 from specify_cli.record.verify import ERROR, WARNING, RecordReport
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.trail.log.leaves import LEAF_BYTES
-from specify_cli.trail.log.notes import Checkpoint, parse_checkpoint
+from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
 
 _PAGE = 2_000
 # So many projects are remembered; one that is forgotten is read again.
 _REMEMBERED = 10_000
 
 
-def verify_again(storage: Storage, engine: Engine = HERE) -> Iterator[tuple[str, Judged]]:
-    """Yield each project that sends whole records, with what the bytes that are held prove; a witness is not asked.
+def verify_again(
+    storage: Storage, engine: Engine = HERE, witness: Witness | None = None, policy: Policy | None = None
+) -> Iterator[tuple[str, Judged]]:
+    """Yield each project that sends whole records, with what the bytes that are held prove.
 
-    Raises StorageError, and EnvironmentFault where the engine does.
+    The witness is the collector's own; with a policy its witnesses alone count. Raises StorageError, and
+    EnvironmentFault where the engine does.
     """
+    seen = read_seen(witness)
     after = ""
     while rows := storage.projects(None, _PAGE, after):
         for row in rows:
             if row.records:
-                yield row.project_uuid, judge_trail(_check_all(storage, row, engine), storage.logs(row.project_uuid))
+                logs = storage.logs(row.project_uuid)
+                reader = partial(_read_body, storage, row.project_uuid)
+                yield row.project_uuid, judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy)
         after = rows[-1].project_uuid
 
 
@@ -40,21 +48,41 @@ def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[Re
         after = page[-1].invocation_id
 
 
+def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None:
+    place = Place(invocation_id, project)
+    return storage.bodies([place]).get(place)
+
+
+def read_seen(witness: Witness | None) -> Seen:
+    """Return what a witness has seen of every log. Raises StorageError."""
+    if witness is None:
+        return Seen()
+    forked = []
+    for fork in witness.list_forks():
+        for note in (fork.held, fork.sent):
+            try:
+                forked.append(parse_checkpoint(note.encode()))
+            except NoteError:
+                continue  # only what was one is kept
+    return Seen(witness.key.name, tuple(witness.list_states()), tuple(forked))
+
+
 class _Known(NamedTuple):
-    """A project as it was judged: at which revision, beside which cosigned states, with its logs in words."""
+    """A project as it was judged: at which revision, beside what a witness had seen, with its logs in words."""
 
     revision: int
     origins: frozenset[str]
-    cosigned: tuple[Checkpoint, ...]
+    seen: Seen
     judged: Judged
     logs: tuple[dict[str, object], ...]
+    conflicts: tuple[LogConflict, ...]
 
 
 class Levels:
     """The levels of a collector's projects. Methods may be called from several threads at once; raise StorageError."""
 
-    def __init__(self, storage: Storage, list_cosigned: Callable[[], Sequence[Checkpoint]]) -> None:
-        self._storage, self._list_cosigned = storage, list_cosigned
+    def __init__(self, storage: Storage, witness: Witness | None) -> None:
+        self._storage, self._witness = storage, witness
         self._lock = threading.Lock()
         self._known: dict[str, _Known] = {}
 
@@ -64,22 +92,25 @@ class Levels:
 
     def _find(self, row: ProjectRow) -> _Known:
         known = self._known.get(row.project_uuid)
-        if known is not None and known.revision == row.revision and self._pick(known.origins) == known.cosigned:
+        if known is not None and known.revision == row.revision and self._pick(known.origins) == known.seen:
             return known
         logs = self._storage.logs(row.project_uuid) if row.revision else []
         described = tuple(_describe_log(log) for log in logs)
         origins = frozenset(str(one["origin"]) for one in described)
-        cosigned = self._pick(origins)
-        judged = judge_trail(self._list_reports(row.project_uuid), logs, cosigned)
+        seen = self._pick(origins)
+        reader = partial(_read_body, self._storage, row.project_uuid)
+        judged = judge_trail(self._list_reports(row.project_uuid), logs, reader, seen)
+        conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()
         with self._lock:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[row.project_uuid] = _Known(row.revision, origins, cosigned, judged, described)
+            found = _Known(row.revision, origins, seen, judged, described, conflicts)
+            self._known[row.project_uuid] = found
         return found
 
-    def _pick(self, origins: frozenset[str]) -> tuple[Checkpoint, ...]:
-        """Return the cosigned states of some logs."""
-        return tuple(one for one in self._list_cosigned() if one.origin in origins) if origins else ()
+    def _pick(self, origins: frozenset[str]) -> Seen:
+        """Return what the witness has seen of some logs."""
+        return read_seen(self._witness).narrow(origins) if origins else Seen()
 
     def _list_reports(self, project: str) -> Iterator[RecordReport]:
         after = ""
@@ -98,15 +129,18 @@ class Levels:
             "errors": judged.report.count(ERROR),
             "warnings": judged.report.count(WARNING),
             "gaps": len(judged.gaps),
-            "not_held": row.invocations - row.open - row.records,
+            "not_held": row.invocations - row.open - row.whole,
             "not_proven": list(judged.report.not_proven) if row.records else [],
-            "logs": [{**log, "witnessed": _find_size(known.cosigned, log["origin"])} for log in known.logs],
+            "logs": [{**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs],
+            "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
         }
 
 
-def _find_size(cosigned: Sequence[Checkpoint], origin: object) -> int:
-    """Return how many leaves of a log were cosigned."""
-    return max((one.size for one in cosigned if one.origin == origin), default=0)
+def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
+    """Return how far a witness has cosigned a log, under which name, and how often the log contradicted that."""
+    own = seen.narrow(frozenset({origin}))
+    size = max((one.size for one in own.cosigned), default=0)
+    return {"witnessed": size, "witness": seen.witness if own.cosigned else None, "forks": len(own.forked) // 2}
 
 
 def _describe_log(log: HeldLog) -> dict[str, object]:

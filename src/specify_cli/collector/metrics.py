@@ -30,9 +30,9 @@ class Metrics:
         )
         waiting.set_function(count_waiting)
 
-    def count_event(self, result: str) -> None:
-        """Count one event."""
-        self._events.labels(result).inc()
+    def count_event(self, result: str, times: int = 1) -> None:
+        """Count one event, or several with the same result."""
+        self._events.labels(result).inc(times)
 
     def observe_request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request and the time it took."""

@@ -46,6 +46,7 @@ _TITLES = {
     "internal": (500, "The collector has failed"),
     "unknown-invocation": (409, "Its events have not arrived"),
     "invalid-record": (422, "The record or log does not verify"),
+    "invalid-object": (422, "The object is not what its name says"),
     "unavailable": (503, "The collector cannot store or read now"),
 }
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -135,11 +136,14 @@ def _parse(body: bytes) -> Any:
         raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
 
 
-def parse_object(body: bytes, names: Sequence[str]) -> dict[str, object]:
-    """Return the JSON object of a body, which has these members and no other. Raises Refused."""
+def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()) -> dict[str, object]:
+    """Return the JSON object of a body, which has these members, all of `more` or none, and no other. Raises Refused.
+
+    Without names its members may be any.
+    """
     value = _parse(body)
-    if not isinstance(value, dict) or value.keys() != set(names):
-        raise Refused(Problem("bad-request", f"expected a JSON object of {', '.join(names)}"))
+    if not isinstance(value, dict) or (names is not None and value.keys() not in (set(names), {*names, *more})):
+        raise Refused(Problem("bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"))
     return value
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from specify_cli.collector.app import build_app
+from specify_cli.collector.ledger import read_now
 from specify_cli.collector.storage import Storage
 from specify_cli.collector.tokens import Tokens
 from specify_cli.collector.witness import Witness
@@ -43,11 +44,6 @@ def serve(
     server.answer()
 
 
-def read_now() -> str:
-    """Return the time as what is received is marked with it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class _JsonLines(logging.Formatter):
     """Each record as one JSON object: when, how grave, what, and the facts it was made of."""
 
@@ -61,7 +57,7 @@ class _JsonLines(logging.Formatter):
 def _log_to_stderr() -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
-    ours = logging.getLogger("specify_cli.collector")
+    ours = logging.getLogger("specify_cli.collector.")
     ours.addHandler(handler)
     ours.setLevel(logging.INFO)
     ours.propagate = False

@@ -17,6 +17,7 @@ from specify_cli.collector.storage import (
     Filter,
     HeldLog,
     HeldRecord,
+    LogConflict,
     LogPiece,
     Place,
     ProjectRow,
@@ -97,11 +98,21 @@ class ShardedStorage:
     def totals(self, projects: Projects = None) -> Totals:
         return Totals(*map(sum, zip(*(shard.totals(projects) for shard in self._shards.values()), strict=True)))
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         return self._find(project).keep_record(project, piece, now, client)
 
-    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
-        return self._find(project).keep_leaves(project, piece, client)
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        return self._find(project).keep_objects(project, objects)
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        found = [shard.objects(project, digests) for shard in self._shards.values()]
+        return {digest: body for held in found for digest, body in held.items()}
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
+        return self._find(project).keep_leaves(project, piece, now, client)
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        return [one for shard in self._shards.values() for one in shard.log_conflicts(project)]
 
     def _find(self, project: str) -> Storage:
         """Return the shard of a project, which is written down for it."""

@@ -7,14 +7,17 @@ and what a batch sees of its keys stays as it is until the batch is durable.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from specify_cli.collector.database import Database, Transaction
 from specify_cli.collector.holdings import decode_report, encode_report
 from specify_cli.collector.storage import (
+    APART,
     CLOSED,
     CONFLICT,
+    DUPLICATE,
     OPEN,
     OWNED,
     RECORD,
@@ -24,6 +27,7 @@ from specify_cli.collector.storage import (
     Filter,
     HeldLog,
     HeldRecord,
+    LogConflict,
     LogPiece,
     Place,
     ProjectRow,
@@ -34,13 +38,17 @@ from specify_cli.collector.storage import (
     StoredEvent,
     Totals,
     compute_digest,
+    compute_edge,
     decide,
+    decode_edge,
+    encode_edge,
+    is_whole,
     judge_leaves,
     judge_record,
     project_of,
+    read_state,
 )
 from specify_cli.sync.contract import canonical, key_of
-from specify_cli.trail.log.leaves import LEAF_BYTES
 
 # An actor filter names at most so many actors one by one; with more the rows are walked newest first.
 _ACTORS = 64
@@ -128,68 +136,121 @@ class SqlStorage:
         )
         return Totals(*map(int, found))
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         key = (project, piece.invocation_id)
 
-        def store(transaction: Transaction) -> str:
+        def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
             found = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
             phases = {one.phase: one for phases in found.values() for one in phases}
             rows = transaction.run(
-                "SELECT report, digest FROM record WHERE project_uuid = ? AND invocation_id = ?", key
+                "SELECT received_at, client, report, body, digest FROM record"
+                " WHERE project_uuid = ? AND invocation_id = ?",
+                key,
             )
-            held = decode_report(rows[0][0]) if rows else None
-            verdict = judge_record(phases, held, piece, client)
-            digest = compute_digest(piece.body)
+            held = HeldRecord(piece.invocation_id, *rows[0][:4]) if rows else None
+            known = None if held is None else decode_report(held.report)
+            verdict = judge_record(phases, held, known, piece, client)
             if verdict == STORED:
+                _write_record(transaction, project, piece, now, client)
+                was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
-                    "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
-                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
-                    " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
-                    " digest = excluded.digest",
-                    (*key, now, client, encode_report(piece.report), piece.body, digest),
-                )
-                transaction.run(
-                    "UPDATE totals SET records = records + ?, revision = revision + 1 WHERE project_uuid = ?",
-                    (int(not rows), project),
+                    "UPDATE totals SET records = records + ?, whole = whole + ?, revision = revision + 1"
+                    " WHERE project_uuid = ?",
+                    (int(held is None), int(is_whole(phases, piece.report)) - int(was_whole), project),
                 )
             elif verdict in (CONFLICT, OWNED):
-                kept = rows[0][1] if rows else ""
-                one = Conflict(project, piece.invocation_id, RECORD, kept, digest, now, now, 1, client)
+                one = Conflict(
+                    project,
+                    piece.invocation_id,
+                    RECORD,
+                    rows[0][4] if rows else "",
+                    compute_digest(piece.body),
+                    now,
+                    now,
+                    1,
+                    client,
+                )
                 added = _write_conflict(transaction, one)
                 transaction.run(
                     "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?", (int(added), project)
                 )
-            return verdict
+            missing = _expect_objects(transaction, project, piece.objects) if verdict in (STORED, DUPLICATE) else []
+            return verdict, missing
 
         return self._database.write(store)
 
-    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        def store(transaction: Transaction) -> int:
+            transaction.run(_LOCK, (project,))
+            wanted = list(_find_objects(transaction, project, sorted(objects), "body IS NULL"))
+            transaction.run_many(
+                "UPDATE object SET body = ? WHERE project_uuid = ? AND digest = ?",
+                [(objects[digest], project, digest) for digest, _ in wanted],
+            )
+            transaction.run(
+                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + 1"
+                " WHERE project_uuid = ?",
+                (len(wanted), len(wanted), project),
+            )
+            return len(wanted)
+
+        return self._database.write(store) if objects else 0
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        found = self._database.read(
+            lambda transaction: dict(_find_objects(transaction, project, digests, "body IS NOT NULL"))
+        )
+        for digest, body in found.items():
+            _check(digest, body, f"object {digest}")
+        return found
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
         key = (project, piece.name)
 
         def store(transaction: Transaction) -> tuple[str, int]:
             transaction.run(_LOCK, (project,))
             rows = transaction.run(
-                "SELECT client, keys, checkpoint, size FROM log WHERE project_uuid = ? AND name = ?", key
+                "SELECT client, keys, checkpoint, size, edge FROM log WHERE project_uuid = ? AND name = ?", key
             )
-            held = HeldLog(piece.name, rows[0][0], rows[0][1], rows[0][2], "") if rows else None
-            size = int(rows[0][3]) if rows else 0
-            verdict = judge_leaves(held, size, piece, client)
-            if verdict != STORED:
-                return verdict, size
-            if piece.leaves:
-                transaction.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, size, piece.leaves))
-                size += len(piece.leaves) // LEAF_BYTES
-            transaction.run(
-                "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size) VALUES (?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (project_uuid, name) DO UPDATE SET checkpoint = excluded.checkpoint,"
-                " size = excluded.size",
-                (*key, client, piece.keys, piece.checkpoint, size),
-            )
-            transaction.run("UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,))
+            held, edge = None, ""
+            if rows:
+                owner, keys, state, size, edge = rows[0]
+                # Leaves of before there was an edge are read once; a state that is older is held against them.
+                back = not edge or read_state(piece.checkpoint).size < size
+                leaves = _read_leaves(transaction, *key) if back else ""
+                held = HeldLog(piece.name, owner, keys, state, leaves)
+                edge = edge or encode_edge(compute_edge(leaves))
+            verdict, size, grown = judge_leaves(held, edge, piece, client)
+            if verdict in (OWNED, CONFLICT):
+                kept = "" if held is None else held.checkpoint
+                one = LogConflict(piece.name, client, verdict, kept, piece.checkpoint, now, now, 1)
+                _write_log_conflict(transaction, project, one)
+            if verdict == STORED:
+                before = decode_edge(edge).size
+                if piece.leaves:
+                    transaction.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, before, piece.leaves))
+                transaction.run(
+                    "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size, edge)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name) DO UPDATE SET"
+                    " checkpoint = excluded.checkpoint, size = excluded.size, edge = excluded.edge",
+                    (*key, client, piece.keys, piece.checkpoint, size, grown),
+                )
+            if verdict not in (DUPLICATE, APART):
+                transaction.run("UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,))
             return verdict, size
 
         return self._database.write(store)
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        found = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
+                " ORDER BY first_at, name, client, digest",
+                (project,),
+            )
+        )
+        return [LogConflict(*row) for row in found]
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
         where, values = _restrict(projects, ["project_uuid > ?", "invocations + revision > 0"], [after])
@@ -307,6 +368,64 @@ def _write_changes(transaction: Transaction, changes: Changes) -> None:
         "UPDATE totals SET invocations = invocations + ?, open = open + ?, events = events + ?,"
         " conflicts = conflicts + ? WHERE project_uuid = ?",
         [(*counts, project) for project, counts in sorted(added.items())],
+    )
+
+
+def _write_record(transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str) -> None:
+    transaction.run(
+        "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
+        " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
+        " digest = excluded.digest",
+        (
+            project,
+            piece.invocation_id,
+            now,
+            client,
+            encode_report(piece.report),
+            piece.body,
+            compute_digest(piece.body),
+        ),
+    )
+
+
+def _expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:
+    """Write down which objects records of a project lead to; return those that are not held, sorted."""
+    known = dict(_find_objects(transaction, project, digests, "1 = 1", "body IS NULL"))
+    fresh = sorted(set(digests) - known.keys())
+    transaction.run_many("INSERT INTO object VALUES (?, ?, NULL)", [(project, digest) for digest in fresh])
+    if fresh:
+        transaction.run("UPDATE totals SET missing = missing + ? WHERE project_uuid = ?", (len(fresh), project))
+    return sorted([*fresh, *(digest for digest, is_missing in known.items() if is_missing)])
+
+
+def _find_objects(
+    transaction: Transaction, project: str, digests: Sequence[str], where: str, told: str = "body"
+) -> Iterator[tuple[str, Any]]:
+    """Yield the digest and what is asked of each of these objects that meets a condition."""
+    for at in range(0, len(digests), _LISTS_AT_ONCE):
+        part = digests[at : at + _LISTS_AT_ONCE]
+        yield from transaction.run(
+            f"SELECT digest, {told} FROM object WHERE project_uuid = ? AND {where}"
+            f" AND digest IN ({', '.join('?' * len(part))})",
+            (project, *part),
+        )
+
+
+def _read_leaves(transaction: Transaction, project: str, name: str) -> str:
+    rows = transaction.run(
+        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start", (project, name)
+    )
+    return "".join(body for (body,) in rows)
+
+
+def _write_log_conflict(transaction: Transaction, project: str, one: LogConflict) -> None:
+    """Write down a state that contradicts a log, once, and when it came last."""
+    transaction.run(
+        f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, digest) DO UPDATE SET"
+        " last_at = excluded.last_at, times = log_conflict.times + 1",
+        (project, compute_digest(one.sent), *one),
     )
 
 

@@ -11,8 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from specify_cli.record.record import is_stand_in
+from specify_cli.record.seal import open_line
 from specify_cli.record.verify import RecordReport
-from specify_cli.sync.contract import COMPLETED, EXTENSION, STARTED, canonical, key_of, same_content
+from specify_cli.sync.contract import COMPLETED, EXTENSION, LIVE, STARTED, canonical, key_of, same_content
+from specify_cli.trail.log.merkle import Frontier, hash_leaf
+from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
 
 STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
 # What is said of a record whose events are not held, and of leaves that do not follow those that are.
@@ -118,7 +122,11 @@ class Totals(NamedTuple):
 
 
 class ProjectRow(NamedTuple):
-    """How much is held of one project; `revision` grows with every record and every leaf that comes."""
+    """How much is held of one project; `revision` grows with everything whole that comes.
+
+    `whole` of the `records` are of closed invocations that the list shows; the others are open, or replays and imports.
+    `objects` are held, and `missing` are those that records name and that did not come yet.
+    """
 
     project_uuid: str
     invocations: int
@@ -127,14 +135,22 @@ class ProjectRow(NamedTuple):
     conflicts: int
     records: int
     revision: int
+    whole: int
+    objects: int
+    missing: int
 
 
 class RecordPiece(NamedTuple):
-    """A record as it was sent, with the report of its bytes. `body` is the JSON of name, lines and annexes."""
+    """A record as it was sent, with the report of its bytes; `objects` are the digests of those it leads to.
+
+    `body` is the JSON of one request (docs/sync-contract.md §6), `kind` one of contract.KINDS.
+    """
 
     invocation_id: str
     body: str
     report: RecordReport
+    kind: str = LIVE
+    objects: tuple[str, ...] = ()
 
 
 class LogPiece(NamedTuple):
@@ -155,6 +171,22 @@ class HeldLog(NamedTuple):
     keys: str
     checkpoint: str
     leaves: str
+
+
+class LogConflict(NamedTuple):
+    """A signed state of a log that contradicts the one that was held; the same state again only moves `last_at`.
+
+    `client` sent it, and `verdict` says why it was refused: OWNED, CONFLICT. Both states are the texts of notes.
+    """
+
+    name: str
+    client: str
+    verdict: str
+    held: str
+    sent: str
+    first_at: str
+    last_at: str
+    times: int
 
 
 class HeldRecord(NamedTuple):
@@ -188,14 +220,27 @@ class Storage(Protocol):
     def totals(self, projects: Projects = None) -> Totals:
         """Return how much there is."""
 
-    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> str:
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or UNKNOWN.
 
-        A record that came before is replaced where the new one adds annexes to the same lines.
+        A record that came before is replaced where the new one adds lines or annexes to it. The digests are those of
+        the objects it leads to that are not held yet, sorted.
         """
 
-    def keep_leaves(self, project: str, piece: LogPiece, client: str) -> tuple[str, int]:
-        """Store leaves that follow those held, durably; a verdict, APART where they do not follow, and how many are."""
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        """Store objects that records of the project name and that are missing, durably; how many were."""
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        """Return those of some objects that are held. Raises StorageError where one is not what its name says."""
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
+        """Store leaves that follow those held, durably; a verdict, APART where they do not follow, and how many are.
+
+        What contradicts the log that is held is kept as a LogConflict.
+        """
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        """Return the states that contradicted the logs of a project, the first one first."""
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
         """Return at most `limit` projects by their uuids, those after one if one is given."""
@@ -271,37 +316,125 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, obj
     return STORED if client == owner else OWNED
 
 
-def judge_record(phases: Mapping[str, StoredEvent], held: RecordReport | None, piece: RecordPiece, client: str) -> str:
-    """Return the verdict on a whole record beside its events and the report of the one that is held."""
-    if phases.keys() != {STARTED, COMPLETED}:
+def judge_record(
+    phases: Mapping[str, StoredEvent],
+    held: HeldRecord | None,
+    known: RecordReport | None,
+    piece: RecordPiece,
+    client: str,
+) -> str:
+    """Return the verdict on a whole record beside its events and the one that is held, whose report is `known`."""
+    closed = piece.report.status == CLOSED
+    if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
-    annexes, known = set(piece.report.trail.annexes), set(held.trail.annexes) if held is not None else set()
+    owner = held.client if held is not None else client
+    newer = read_lines(piece.body)
+    if phases:
+        owner = min(phases.values(), key=lambda stored: stored.received_at).client
+        begun = _get_seal(phases, STARTED)
+        if (newer and begun not in (None, json.loads(newer[0])["~"])) or (
+            closed and COMPLETED in phases and not is_whole(phases, piece.report)
+        ):
+            return CONFLICT
+    annexes = set(piece.report.trail.annexes)
     # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the owner's record.
-    if _get_extension(phases[COMPLETED].event).get("seal") != piece.report.tip:
-        return CONFLICT
-    if held is not None and annexes <= known:
+    pinned = is_whole(phases, piece.report)
+    if held is None or known is None:
+        return STORED if client == owner or (pinned and not annexes) else OWNED
+    older = read_lines(held.body)
+    before = set(known.trail.annexes)
+    if annexes <= before and len(newer) <= len(older) and _continue(newer, older):
         return DUPLICATE
-    owner = min(phases.values(), key=lambda stored: stored.received_at).client
-    if annexes and client != owner:
-        return OWNED
-    return STORED if known <= annexes else CONFLICT
-
-
-def judge_leaves(held: HeldLog | None, size: int, piece: LogPiece, client: str) -> str:
-    """Return the verdict on leaves beside what is held of their log, `size` leaves."""
-    if held is not None and held.client != client:
-        return OWNED
-    if held is not None and (held.keys != piece.keys or _get_size(piece.checkpoint) < _get_size(held.checkpoint)):
+    if not _continue(older, newer) or not before <= annexes:
         return CONFLICT
+    return STORED if client == owner or (pinned and annexes == before) else OWNED
+
+
+def read_lines(body: str) -> list[str]:
+    """Return the lines of a record as it was sent; a line may hold what other readers take for the end of one."""
+    lines: list[str] = json.loads(body)["lines"].split("\n")[:-1]
+    return lines
+
+
+def is_whole(phases: Mapping[str, StoredEvent], report: RecordReport) -> bool:
+    """Return whether a record ends with the line that its Completed told the seal of."""
+    return COMPLETED in phases and _get_seal(phases, COMPLETED) == report.tip
+
+
+def _get_seal(phases: Mapping[str, StoredEvent], phase: str) -> object:
+    return _get_extension(phases[phase].event).get("seal") if phase in phases else None
+
+
+def _continue(older: Sequence[str], newer: Sequence[str]) -> bool:
+    """Return whether a copy of a record holds the lines of an older one; what is withheld is known by its seal."""
+    return len(older) <= len(newer) and all(
+        one == other or _match_stand_in(one, other) for one, other in zip(older, newer, strict=False)
+    )
+
+
+def _match_stand_in(one: str, other: str) -> bool:
+    first, second = open_line(one.encode()), open_line(other.encode())
+    return first.seal == second.seal and any(is_stand_in(line.fields or {}) for line in (first, second))
+
+
+class Grown(NamedTuple):
+    """A log with the leaves of a request: the verdict on them, how many leaves there are then, their right edge."""
+
+    verdict: str
+    size: int
+    edge: str
+
+
+def judge_leaves(held: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
+    """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge` wrote it.
+
+    A state of as many leaves as there are then has to have their root; one of fewer has to have been theirs.
+    """
+    frontier = decode_edge(edge)
+    size = frontier.size
+    if held is not None and held.client != client:
+        return Grown(OWNED, size, edge)
+    if held is not None and held.keys != piece.keys:
+        return Grown(CONFLICT, size, edge)
+    checkpoint = read_state(piece.checkpoint)
+    if held is not None and checkpoint.size < size:
+        same = compute_edge(held.leaves, checkpoint.size).root() == checkpoint.root
+        return Grown(APART if same else CONFLICT, size, edge)
     if piece.start != size:
-        return APART
-    return STORED if piece.leaves or held is None or held.checkpoint != piece.checkpoint else DUPLICATE
+        return Grown(APART, size, edge)
+    for line in piece.leaves.split("\n")[:-1]:
+        frontier.add(hash_leaf(line.encode("ascii")))
+    if frontier.size >= checkpoint.size and (frontier.size > checkpoint.size or frontier.root() != checkpoint.root):
+        return Grown(CONFLICT, size, edge)
+    fresh = piece.leaves or held is None or held.checkpoint != piece.checkpoint
+    return Grown(STORED if fresh else DUPLICATE, frontier.size, encode_edge(frontier))
 
 
-def _get_size(checkpoint: str) -> int:
-    """Return how many leaves a checkpoint speaks of: its second line (c2sp.org/tlog-checkpoint)."""
-    size = checkpoint.split("\n")[1:2]
-    return int(size[0]) if size and size[0].isdigit() else 0
+def read_state(note: str) -> Checkpoint:
+    """Return the state that a note tells of. Raises StorageError."""
+    try:
+        return parse_checkpoint(note.encode())
+    except NoteError as error:
+        raise StorageError(f"the database is damaged: a state of a log is none: {error}") from error
+
+
+def compute_edge(leaves: str, count: int | None = None) -> Frontier:
+    """Return the right edge of the first `count` leaves, or of all."""
+    frontier = Frontier()
+    for line in leaves.split("\n")[:-1][:count]:
+        frontier.add(hash_leaf(line.encode("ascii")))
+    return frontier
+
+
+def encode_edge(frontier: Frontier) -> str:
+    """Return a right edge as the text a database holds."""
+    return " ".join([str(frontier.size), *(peak.hex() for peak in frontier.peaks)])
+
+
+def decode_edge(text: str) -> Frontier:
+    """Return the right edge that `encode_edge` wrote; of an empty text that of no leaves."""
+    size, *peaks = text.split() or ["0"]
+    return Frontier(int(size), map(bytes.fromhex, peaks))
 
 
 def get_digest(stored: StoredEvent | None) -> str:

@@ -126,6 +126,12 @@ class Witness:
         key = VerifierKey(name, ED25519_COSIGNATURE, private.public_key().public_bytes_raw())
         self.key, self._private = VerifierKey.parse(str(key)), private.sign
 
+    @classmethod
+    def find(cls, database: Database) -> "Witness | None":
+        """Return the witness that a database holds already, if there is one. Raises StorageError."""
+        names = database.read(lambda transaction: transaction.run("SELECT name FROM own ORDER BY name LIMIT 1"))
+        return cls(database, str(names[0][0])) if names else None
+
     def close(self) -> None:
         """Let go of the database."""
         self._database.close()

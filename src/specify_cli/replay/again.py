@@ -15,7 +15,7 @@ from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.replay import replay_bytes, spare_running_threads
 from specify_cli.replay.report import describe_verdict
 from specify_cli.sharing import HERE, Engine, share_out
-from specify_cli.storage.sources import Item, Source, list_items, opened
+from specify_cli.storage.sources import Item, Source, iter_opened, list_items
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 
 MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")
@@ -61,13 +61,13 @@ def _replay_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Again]]
     if terms.on_cluster:
         spare_running_threads()
     for item in items:
-        try:
-            with opened(item) as (root, places):
-                yield [_replay_one(item.source, root, place, terms) for place in places]
-        except InvocationError as error:
-            if not item.source.is_archive:
-                raise
-            yield [Again(item.source.name, None, item.source.name, REFUSED, error.code, error.message)]
+        rows: list[Again] = []
+        for root, places, failure in iter_opened(item):
+            if failure is not None:
+                rows += _refuse(Item(item.source, places), *failure)
+            else:
+                rows += [_replay_one(item.source, root, place, terms) for place in places]
+        yield rows
 
 
 def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again:
@@ -88,7 +88,11 @@ def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again
 
 
 def _lose(item: Item, why: str) -> list[Again]:
+    return _refuse(item, "NOT_CHECKED", why)
+
+
+def _refuse(item: Item, code: str, why: str) -> list[Again]:
     name = item.source.name
     if not item.places:
-        return [Again(name, None, name, REFUSED, "NOT_CHECKED", why)]
-    return [Again(name, place.invocation_id, place.path, REFUSED, "NOT_CHECKED", why) for place in item.places]
+        return [Again(name, None, name, REFUSED, code, why)]
+    return [Again(name, place.invocation_id, place.path, REFUSED, code, why) for place in item.places]

@@ -44,7 +44,7 @@ from specify_cli.replay.replay import (
 )
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.frozen import inputs_of_corpus
-from specify_cli.storage.sources import Failure, Item, Source, group_items, list_items, opened
+from specify_cli.storage.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START
@@ -385,7 +385,7 @@ def backtest_sources(
         log: tuple[LogState | None, str | None] = (None, "an archive brings no log of its own")
         if not source.is_archive:
             try:
-                log = _read_log(load_project(source.path, lenient=True)[0], here, since)
+                log = _read_log(source, here, since)
             except InvocationError as error:
                 log = None, f"{error.code}: {error.message}"
         yield Asked(source.name, _make_report(answers, *log))
@@ -411,7 +411,7 @@ def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str 
 
 
 def _is_wanted(item: Item, since: int | None) -> bool:
-    return since is None or not item.places or millis_of(item.places[0].invocation_id) >= since
+    return since is None or not item.places or millis_of(item.places[-1].invocation_id) >= since
 
 
 def _lose(item: Item, why: str) -> list[Answer]:
@@ -430,13 +430,20 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
         # Records of one source share most of what their decisions saw.
         sights = Sights(terms.candidate)
         for item in group:
+            answers: list[Answer | None] = []
             try:
-                with opened(item) as (root, places):
-                    wanted = (place for place in places if _is_wanted(item._replace(places=(place,)), terms.since))
-                    answers = [_judge_place(root, place, sights) for place in wanted]
-                    yield [answer for answer in answers if answer is not None]
+                for root, places, failure in iter_opened(item):
+                    wanted = [place for place in places if _is_wanted(item._replace(places=(place,)), terms.since)]
+                    if failure is None:
+                        answers += [_judge_place(root, place, sights) for place in wanted]
+                    elif places:
+                        reason = f"{failure.code}: {failure.message}"
+                        answers += [Answer((), (Skipped(place.invocation_id, reason),), False) for place in wanted]
+                    else:
+                        answers.append(Answer((), (), False, failure))
             except InvocationError as error:
-                yield [Answer((), (), False, Failure(error.code, error.message))]
+                answers = [Answer((), (), False, Failure(error.code, error.message))]
+            yield [answer for answer in answers if answer is not None]
 
 
 def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
@@ -462,17 +469,20 @@ def _tabulate(found: Sequence[Transition]) -> Iterable[Row]:
         yield Row(kind, cause, len(items), len({item.invocation_id for item in items}), items[0])
 
 
-def _read_log(project: Project, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:
-    """Return the state of the log, signed, with its records that are not here; or why it cannot be signed."""
-    try:
+def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:
+    """Return the state of the log, signed, with its records that are not here; or why there is none.
+
+    Raises InvocationError where it cannot be signed.
+    """
+    if source.holder is not None:
+        held = source.holder.read_log(source)
+        if held is None:
+            return None, "no log of these records is held"
+    else:
+        project = load_project(source.path, lenient=True)[0]
         signed = make_checkpoint(project)
-    except InvocationError as error:
-        return None, f"{error.code}: {error.message}"
-    logged = {
-        leaf.invocation_id
-        for generation in open_log(project).generations()
-        for leaf in generation.read_leaves()
-        if leaf.kind == START
-    }
-    wanted = {name for name in logged if since is None or millis_of(name) >= since}
-    return LogState(signed.origin, signed.size, encode(signed.root), tuple(sorted(wanted - here))), None
+        logged = (leaf for generation in open_log(project).generations() for leaf in generation.read_leaves())
+        began = frozenset(leaf.invocation_id for leaf in logged if leaf.kind == START)
+        held = HeldLog(signed.origin, signed.size, signed.root, began)
+    wanted = {name for name in held.started if since is None or millis_of(name) >= since}
+    return LogState(held.origin, held.size, encode(held.root), tuple(sorted(wanted - here))), None

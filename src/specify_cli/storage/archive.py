@@ -161,10 +161,10 @@ def export(
     index, reach = Index(project.root), Reach(objects)
     wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
     rules = begin_search(project.config.redaction) if safe else None
-    policies = () if rules is None else (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
+    policies = () if rules is None else read_policies(project)
     parts = [compose_part(project, place, reach, rules) for place in wanted]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
-    kept, left_out = _gather_objects(objects, parts, reach, rules, policies)
+    kept, left_out = gather_objects(objects, parts, reach, rules, policies, {})
     # 3. One file, created whole.
     files: dict[str, bytes | Held] = {}
     for part in parts:
@@ -193,14 +193,20 @@ def export(
     return Exported(output, safe, hashed.hexdigest(), size, tuple(told), len(kept), tuple(ordered))
 
 
-def _gather_objects(
+def read_policies(project: Project) -> tuple[Policy, ...]:
+    """Return the policies of today that a safe export asks beside those of its records."""
+    return (load_inputs(project.root, ParseCache(project.parse_cache_path)).policy,)
+
+
+def gather_objects(
     objects: FileObjectStore,
     parts: Sequence[Part],
     reach: Reach,
     rules: Search | None,
     policies: Sequence[Policy],
+    judged: dict[str, str | None],
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the objects that leave, and why each other one does not."""
+    """Return the objects that leave, and why each other one does not; `judged` remembers what the rules say of each."""
     kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         reached = tuple(reach.of(part.named))
@@ -211,7 +217,10 @@ def _gather_objects(
                 continue
             why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
             data = objects.get(item.digest) if item.code is None else b""
-            why = why or (None if rules is None else _find_object_reason(data, rules))
+            if why is None and rules is not None:
+                if item.digest not in judged:
+                    judged[item.digest] = _find_object_reason(data, rules)
+                why = judged[item.digest]
             if why is None:
                 kept.objects[item.digest] = data
             else:
@@ -589,7 +598,7 @@ def _open_archive(path: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _require_order() -> Iterator[None]:
+def require_order() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the process as an exception does, so that what is temporary goes with it."""
 
     def end(number: int, _: object) -> None:
@@ -615,7 +624,7 @@ def unpacked(path: str) -> Iterator[Contents]:
 
     Its manifest is held against the names that are there; whether the bytes are what it says, `verify_contents` asks.
     """
-    with _require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+    with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         names: list[str] = []
         manifest = b""
         for name, data in _iter_members(path):

@@ -17,7 +17,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project, load_project
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.archive import export
-from specify_cli.storage.sources import Item, Source, group_items, list_items, opened
+from specify_cli.storage.sources import Item, Source, group_items, iter_opened, list_items
 
 
 class Archived(NamedTuple):
@@ -54,13 +54,19 @@ def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[l
     for source, group in group_items(items):
         project: Project | None = None
         for item in group:
+            rows: list[Archived] = []
             try:
-                with opened(item) as (root, places):
-                    project = project or load_project(root, lenient=True)[0]
+                for root, places, failure in iter_opened(item):
+                    if failure is not None:
+                        rows += _fail(Item(source, places), *failure)
+                        continue
+                    if project is None or project.root != root:
+                        project = load_project(root, lenient=True)[0]
                     ids = sorted({place.invocation_id for place in places})
-                    yield [_archive_one(source, project, name, folder, safe) for name in ids]
+                    rows += [_archive_one(source, project, name, folder, safe) for name in ids]
             except InvocationError as error:
-                yield _fail(item, error.code, error.message)
+                rows = _fail(item, error.code, error.message)
+            yield rows
 
 
 def _archive_one(source: Source, project: Project, invocation_id: str, folder: str, safe: bool) -> Archived:
@@ -82,5 +88,5 @@ def _lose(item: Item, why: str) -> list[Archived]:
 
 
 def _fail(item: Item, code: str, why: str) -> list[Archived]:
-    ids: set[str | None] = {place.invocation_id for place in item.places} or {None}
+    ids: list[str | None] = [*dict.fromkeys(place.invocation_id for place in item.places)] or [None]
     return [Archived(item.source.name, one, None, None, 0, code, why) for one in ids]

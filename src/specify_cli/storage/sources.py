@@ -1,36 +1,52 @@
 """Where many records lie: projects and archives in a folder, cut into items that workers share.
 
     items = [item for source in find_sources("/srv/projects") for item in list_items(source)]
-    with opened(items[0]) as (root, places): ...
+    for root, places, failure in iter_opened(items[0]): ...
 
-An item is all that has one invocation id, or one archive whole. The folders of a source have to be where its workers
-are: on a cluster, on a file system that all of them see under the same path.
+An item is all that has one invocation id, one archive whole, or some records that a holder has. The folders of a source
+have to be where its workers are: on a cluster, on a file system that all of them see under the same path.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import groupby
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from specify_cli.errors import CallerError
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
 from specify_cli.record import layout
 from specify_cli.storage import archive, queries
-from specify_cli.storage.store import Place, places
+from specify_cli.storage.store import FileObjectStore, Place, places
 
 
 class Source(NamedTuple):
-    """A project or an archive, by the name reports give it and the path it lies at."""
+    """A project or an archive, by the name reports give it and the path it lies at; or what a `holder` has of one."""
 
     name: str
     path: str
     is_archive: bool = False
+    holder: Holder | None = None
+
+
+class Holder(Protocol):
+    """What holds records of projects in no folder; it is sent to workers, which find the same there."""
+
+    def list_items(self, source: Source) -> list[Item]:
+        """Return some records of a source at a time, in the order of their ids. Raises StoredDataError."""
+
+    def iter_opened(self, item: Item) -> Iterator[Opened]:
+        """Yield each record of an item, laid out until the next is asked for; one that cannot be is named."""
+
+    def read_log(self, source: Source) -> HeldLog | None:
+        """Return the newest log of a source as it is held. Raises StoredDataError."""
 
 
 class Item(NamedTuple):
-    """One invocation of a source, with all files that hold its id; without places the whole source."""
+    """One invocation of a source, with all files that hold its id; several of a holder; without places the source."""
 
     source: Source
     places: tuple[Place, ...] = ()
@@ -41,6 +57,23 @@ class Failure(NamedTuple):
 
     code: str
     message: str
+
+
+class Opened(NamedTuple):
+    """Where records can be read: a project's root and their places; or why they cannot."""
+
+    root: str
+    places: tuple[Place, ...]
+    failure: Failure | None = None
+
+
+class HeldLog(NamedTuple):
+    """A log as a holder has it: its name, size and root (32 bytes), and the invocations that logs there say began."""
+
+    origin: str
+    size: int
+    root: bytes
+    started: frozenset[str]
 
 
 def find_sources(folder: str) -> list[Source]:
@@ -72,26 +105,66 @@ def find_sources(folder: str) -> list[Source]:
 
 
 def list_items(source: Source) -> list[Item]:
-    """Return the items of a source in the order of their ids."""
+    """Return the items of a source in the order of their ids. Raises StoredDataError where a holder does."""
+    if source.holder is not None:
+        return source.holder.list_items(source)
     if source.is_archive:
         return [Item(source)]
     return [Item(source, group) for group in queries.list_groups(source.path)]
 
 
-@contextmanager
-def opened(item: Item) -> Iterator[tuple[str, tuple[Place, ...]]]:
-    """Open an item: a project's root and the places of its records; an archive is unpacked in a temporary folder.
+def iter_opened(item: Item) -> Iterator[Opened]:
+    """Yield what an item holds, each where it can be read until the next is asked for; a held record lies alone.
 
-    Raises StoredDataError EXPORT_INVALID, and EnvironmentFault where the project is not to be seen from here.
+    Raises EnvironmentFault where the project is not to be seen from here.
     """
+    if item.source.holder is not None:
+        yield from item.source.holder.iter_opened(item)
+        return
     if not item.source.is_archive:
         queries.require_here(item.source.path)
-        yield item.source.path, item.places
+        yield Opened(item.source.path, item.places)
         return
-    with archive.unpacked(item.source.path) as contents:
-        for place in (held := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
-            archive.check_manifest(contents, place)
-        yield contents.project.root, held
+    try:
+        with archive.unpacked(item.source.path) as contents:
+            for place in (held := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
+                archive.check_manifest(contents, place)
+            yield Opened(contents.project.root, held)
+    except InvocationError as error:
+        yield Opened("", (), Failure(error.code, error.message))
+
+
+class HeldRecord(NamedTuple):
+    """A record as it was sent: its lines, its annexes by their files, its objects by their digests.
+
+    `withheld` says of the objects that were not sent why.
+    """
+
+    place: Place
+    lines: bytes
+    annexes: Mapping[str, bytes]
+    objects: Mapping[str, bytes]
+    withheld: Mapping[str, str]
+
+
+@contextmanager
+def unfolded(record: HeldRecord) -> Iterator[Opened]:
+    """Lay a record out as a project in a temporary folder. Raises EnvironmentFault WRITE_FAILED."""
+    files = {record.place.path: record.lines}
+    of = record.place.invocation_id
+    files |= {f"{layout.ANNEXES}/{of}/{name}": data for name, data in record.annexes.items()}
+    for digest, data in record.objects.items():
+        files["/".join((layout.OBJECTS, *layout.object_parts(digest)))] = data
+    with archive.require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
+        try:
+            for path, data in files.items():
+                os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
+                with open(f"{root}/{path}", "xb") as out:
+                    out.write(data)
+        except OSError as error:
+            raise durable.write_failed(root, error) from error
+        FileObjectStore(root).withhold(record.withheld, tracked=False)
+        yield Opened(root, (record.place,))
 
 
 def group_items(items: Iterable[Item]) -> Iterator[tuple[Source, Iterator[Item]]]:

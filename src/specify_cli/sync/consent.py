@@ -31,6 +31,8 @@ ERRORS = "propagation-errors.jsonl"
 
 _HOST = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*\.?")
 _MAX = 64 * 1024
+# Members that consents of before lack.
+_ADDED = ("listener", "log", "whole")
 
 
 class Consent(NamedTuple):
@@ -38,6 +40,8 @@ class Consent(NamedTuple):
 
     `listener` is the user id that must own the listening socket of a loopback endpoint without TLS; empty for others.
     `log` is `state` where the person agreed that the state of the log is sent for a cosignature; empty in older ones.
+    `whole` is `objects` where that was agreed of what whole records lead to, and of records that are open, replays or
+    imported sessions; empty below the level of whole records and in older ones.
     """
 
     endpoint: str
@@ -46,6 +50,7 @@ class Consent(NamedTuple):
     consented_at: str
     listener: str = ""
     log: str = ""
+    whole: str = ""
 
 
 def folder_of(project: Project) -> str:
@@ -127,9 +132,7 @@ def read_consent(folder: str) -> Consent | None:
         return None
     try:
         value = json.loads(data)
-        consent = Consent(
-            **{name: value[name] for name in Consent._fields if name not in ("listener", "log") or name in value}
-        )
+        consent = Consent(**{name: value[name] for name in Consent._fields if name not in _ADDED or name in value})
         if consent.level not in LEVELS or not all(isinstance(text, str) for text in consent):
             raise ValueError("a member has another type")
         checked_endpoint(consent.endpoint)

@@ -16,6 +16,8 @@ PHASES = (STARTED, COMPLETED)
 LEVELS = ("ids", "metadata", "full", "records")
 # At this level each closed record follows its two envelopes whole (docs/sync-contract.md §6).
 RECORDS = LEVELS[3]
+# What a whole record is of. Of the first alone there are envelopes.
+KINDS = LIVE, REPLAY, REEXECUTION, IMPORTED = ("live", "replay", "reexecution", "imported")
 DEFAULT_LEVEL = "metadata"
 EXTENSION = "speckittyinvocation"
 EXTENSION_VERSION = 1
@@ -196,6 +198,14 @@ def _put(event: dict[str, object], path: list[str], value: object) -> None:
 def canonical(value: object) -> str:
     """RFC 8785 text of values without floats, which is what the extension holds."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def kind_of(started: Mapping[str, object]) -> str:
+    """Return of which kind a record is, by its first line."""
+    if started.get("imported"):
+        return IMPORTED
+    run_kind = str(started.get("run_kind") or LIVE)
+    return run_kind if run_kind in (LIVE, REEXECUTION) else REPLAY
 
 
 def key_of(event: Mapping[str, object]) -> tuple[str, str]:

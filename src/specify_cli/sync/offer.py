@@ -30,7 +30,8 @@ class Offer(NamedTuple):
 
     `events` are what would leave for the newest record, or without one (`real` False) for an example. `bound_to` are
     the other endpoints the token belongs to, `listener` the user id that must own a loopback endpoint's socket.
-    `lines` are those of the newest closed record as they would leave, at the level of whole records.
+    At the level of whole records `lines` are those of the newest closed one as they would leave, and `objects` what
+    they lead to.
     """
 
     folder: str
@@ -45,6 +46,7 @@ class Offer(NamedTuple):
     bound_to: tuple[str, ...]
     listener: str
     lines: list[dict[str, object]]
+    objects: list[dict[str, object]]
 
 
 def make_offer(
@@ -83,6 +85,7 @@ def make_offer(
     sent = token if token is not None else _find_known_token(folder, environment)
     agreed_for = () if sent is None else consents.endpoints_of(folder, sent)
     events, real = preview(project, uuid, level)
+    lines, led_to = _preview_record(project) if level == RECORDS else ([], [])
     return Offer(
         folder=folder,
         endpoint=checked,
@@ -95,11 +98,12 @@ def make_offer(
         new_token=token is not None,
         bound_to=() if checked in agreed_for else agreed_for,
         listener=_find_listener(checked),
-        lines=_preview_record(project) if level == RECORDS else [],
+        lines=lines,
+        objects=led_to,
     )
 
 
-def _preview_record(project: Project) -> list[dict[str, object]]:
+def _preview_record(project: Project) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
     # Loads what a safe export needs, which no other level does.
     from specify_cli.sync.records import preview_record
 
@@ -113,7 +117,8 @@ def accept(offer: Offer) -> Consent:
         if offer.new_token:
             consents.write_private(offer.folder, consents.TOKEN, offer.token.encode() + b"\n")
     agreed_at = rfc3339(durable.read_clock(time.time_ns))
-    consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state")
+    whole = "objects" if offer.level == RECORDS else ""
+    consent = Consent(offer.endpoint, offer.level, offer.project_uuid, agreed_at, offer.listener, "state", whole)
     consents.write_consent(offer.folder, consent)
     unpause(offer.folder)
     return consent

@@ -23,25 +23,55 @@ from specify_cli.project.tracked import shipped_records
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import fold, split_lines
-from specify_cli.record.seal import FORMAT_VERSION, is_digest
+from specify_cli.record.seal import FORMAT_VERSION, is_digest, open_line
 from specify_cli.record.verify import ERROR, OF_THE_LINES, verify_record
 from specify_cli.redaction.redact import RuleSet, redact
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import differing_copies
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.sync.consent import unavailable
-from specify_cli.sync.contract import COMPLETED, PHASES, RECORDS, STARTED, compose
+from specify_cli.sync.contract import (
+    COMPLETED,
+    IMPORTED,
+    LIVE,
+    PHASES,
+    RECORDS,
+    REEXECUTION,
+    REPLAY,
+    STARTED,
+    compose,
+    kind_of,
+)
 from specify_cli.sync.trigger import name_of
 
 CURSOR_VERSION = 1
 
 _PENDING, _DELIVERED, _REFUSED = 0, 1, 2
 _STATES = {"delivered": _DELIVERED, "refused": _REFUSED}
-_RUN_KINDS = {"as_of_replay": "replay", "reexecution": "reexecution"}
+# Why a session that was imported here has no envelopes; what others recorded and exported is `imported`, and stays.
+IMPORTED_SESSION = "imported_session"
 _COMMIT_EVERY = 500
-_MOVING = "completed IS NULL AND (excluded IS NULL OR excluded IN ('newer', 'damaged', 'unreadable', 'missing'))"
+# Of these kinds no envelope leaves, and at the level `records` they leave whole.
+_WHOLE_ONLY = (REPLAY, REEXECUTION, IMPORTED_SESSION)
+_MOVING = (
+    "completed IS NULL AND (excluded IS NULL"
+    f" OR excluded IN ('newer', 'damaged', 'unreadable', 'missing', '{REPLAY}', '{REEXECUTION}'))"
+)
 _DUE = f"excluded IS NULL AND (started = {_PENDING} OR (started = {_DELIVERED} AND completed = {_PENDING}))"
 _RECORD_DUE = f"excluded IS NULL AND completed = {_DELIVERED} AND body IS NULL"
+# What was sent is known by what a scan saw of the file then: an open record that grew is due again.
+_WHOLE_DUE = (
+    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
+    f"excluded IS NULL AND started = {_DELIVERED} AND (completed IS NULL OR completed = {_DELIVERED})"
+    f" OR excluded IN {_WHOLE_ONLY!r})"
+)
+# The same before its envelopes were taken: they go first.
+_RECORD_PENDING = f"excluded IS NULL AND completed != {_REFUSED} AND started != {_REFUSED} AND body IS NULL"
+_WHOLE_PENDING = (
+    "(body IS NULL OR sent IS NOT seen) AND seen IS NOT NULL AND ("
+    f"excluded IS NULL AND started != {_REFUSED} AND (completed IS NULL OR completed != {_REFUSED})"
+    f" OR excluded IN {_WHOLE_ONLY!r})"
+)
 _SETTLE = {phase: f"UPDATE record SET {phase} = ? WHERE invocation_id = ?" for phase in PHASES}
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS record (
@@ -55,21 +85,24 @@ CREATE TABLE IF NOT EXISTS record (
 CREATE INDEX IF NOT EXISTS due ON record (invocation_id) WHERE {_DUE};
 CREATE INDEX IF NOT EXISTS moving ON record (invocation_id) WHERE {_MOVING};
 CREATE INDEX IF NOT EXISTS whole ON record (invocation_id) WHERE {_RECORD_DUE};
+CREATE INDEX IF NOT EXISTS led ON record (invocation_id) WHERE {_WHOLE_DUE};
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 PRAGMA user_version = {CURSOR_VERSION};
 """
 
 
 class Seen(NamedTuple):
-    """What a record's bytes say to sync: its two lines with their seals, or why it is never sent.
+    """What a record's bytes say to sync: its two lines with their seals, or why no envelope of it is sent.
 
-    `origin` is `merged` for a record that this worktree did not write: it lies in the tracked trail alone.
+    `origin` is `merged` for a record that this worktree did not write: it lies in the tracked trail alone. `kind` is
+    one of contract.KINDS.
     """
 
     started: dict[str, object] | None
     completed: dict[str, object] | None
     excluded: str | None
     origin: str | None = None
+    kind: str = LIVE
 
 
 class Due(NamedTuple):
@@ -83,7 +116,8 @@ class Due(NamedTuple):
 class Counts(NamedTuple):
     """Phases by state, and whole records among the refused.
 
-    `held` wait behind a Started that was refused; `excluded` counts records.
+    `held` wait behind a Started that was refused; `excluded` counts records. `records` are whole ones that are due with
+    their objects, open ones as they are so far; None below that level.
     """
 
     pending: int
@@ -92,6 +126,7 @@ class Counts(NamedTuple):
     held: int
     excluded: dict[str, int]
     oldest_pending: str | None
+    records: int | None = None
 
 
 def look_at(root: str, place: Place) -> Seen:
@@ -99,10 +134,11 @@ def look_at(root: str, place: Place) -> Seen:
 
     Damage is every error of its own lines but a torn tail, which a crash leaves.
     """
-    if place.folder == layout.IMPORTED:
-        return Seen(None, None, "imported")
+    store = FileRecordStore(root)
     try:
-        data = FileRecordStore(root).read(place)
+        if place.folder == layout.IMPORTED and not (open_line(store.head(place)).fields or {}).get("imported"):
+            return Seen(None, None, "imported")
+        data = store.read(place)
     except FileNotFoundError:
         return Seen(None, None, "missing")
     except (OSError, InvocationError):
@@ -122,9 +158,8 @@ def look_at(root: str, place: Place) -> Seen:
         return Seen(None, None, "damaged")
     if record.started.get("v") != FORMAT_VERSION:
         return Seen(None, None, "newer")
-    kind = str(record.started.get("run_kind") or "live")
-    if kind != "live":
-        return Seen(None, None, _RUN_KINDS.get(kind, "replay"))
+    kind = kind_of(record.started)
+    excluded = None if kind == LIVE else IMPORTED_SESSION if kind == IMPORTED else kind
     if record.started.get("tombstone") is True:
         return Seen(None, None, "tombstone")
     seals = {id(entry.fields): entry.seal for entry in record.entries}
@@ -133,7 +168,8 @@ def look_at(root: str, place: Place) -> Seen:
         return {**fields, "~": seals[id(fields)]}
 
     completed = None if record.completed is None else sealed(record.completed)
-    return Seen(sealed(record.started), completed, None, None if place.folder == layout.RECORDS else "merged")
+    origin = None if place.folder in (layout.RECORDS, layout.IMPORTED) else "merged"
+    return Seen(sealed(record.started), completed, excluded, origin, kind)
 
 
 def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) -> dict[str, object]:
@@ -259,17 +295,25 @@ class Outbox:
             for invocation_id, phase, state in outcomes:
                 self._db.execute(_SETTLE[phase], (_STATES[state], invocation_id))
 
-    def due_records(self, limit: int, after: str = "") -> list[Key]:
-        """Return the closed records whose phases are delivered and which are not, oldest first."""
-        where = f"{_RECORD_DUE} AND invocation_id > ? ORDER BY invocation_id LIMIT ?"
+    def due_records(self, limit: int, after: str = "", *, whole: bool = False) -> list[Key]:
+        """Return the closed records whose phases are delivered and which are not, oldest first.
+
+        With `whole` also open ones as they are so far, replays and imported sessions, and what left without objects.
+        """
+        where = f"{_WHOLE_DUE if whole else _RECORD_DUE} AND invocation_id > ? ORDER BY invocation_id LIMIT ?"
         found = self._run(f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit))
         return [Key(*row) for row in found]
 
-    def settle_record(self, invocation_id: str, state: str | None) -> None:
-        """Remember that a whole record was `delivered` or `refused`; None makes it due again, as after a new annex."""
+    def settle_record(self, invocation_id: str, state: str | None, *, whole: bool = False) -> None:
+        """Remember that a whole record was `delivered` or `refused`; None makes it due again, as after a new annex.
+
+        With `whole` its objects went with it.
+        """
         with self._begin_transaction():
-            given = (None if state is None else _STATES[state], invocation_id)
-            self._db.execute("UPDATE record SET body = ? WHERE invocation_id = ?", given)
+            given = (None if state is None else _STATES[state], whole, invocation_id)
+            self._db.execute(
+                "UPDATE record SET body = ?, sent = CASE WHEN ? THEN seen ELSE sent END WHERE invocation_id = ?", given
+            )
 
     def retry_refused(self) -> int:
         """Make every refused phase pending again; how many."""
@@ -281,8 +325,8 @@ class Outbox:
             count += self._db.execute(f"UPDATE record SET body = NULL WHERE body = {_REFUSED}").rowcount
             return count
 
-    def counts(self) -> Counts:
-        """Return how many phases are in which state, as of the last scan."""
+    def counts(self, *, records: bool = False, whole: bool = False) -> Counts:
+        """Return how many phases are in which state, as of the last scan, and of `records` that leave whole."""
         live = "excluded IS NULL"
         pending, delivered, refused, held, oldest = self._run(
             f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
@@ -291,7 +335,9 @@ class Outbox:
         )[0]
         excluded = dict(self._run("SELECT excluded, count(*) FROM record WHERE excluded IS NOT NULL GROUP BY excluded"))
         since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
-        return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since)
+        where = _WHOLE_PENDING if whole else _RECORD_PENDING
+        due = int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
+        return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since, due)
 
     def facts(self) -> dict[str, str]:
         """Return what the last pushes left behind: last_success, last_failure, failing_since, failures, why."""
@@ -358,8 +404,15 @@ def _open(path: str) -> sqlite3.Connection:
                 if version not in (0, CURSOR_VERSION):
                     raise sqlite3.DatabaseError(f"it has version {version}")
                 db.executescript(_SCHEMA.partition("CREATE INDEX")[0])
-                if "body" not in {row[1] for row in db.execute("PRAGMA table_info(record)")}:
+                columns = {row[1] for row in db.execute("PRAGMA table_info(record)")}
+                if "body" not in columns:
                     db.execute("ALTER TABLE record ADD COLUMN body INTEGER")  # whole records came later
+                if "sent" not in columns:
+                    db.execute("ALTER TABLE record ADD COLUMN sent TEXT")  # and with objects later still
+                    db.execute(
+                        "UPDATE record SET seen = NULL, excluded = NULL, completed = NULL"
+                        f" WHERE excluded IN ('{REPLAY}', '{REEXECUTION}', 'imported')"
+                    )
                 db.executescript(_SCHEMA)
                 db.execute("SELECT count(*) FROM (SELECT 1 FROM record LIMIT 1)").fetchone()
                 return db

@@ -196,13 +196,16 @@ class _Push:
                 records = self._deliver_records(endpoint, outbox)
             except _Halt as halt:
                 self._note_failure(outbox, halt)
-                return Pushed(halt.state, self._delivered, self._refused, outbox.counts(), halt.why)
+                return Pushed(halt.state, self._delivered, self._refused, self._count(outbox), halt.why)
             finally:
                 endpoint.close()
             self._note_success(outbox)
-            return Pushed("delivered", self._delivered, self._refused, outbox.counts(), None, witness, records)
+            return Pushed("delivered", self._delivered, self._refused, self._count(outbox), None, witness, records)
         finally:
             outbox.close()
+
+    def _count(self, outbox: Outbox) -> Counts:
+        return outbox.counts(records=self._consent.level == RECORDS, whole=bool(self._consent.whole))
 
     def _deliver_records(self, endpoint: Endpoint, outbox: Outbox) -> RecordsDelivered | None:
         """Deliver whole records and their log, where consent covers that; it is asked for before each request."""
@@ -220,10 +223,11 @@ class _Push:
             self._require_agreement()
             return endpoint.exchange(method, url, content)
 
-        def refuse(invocation_id: str, status: int, why: str) -> None:
-            self._write_refusal(invocation_id, "record", None, Problem(status, "the record was refused", why))
+        def refuse(name: str, what: str, status: int, why: str) -> None:
+            self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
 
-        done = deliver_records(self._project, outbox, self._consent.project_uuid, base, exchange, refuse)
+        url, whole = f"{base}/v1/projects/{self._consent.project_uuid}", bool(self._consent.whole)
+        done = deliver_records(self._project, outbox, url, exchange, refuse, objects=whole)
         if done.why is not None:
             raise _Halt("unreachable", done.why)
         return done

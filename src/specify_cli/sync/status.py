@@ -16,7 +16,7 @@ from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.redaction.redact import RedactionError
 from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
-from specify_cli.sync.contract import PHASES, compose
+from specify_cli.sync.contract import PHASES, RECORDS, compose
 from specify_cli.sync.outbox import Outbox, envelope, look_at
 from specify_cli.sync.trigger import PAUSE, is_running, paused_until
 
@@ -63,6 +63,7 @@ class SyncStatus(NamedTuple):
     consented_at: str | None
     listener: str | None
     log: str | None
+    whole: str | None
     proposal: dict[str, str] | None
     token: TokenState | None = None
     running: bool = False
@@ -72,6 +73,7 @@ class SyncStatus(NamedTuple):
     held: int | None = None
     excluded: dict[str, int] | None = None
     oldest_pending: str | None = None
+    records: int | None = None
     last_success: str | None = None
     last_failure: str | None = None
     failing_since: str | None = None
@@ -83,7 +85,7 @@ class SyncStatus(NamedTuple):
 def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     """Return how delivery stands. Raises InvocationError."""
     uuid = project.config.project_uuid
-    none = SyncStatus(False, None, None, uuid, None, None, None, dict(consents.proposal(project)) or None)
+    none = SyncStatus(False, None, None, uuid, None, None, None, None, dict(consents.proposal(project)) or None)
     folder = consents.sync_folder(project.root)
     consent = None if folder is None else consents.read_consent(folder)
     if folder is None or consent is None:
@@ -91,7 +93,8 @@ def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
     outbox = Outbox(project, folder, consent.endpoint)
     try:
         outbox.scan()
-        counts, facts = outbox.counts(), outbox.facts()
+        counts = outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
+        facts = outbox.facts()
     finally:
         outbox.close()
     until, why = _pause(folder)

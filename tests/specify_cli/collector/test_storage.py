@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -26,9 +27,10 @@ from collecting import OTHER_PROJECT, PROJECT, completed, id_of, record_of, star
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.collector.database import SqliteDatabase, read_steps
-from specify_cli.collector.holdings import decode_report
+from specify_cli.collector.holdings import decode_report, read_record
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.postgres import PostgresDatabase
+from specify_cli.collector.reception import Refused
 from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import (
     APART,
@@ -47,8 +49,11 @@ from specify_cli.collector.storage import (
     StorageError,
     StorageUnusable,
     Totals,
+    compute_digest,
+    compute_edge,
 )
 from specify_cli.sync.contract import canonical
+from specify_cli.trail.log.notes import encode
 
 # Every engine is held to these claims, in `make stress` as well.
 pytestmark = pytest.mark.stress
@@ -124,12 +129,12 @@ def test_of_two_clients_that_disagree_the_first_stays_and_the_other_is_named(sto
 
 def test_a_whole_record_is_kept_once_beside_its_events_and_only_annexes_are_added(storage: Storage) -> None:
     piece, events = record_of(1)
-    assert storage.keep_record(PROJECT, piece, NOW, "ada") == UNKNOWN
+    assert storage.keep_record(PROJECT, piece, NOW, "ada") == (UNKNOWN, [])
     storage.accept(events, NOW, "ada")
     grown, other = record_of(1, annexes=2)[0], record_of(2)[0]
     changed = other._replace(invocation_id=piece.invocation_id)
     said = [
-        storage.keep_record(PROJECT, one, NOW, client)
+        storage.keep_record(PROJECT, one, NOW, client)[0]
         for one, client in (
             (piece, "bob"),
             (piece, "ada"),
@@ -152,27 +157,123 @@ def test_a_whole_record_is_kept_once_beside_its_events_and_only_annexes_are_adde
     assert storage.bodies([elsewhere, here, Place(id_of(7), PROJECT)]) == {here: grown.body}
 
 
+def test_an_open_record_grows_and_what_does_not_continue_it_is_a_conflict(storage: Storage) -> None:
+    def send(client: str = "ada", **given: Any) -> str:
+        return storage.keep_record(PROJECT, record_of(1, **given)[0], NOW, client)[0]
+
+    first, events = record_of(1, steps=1, closed=False)
+    assert storage.keep_record(PROJECT, first, NOW, "ada") == (UNKNOWN, [])
+    storage.accept(events, NOW, "ada")
+    other = record_of(2, steps=3, closed=False)[0]._replace(invocation_id=first.invocation_id)
+    said = [
+        send("bob", steps=1, closed=False),
+        send(steps=1, closed=False),
+        send(steps=2, closed=False),
+        send(steps=1, closed=False),
+        send("bob", steps=3, closed=False),
+        storage.keep_record(PROJECT, other, NOW, "ada")[0],
+        send(steps=2),
+    ]
+    storage.accept(record_of(1, steps=2)[1], NOW, "ada")
+    [row] = storage.projects(None, 9)
+    said += [send(steps=2), send(steps=2, closed=False), send(steps=4, closed=False), send("bob", steps=2)]
+    [closed] = storage.projects(None, 9)
+
+    assert said[:7] == [OWNED, STORED, STORED, DUPLICATE, OWNED, CONFLICT, UNKNOWN]
+    assert said[7:] == [STORED, DUPLICATE, CONFLICT, DUPLICATE]
+    assert (row.records, row.whole, closed.records, closed.whole) == (1, 0, 1, 1)
+    assert {(one.phase, one.client) for one in storage.conflicts(9)} == {("record", "ada"), ("record", "bob")}
+
+
+def test_what_is_withheld_later_is_known_by_its_seal(storage: Storage) -> None:
+    first, events = record_of(1, steps=1, closed=False)
+    storage.accept(events, NOW, "ada")
+    storage.keep_record(PROJECT, first, NOW, "ada")
+    value = json.loads(record_of(1, steps=2, closed=False)[0].body)
+    lines = value["lines"].splitlines()
+
+    def send(seal: str) -> str:
+        hidden = json.dumps({"seq": 1, "withheld": "redaction", "~": seal}, separators=(",", ":"))
+        body = json.dumps({**value, "lines": "\n".join([lines[0], hidden, lines[2], ""])})
+        try:
+            return storage.keep_record(PROJECT, read_record(body.encode(), first.invocation_id), NOW, "ada")[0]
+        except Refused as refused:
+            return refused.problem.kind
+
+    assert (send("0" * 64), send(json.loads(lines[1])["~"])) == ("invalid-record", STORED)
+
+
+def test_replays_and_imports_have_no_events_and_belong_to_who_sent_them_first(storage: Storage) -> None:
+    replay, imported = record_of(1, kind="replay")[0], record_of(2, kind="imported")[0]
+    said = [
+        storage.keep_record(PROJECT, piece, NOW, client)[0]
+        for piece, client in (
+            (replay, "ada"),
+            (imported, "ada"),
+            (replay, "bob"),
+            (record_of(1, kind="replay", annexes=1)[0], "bob"),
+            (record_of(1, kind="replay", annexes=1)[0], "ada"),
+        )
+    ]
+    [row] = storage.projects(None, 9)
+
+    assert said == [STORED, STORED, DUPLICATE, OWNED, STORED]
+    assert (row.invocations, row.records, row.whole) == (0, 2, 0)
+    assert {one.file.rpartition("/")[0] for one in (replay.report, imported.report)} == {"", ".kittify/events/imported"}
+
+
+def test_objects_that_records_name_are_held_once_for_each_project_and_no_others(storage: Storage) -> None:
+    texts = ["a rule", "\u0000 and \U0001f600", "not named"]
+    named = {compute_digest(text): text for text in texts}
+    wanted = [digest for digest, text in named.items() if text != "not named"]
+    piece, events = record_of(1, objects=wanted)
+    storage.accept([*events, *record_of(1, project=OTHER_PROJECT)[1]], NOW, "ada")
+    first = storage.keep_record(PROJECT, piece, NOW, "ada")
+    [before] = storage.projects(frozenset({PROJECT}), 9)
+    stored = [storage.keep_objects(PROJECT, part) for part in ({wanted[0]: named[wanted[0]]}, named, named, {})]
+    again, elsewhere = storage.keep_record(PROJECT, piece, NOW, "ada"), storage.keep_objects(OTHER_PROJECT, named)
+    [after] = storage.projects(frozenset({PROJECT}), 9)
+
+    assert (first, again) == ((STORED, sorted(wanted)), (DUPLICATE, []))
+    assert (stored, elsewhere) == ([1, 1, 0, 0], 0)
+    assert (before.objects, before.missing, after.objects, after.missing) == (0, 2, 2, 0)
+    assert storage.objects(PROJECT, list(named)) == {digest: named[digest] for digest in wanted}
+    assert storage.objects(OTHER_PROJECT, list(named)) == {} and after.revision > before.revision
+
+
 def test_leaves_follow_those_that_are_held(storage: Storage) -> None:
-    def leaves(start: int, count: int, state: str, keys: str = "k") -> LogPiece:
-        lines = (f"start {id_of(number)} {number:064x}\n" for number in range(start, start + count))
-        return LogPiece("1-0e7563e2", start, "".join(lines), keys, state)
+    def leaves(start: int, count: int, *, keys: str = "k", size: int | None = None, other: bool = False) -> LogPiece:
+        lines = [f"start {id_of(number)} {number + other:064x}\n" for number in range(start + count)]
+        edge = compute_edge("".join(lines), size)
+        note = f"spec-kitty/p/1-0e7563e2\n{edge.size}\n{encode(edge.root())}\n\n\u2014 x AAAAAAAA\n"
+        return LogPiece("1-0e7563e2", start, "".join(lines[start:]), keys, note)
 
     storage.accept([started(1)], NOW, "ada")
     sent = (
-        (leaves(0, 2, "a"), "ada"), (leaves(0, 2, "a"), "ada"), (leaves(3, 1, "b"), "ada"), (leaves(2, 1, "b"), "eve"),
-        (leaves(2, 1, "b", "other"), "ada"), (leaves(2, 1, "b"), "ada"), (leaves(3, 0, "b"), "ada"),
+        (leaves(0, 2), "ada"), (leaves(0, 2), "ada"), (leaves(3, 1), "ada"), (leaves(2, 1), "eve"),
+        (leaves(2, 1, keys="other"), "ada"), (leaves(2, 1), "ada"), (leaves(3, 0), "ada"),
+        # An older state of this log, and states of one that went another way.
+        (leaves(3, 0, size=2), "ada"), (leaves(3, 0, size=2, other=True), "ada"), (leaves(3, 2, other=True), "ada"),
+        (leaves(2, 1), "eve"),
     )  # fmt: skip
-    said = [storage.keep_leaves(PROJECT, piece, client) for piece, client in sent]
+    said = [
+        storage.keep_leaves(PROJECT, piece, now, client)
+        for (piece, client), now in zip(sent, "abcdefghijk", strict=True)
+    ]
     [log] = storage.logs(PROJECT)
+    found = storage.log_conflicts(PROJECT)
 
-    older = leaves(3, 0, "o\n2\n")
-    assert storage.keep_leaves(PROJECT, leaves(3, 0, "o\n3\n"), "ada") == (STORED, 3)
-    assert storage.keep_leaves(PROJECT, older, "ada") == (CONFLICT, 3)
     assert said == [
-        (STORED, 2), (APART, 2), (APART, 2), (OWNED, 2), (CONFLICT, 2), (STORED, 3), (DUPLICATE, 3)
+        (STORED, 2), (APART, 2), (APART, 2), (OWNED, 2), (CONFLICT, 2), (STORED, 3), (DUPLICATE, 3),
+        (APART, 3), (CONFLICT, 3), (CONFLICT, 3), (OWNED, 3),
     ]  # fmt: skip
-    assert (log.client, log.checkpoint, log.leaves) == ("ada", "b", leaves(0, 3, "").leaves)
-    assert storage.logs(OTHER_PROJECT) == []
+    assert (log.client, log.checkpoint, log.leaves) == ("ada", leaves(0, 3).checkpoint, leaves(0, 3).leaves)
+    assert [(one.client, one.verdict, one.first_at, one.last_at, one.times) for one in found] == [
+        ("eve", OWNED, "d", "k", 2), ("ada", CONFLICT, "e", "e", 1), ("ada", CONFLICT, "i", "i", 1),
+        ("ada", CONFLICT, "j", "j", 1),
+    ]  # fmt: skip
+    assert found[0].held == leaves(0, 2).checkpoint and found[0].sent == leaves(2, 1).checkpoint
+    assert not storage.logs(OTHER_PROJECT) and not storage.log_conflicts(OTHER_PROJECT)
 
 
 def test_projects_come_page_by_page_and_only_those_asked_for(storage: Storage) -> None:
@@ -469,7 +570,7 @@ def test_writes_are_synced_before_they_are_acknowledged(tmp_path: Path) -> None:
 def _newer(path: Path) -> None:
     open_file(path).close()
     with sqlite3.connect(path) as database:
-        database.execute("PRAGMA user_version = 5")
+        database.execute("PRAGMA user_version = 6")
     database.close()
 
 
@@ -482,7 +583,7 @@ def _anothers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_newer, "schema version 5"),
+        (_newer, "schema version 6"),
         (_anothers, "another program"),
         (lambda path: path.write_text("not a database, but long enough to be read as one\n" * 50), "not a database"),
         (lambda path: path.mkdir(), "directory"),

@@ -94,7 +94,7 @@ def test_completed_is_due_once_started_is_acknowledged(project: Path, box: Box) 
     assert box.phases() == []
     close(project, two, "abandoned")
     assert box.phases() == [(two, COMPLETED)]
-    assert box.counts()._replace(oldest_pending=None) == (1, 3, 0, 0, {}, None)
+    assert box.counts()._replace(oldest_pending=None) == (1, 3, 0, 0, {}, None, None)
 
 
 def test_deleting_the_cursor_delivers_everything_again(project: Path, folder: Path, box: Box) -> None:

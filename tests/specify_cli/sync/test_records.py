@@ -5,60 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from collecting import TOKEN, Collector, serving
-from postgres import Server
+from collecting import Collector, id_of, serving, started
+from delivering import ENV, endpoint, project_of, push, run
 from specify_cli.collector.ledger import open_database
 from specify_cli.record.verify import LEVELS
-from specify_cli.sync.consent import TOKEN_VARIABLE
+from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
 from support import Cli, git
-
-ENV = {TOKEN_VARIABLE: TOKEN}
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def collector(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Collector]:
-    folder = tmp_path / "served"
-    folder.mkdir()
-    more: tuple[str, ...] = ("--witness", "w.example.org")
-    if request.param == "postgres":
-        server: Server = request.getfixturevalue("postgres")
-        more = (*more, "--db", server.make_schema(tmp_path.name[-40:]))
-    with serving(folder, *more) as running:
-        yield running
-
-
-def endpoint(collector: Collector) -> str:
-    return f"http://{collector.host}:{collector.port}/v1/events"
-
-
-@pytest.fixture
-def enabled(cli: Cli, chartered: Path, collector: Collector) -> Path:
-    git(chartered, "init", "-q")
-    assert cli("init").code == 0
-    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", "--yes")
-    assert cli(*argv, env=ENV).code == 0
-    return chartered
-
-
-def run(cli: Cli, request: str = "implement WP01") -> str:
-    invocation_id = str(cli("do", request, "--json").json()["invocation_id"])
-    assert cli("profile-invocation", "complete", "--invocation-id", invocation_id).code == 0
-    return invocation_id
-
-
-def push(cli: Cli) -> Any:
-    return cli("sync", "push", "--json", env=ENV).json()
-
-
-def project_of(collector: Collector) -> Any:
-    [found] = collector.get("/v1/projects").json()["items"]
-    return found
 
 
 def test_records_and_their_log_are_held_and_proven_to_the_last_level(
@@ -69,8 +24,8 @@ def test_records_and_their_log_are_held_and_proven_to_the_last_level(
     first, held = push(cli), project_of(collector)
     again = push(cli)
 
-    assert first["records"] == {"records": 2, "refused": 0, "leaves": 4, "why": None}
-    assert again["records"] == {"records": 0, "refused": 0, "leaves": 0, "why": None}
+    assert first["records"] == {"records": 2, "refused": 0, "leaves": 4, "objects": 7, "why": None}
+    assert again["records"] == {"records": 0, "refused": 0, "leaves": 0, "objects": 0, "why": None}
     assert (held["level"], held["verdict"], held["records"], held["gaps"]) == ("witnessed", "intact", 2, 0)
     assert [(log["leaves"], log["signed"], log["witnessed"]) for log in held["logs"]] == [(4, 4, 4)]
     one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
@@ -85,9 +40,11 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
 ) -> None:
     assert enabled
     ids = [run(cli), run(cli, "review the release")]
-    bare = str(cli("do", "fix the parser", "--json").json()["invocation_id"])
+    open_one = str(cli("do", "fix the parser", "--json").json()["invocation_id"])
     push(cli)
-    uuid = project_of(collector)["project_uuid"]
+    uuid, bare = project_of(collector)["project_uuid"], id_of(1)
+    collector.post([started(1, project=uuid, level="metadata")])
+    assert b"Waterfall" in collector.get(f"/invocations/{open_one}").body
     shown, lone, listed = (collector.get(path) for path in (f"/invocations/{ids[0]}", f"/invocations/{bare}", "/"))
     page = collector.get(f"/invocations/{ids[0]}/page")
     drawn, narrowed = collector.get("/pictures").body.decode(), collector.get("/pictures?profile=nobody").body.decode()
@@ -98,7 +55,7 @@ def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
     assert b"Waterfall" not in lone.body and b'action="/compare"' in listed.body
     assert b"implement WP01" in page.body and "frame-ancestors 'self'" in page.headers["content-security-policy"]
     assert "script-src 'sha256-" in page.headers["content-security-policy"]
-    assert drawn.count("<svg") == 3 and "3 invocations in 30 days" in drawn and "in how many of 2 invocations" in drawn
+    assert drawn.count("<svg") == 3 and "4 invocations in 30 days" in drawn and "in how many of 3 invocations" in drawn
     assert narrowed.count("<svg") == 0 and "newest 0" in narrowed
     assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body
     assert missing.status == 404 and b"no whole record" in missing.body
@@ -162,7 +119,7 @@ def test_an_annex_that_came_later_arrives_and_nothing_else_of_that_id_does(
     assert cli(*argv, "--json-payload", '{"path":"made.txt"}').code == 0
     done, held = push(cli), project_of(collector)
 
-    assert done["records"] == {"records": 1, "refused": 0, "leaves": 1, "why": None}
+    assert done["records"] == {"records": 1, "refused": 0, "leaves": 1, "objects": 0, "why": None}
     assert (held["level"], held["records"], held["gaps"]) == ("witnessed", 1, 0)
     path = f"/v1/projects/{held['project_uuid']}/records/{invocation_id}"
     name = next((enabled / ".kittify/events/profile-invocations").glob("*.jsonl")).name
@@ -190,30 +147,33 @@ def test_a_log_that_was_put_back_and_the_one_that_took_its_place_both_arrive(
 
     assert done["state"] == "delivered", done
     assert (len(held["logs"]), held["records"]) == (2, 3)
-    assert held["level"] in LEVELS[: LEVELS.index("witnessed")]
+    assert held["level"] == "linked"
+    assert "that nothing was lost where the log began anew" in held["not_proven"]
 
 
-def test_the_bytes_a_collector_holds_are_verified_again_on_every_engine(
-    cli: Cli, enabled: Path, collector: Collector, request: pytest.FixtureRequest, tmp_path: Path
+def test_the_bytes_a_collector_holds_are_verified_again_and_its_witness_is_asked(
+    cli: Cli, enabled: Path, collector: Collector, database: str, tmp_path: Path
 ) -> None:
     assert enabled
     run(cli)
     run(cli, "review the release")
     push(cli)
     held = project_of(collector)
-    database = str(tmp_path / "served/events.db")
-    if "postgres" in request.node.name:
-        server: Server = request.getfixturevalue("postgres")
-        database = server.address(tmp_path.name[-40:])
     argv = ("invocations", "verify", "--source", database, "--json")
     alone, shared = cli(*argv), cli(*argv, "--workers", "2")
+    key = collector.get("/witness/key").body.decode().strip()
+    policies = []
+    other = str(VerifierKey("x.example.org", ED25519_COSIGNATURE, bytes(range(32))))
+    for name, of in (("theirs", key), ("others", other)):
+        (tmp_path / name).write_text(f"witness W {of}\nquorum W\n")
+        policies.append(cli(*argv, "--policy", str(tmp_path / name)).json()[0]["report"])
 
     [found] = alone.json()
     assert (alone.code, shared.out) == (0, alone.out)
     assert (found["source"], found["report"]["records"]) == (held["project_uuid"], 2)
-    assert found["report"]["level"] == "logged"
-    assert found["report"]["not_proven"] == ["that the log was not put back or forked", "who wrote them"]
-    assert cli("replay", "--source", database, "--json").error()["error_code"] == "INVALID_VALUE"
+    assert (found["report"]["level"], found["report"]["not_proven"]) == ("witnessed", ["who wrote them"])
+    assert [report["level"] for report in policies] == ["witnessed", "logged"]
+    assert "the witnesses of the policy have not cosigned all of it" in policies[1]["not_proven"][0]
     with contextlib.closing(open_database(database)) as opened:
         opened.write(lambda transaction: transaction.run("UPDATE record SET body = replace(body, 'WP01', 'WP02')"))
     broken = cli(*argv)

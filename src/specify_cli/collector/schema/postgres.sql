@@ -47,23 +47,7 @@ CREATE TABLE logs (
 CREATE TABLE forks (
   origin TEXT COLLATE "C", held TEXT COLLATE "C", sent TEXT COLLATE "C", at BIGINT, PRIMARY KEY (origin, held, sent)
 );
-CREATE INDEX conflict_last ON conflict (last_at, invocation_id);
-CREATE INDEX conflict_project ON conflict (project_uuid, last_at);
-CREATE INDEX by_project ON invocation (project_uuid, ordinal);
-CREATE INDEX by_profile ON invocation (profile_id, ordinal, project_uuid);
-CREATE INDEX by_action ON invocation (action, ordinal, project_uuid);
-CREATE INDEX by_state ON invocation (state, ordinal, project_uuid);
-CREATE INDEX by_actor ON invocation (actor_id, ordinal, project_uuid);
-CREATE INDEX by_project_profile ON invocation (project_uuid, profile_id, ordinal);
-CREATE INDEX by_project_action ON invocation (project_uuid, action, ordinal);
-CREATE INDEX by_project_state ON invocation (project_uuid, state, ordinal);
-CREATE INDEX by_project_actor ON invocation (project_uuid, actor_id, ordinal);
-CREATE INDEX by_profile_action ON invocation (profile_id, action, ordinal, project_uuid);
-CREATE INDEX by_profile_state ON invocation (profile_id, state, ordinal, project_uuid);
-CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, ordinal, project_uuid);
-CREATE INDEX by_action_state ON invocation (action, state, ordinal, project_uuid);
-CREATE INDEX by_action_actor ON invocation (action, actor_id, ordinal, project_uuid);
-CREATE INDEX by_state_actor ON invocation (state, actor_id, ordinal, project_uuid);
+-- include indexes
 
 -- version 2
 -- Whole records and the logs they stand in, of projects that send them.
@@ -83,3 +67,22 @@ CREATE TABLE leaves (
   project_uuid TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, start BIGINT NOT NULL,
   body TEXT COLLATE "C" NOT NULL, PRIMARY KEY (project_uuid, name, start)
 );
+
+-- version 3
+-- Objects that records lead to; body is NULL until one came. How many leaves a log's right edge is of, and the edge.
+ALTER TABLE totals ADD COLUMN whole BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN objects BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN missing BIGINT NOT NULL DEFAULT 0;
+UPDATE totals SET whole = records;
+ALTER TABLE log ADD COLUMN edge TEXT COLLATE "C" NOT NULL DEFAULT '';
+CREATE TABLE object (
+  project_uuid TEXT COLLATE "C" NOT NULL, digest TEXT COLLATE "C" NOT NULL, body TEXT COLLATE "C", PRIMARY KEY (project_uuid, digest)
+);
+CREATE TABLE log_conflict (
+  project_uuid TEXT COLLATE "C" NOT NULL, name TEXT COLLATE "C" NOT NULL, client TEXT COLLATE "C" NOT NULL, digest TEXT COLLATE "C" NOT NULL,
+  verdict TEXT COLLATE "C" NOT NULL, held TEXT COLLATE "C" NOT NULL, sent TEXT COLLATE "C" NOT NULL, first_at TEXT COLLATE "C" NOT NULL,
+  last_at TEXT COLLATE "C" NOT NULL, times BIGINT NOT NULL, PRIMARY KEY (project_uuid, name, client, digest)
+);
+-- A signed state is longer than an entry of an ordinary index may be.
+ALTER TABLE forks DROP CONSTRAINT forks_pkey;
+ALTER TABLE forks ADD CONSTRAINT forks_once EXCLUDE USING hash ((origin || held || sent) WITH =);

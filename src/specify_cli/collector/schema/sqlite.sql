@@ -74,23 +74,7 @@ CREATE TABLE token (
   id TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, name TEXT NOT NULL, scopes TEXT NOT NULL, projects TEXT NOT NULL,
   rate INTEGER, created_at TEXT NOT NULL, revoked_at TEXT
 );
-CREATE INDEX conflict_last ON conflict (last_at, invocation_id);
-CREATE INDEX conflict_project ON conflict (project_uuid, last_at);
-CREATE INDEX by_profile ON invocation (profile_id, ordinal, project_uuid);
-CREATE INDEX by_action ON invocation (action, ordinal, project_uuid);
-CREATE INDEX by_actor ON invocation (actor_id, ordinal, project_uuid);
-CREATE INDEX by_project ON invocation (project_uuid, ordinal);
-CREATE INDEX by_state ON invocation (state, ordinal, project_uuid);
-CREATE INDEX by_project_profile ON invocation (project_uuid, profile_id, ordinal);
-CREATE INDEX by_project_action ON invocation (project_uuid, action, ordinal);
-CREATE INDEX by_project_state ON invocation (project_uuid, state, ordinal);
-CREATE INDEX by_project_actor ON invocation (project_uuid, actor_id, ordinal);
-CREATE INDEX by_profile_action ON invocation (profile_id, action, ordinal, project_uuid);
-CREATE INDEX by_profile_state ON invocation (profile_id, state, ordinal, project_uuid);
-CREATE INDEX by_profile_actor ON invocation (profile_id, actor_id, ordinal, project_uuid);
-CREATE INDEX by_action_state ON invocation (action, state, ordinal, project_uuid);
-CREATE INDEX by_action_actor ON invocation (action, actor_id, ordinal, project_uuid);
-CREATE INDEX by_state_actor ON invocation (state, actor_id, ordinal, project_uuid);
+-- include indexes
 
 -- version 4
 -- Whole records and the logs they stand in, of projects that send them.
@@ -107,4 +91,20 @@ CREATE TABLE log (
 CREATE TABLE leaves (
   project_uuid TEXT NOT NULL, name TEXT NOT NULL, start INTEGER NOT NULL, body TEXT NOT NULL,
   PRIMARY KEY (project_uuid, name, start)
+);
+
+-- version 5
+-- Objects that records lead to; body is NULL until one came. How many leaves a log's right edge is of, and the edge.
+ALTER TABLE totals ADD COLUMN whole INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN objects INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE totals ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
+UPDATE totals SET whole = records;
+ALTER TABLE log ADD COLUMN edge TEXT NOT NULL DEFAULT '';
+CREATE TABLE object (
+  project_uuid TEXT NOT NULL, digest TEXT NOT NULL, body TEXT, PRIMARY KEY (project_uuid, digest)
+);
+CREATE TABLE log_conflict (
+  project_uuid TEXT NOT NULL, name TEXT NOT NULL, client TEXT NOT NULL, digest TEXT NOT NULL,
+  verdict TEXT NOT NULL, held TEXT NOT NULL, sent TEXT NOT NULL, first_at TEXT NOT NULL,
+  last_at TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (project_uuid, name, client, digest)
 );

@@ -62,27 +62,30 @@ def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
 
 
 class Frontier:
-    """The right edge of a tree that leaves are added to: its root at any time, in memory of its height."""
+    """The right edge of a tree that leaves are added to: its root at any time, in memory of its height.
 
-    def __init__(self) -> None:
-        self.size = 0
-        self._peaks: list[bytes] = []
+    `size` and `peaks` are all of it, from which it can be made again.
+    """
+
+    def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:
+        self.size = size
+        self.peaks = list(peaks)
 
     def add(self, leaf: bytes) -> None:
         """Add the hash of the next leaf."""
         size = self.size
         while size & 1:
-            leaf = hash_children(self._peaks.pop(), leaf)
+            leaf = hash_children(self.peaks.pop(), leaf)
             size >>= 1
-        self._peaks.append(leaf)
+        self.peaks.append(leaf)
         self.size += 1
 
     def root(self) -> bytes:
         """Return the root of what was added."""
-        if not self._peaks:
+        if not self.peaks:
             return EMPTY_ROOT
-        node = self._peaks[-1]
-        for peak in reversed(self._peaks[:-1]):
+        node = self.peaks[-1]
+        for peak in reversed(self.peaks[:-1]):
             node = hash_children(peak, node)
         return node
 

@@ -153,9 +153,9 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
     with open_engine(values, "checking records") as engine:
         if is_ledger(str(values["source"])):
-            from specify_cli.cli.commands.sharing.collector import verify_ledger  # loads a collector's storage
+            from specify_cli.cli.ledger import verify_ledger  # loads a collector's storage
 
-            found = verify_ledger(values, engine)
+            found = verify_ledger(values, engine, trust.policy)
         else:
             found = list(verify_sources(list_sources(values, ""), trust, engine))
     codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in found)]

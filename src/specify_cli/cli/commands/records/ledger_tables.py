@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from doctrine.text import count
 from specify_cli.cli.commands.records.tables import ParquetFolder
-from specify_cli.cli.commands.sharing.collector import opened_ledger
+from specify_cli.cli.ledger import opened_ledger
 from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
 from specify_cli.collector.storage import Filter, Storage

@@ -10,6 +10,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.render import progress_at_terminal
@@ -17,6 +18,7 @@ from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.sync import consent as consents
 from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
 from specify_cli.sync.offer import Offer, accept, make_offer
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 # More lines of a record are counted by their events.
 _LINES_SHOWN = 200
+# Of an object so many members or lines are shown, and so many characters of each.
+_MEMBERS_SHOWN, _SHOWN = 40, 200
 
 
 def enable(values: Values) -> int:
@@ -71,6 +75,7 @@ def enable(values: Values) -> int:
                 "preview": offer.events,
                 "preview_is_real": offer.real,
                 "preview_record": offer.lines,
+                "preview_objects": offer.objects,
                 "gaps": [gap._asdict() for gap in GAPS],
             }
         )
@@ -175,7 +180,8 @@ def _describe_push(done: Pushed) -> str:
         return line
     found = done.records
     return (
-        f"{line}\nwhole records: {found.records} delivered, {found.refused} refused; {found.leaves} leaves of the log"
+        f"{line}\nwhole records: {found.records} delivered, {found.refused} refused, {done.left.records or 0} left;"
+        f" {count(found.objects, 'object')}; {found.leaves} leaves of the log"
     )
 
 
@@ -245,9 +251,11 @@ def _describe_records(offer: Offer) -> Iterator[str]:
     if offer.level != RECORDS:
         return
     yield ""
-    yield "each closed record whole, its annexes, and the log: a line for each start, close and annex (id and seal)"
+    yield "each record whole, open ones as they are so far, replays and imported sessions too, with its annexes and its"
+    yield "objects (charter, doctrine, context, long outputs); and the log: a line for each start, close and annex"
     yield "of a record, what redaction would mask today or was captured in full stays here; its seal leaves"
-    yield "what stays here: objects (charter, doctrine, context, long outputs), open records, replays, imports"
+    yield "of the objects stay here: what redaction would mask today, what policy denies or redacts, what is no text"
+    yield "what stays here: records that others made and you imported"
     if not offer.lines:
         yield "no record is closed yet; the first one leaves as soon as it is"
         return
@@ -260,6 +268,31 @@ def _describe_records(offer: Offer) -> Iterator[str]:
         rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_LINES_SHOWN:])
         yield ""
         yield "and " + ", ".join(f"{number} more {one_line(name)}" for name, number in sorted(rest.items()))
+    yield ""
+    yield f"it leads to {count(len(offer.objects), 'object')}, whole texts with --json (preview_objects):"
+    for item in offer.objects:
+        yield ""
+        yield from _describe_object(item)
+
+
+def _describe_object(item: dict[str, object]) -> Iterator[str]:
+    """Yield an object as its members, or as its lines where it is no JSON object, each by its beginning."""
+    title, text = f"object {item['digest']}: {one_line(item['field'])}", item["text"]
+    if not isinstance(text, str):
+        yield f"{title}, stays here: {one_line(item['withheld'])}"
+        return
+    yield f"{title}, {item['size']} bytes"
+    try:
+        value = parse_foreign(text)
+    except ForeignError:
+        value = None
+    members = list(value.items()) if isinstance(value, dict) else [(None, line) for line in text.splitlines()]
+    for name, inner in members[:_MEMBERS_SHOWN]:
+        shown = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
+        begin = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+        yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
+    if len(members) > _MEMBERS_SHOWN:
+        yield f"  and {len(members) - _MEMBERS_SHOWN} more"
 
 
 def _render_event(event: dict[str, object]) -> Iterator[str]:
@@ -276,11 +309,12 @@ def _render_status(found: SyncStatus) -> str:
         if found.proposal is not None:
             lines.append(f"the project proposes {one_line(found.proposal)}; see it with: spec-kitty sync enable")
         return "\n".join(lines)
-    left_out = ", ".join(f"{count} {why}" for why, count in (found.excluded or {}).items())
+    left_out = ", ".join(f"{number} {why}" for why, number in (found.excluded or {}).items())
     rows = [
         ("endpoint", f"{found.endpoint} at level {found.level}, agreed {found.consented_at}"),
         ("token", found.token),
         ("pending", f"{found.pending}" + (f", oldest {found.oldest_pending}" if found.oldest_pending else "")),
+        ("whole records", None if found.records is None else f"{found.records} pending, with their objects"),
         ("delivered", found.delivered),
         ("refused", f"{found.refused}" + (f", see {found.propagation_errors}" if found.refused else "")),
         ("held", f"{found.held} behind a refused Started" if found.held else None),

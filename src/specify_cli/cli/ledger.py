@@ -1,0 +1,160 @@
+"""What a collector's databases hold, opened for commands: nothing here loads a web server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from specify_cli.cli.table import Values
+from specify_cli.collector.database import Database, SqliteDatabase
+from specify_cli.collector.holdings import decode_report
+from specify_cli.collector.ledger import Ledger, open_ledger
+from specify_cli.collector.levels import verify_again
+from specify_cli.collector.storage import Place as Where
+from specify_cli.collector.storage import Storage, StorageError
+from specify_cli.collector.witness import Witness
+from specify_cli.errors import StoredDataError
+from specify_cli.record import layout
+from specify_cli.record.verify import RecordReport
+from specify_cli.sharing import Engine
+from specify_cli.storage.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
+from specify_cli.storage.store import Place
+from specify_cli.trail.log.leaves import START, parse_leaf
+from specify_cli.trail.log.notes import Policy, parse_checkpoint
+from specify_cli.trail.sources import Verified
+
+_PAGE = 1_000
+# So many records are opened with one connection.
+_AT_ONCE = 50
+
+
+@contextmanager
+def opened_ledger(values: Values) -> Iterator[Ledger]:
+    """Yield what the databases of `--db` hold. Raises StoredDataError, EnvironmentFault."""
+    addresses = values["db"]
+    assert isinstance(addresses, list)
+    with explained():
+        ledger = open_ledger([str(address) for address in addresses])
+    try:
+        with explained():
+            yield ledger
+    finally:
+        ledger.storage.close()
+
+
+def verify_ledger(values: Values, engine: Engine, policy: Policy | None) -> list[Verified]:
+    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
+
+    Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
+    """
+    address = str(values["source"])
+    with opened_ledger({"db": [address]}) as ledger, _opened_witness(ledger.home, address) as witness:
+        found = verify_again(ledger.storage, engine, witness, policy)
+        return [Verified(project, judged.report) for project, judged in found]
+
+
+@contextmanager
+def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
+    """Open the witness of a collector, if it is one: on SQLite a file of its own beside the events."""
+    if not isinstance(home, SqliteDatabase):
+        yield Witness.find(home)
+    elif not os.path.exists(f"{address}.witness"):
+        yield None
+    else:
+        own = SqliteDatabase(f"{address}.witness", schema="witness")
+        try:
+            yield Witness.find(own)
+        finally:
+            own.close()
+
+
+# --- records a collector holds, as a source of work
+
+
+def list_held(address: str) -> list[Source]:
+    """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
+    found: list[Source] = []
+    with opened_ledger({"db": [address]}) as ledger:
+        while rows := ledger.storage.projects(None, _PAGE, found[-1].name if found else ""):
+            found += [Source(row.project_uuid, address, holder=LedgerHolder(address)) for row in rows]
+        return [one for one in found if ledger.storage.records(one.name, 1)]
+
+
+class LedgerHolder(NamedTuple):
+    """The records that a collector's database holds; another process opens it by its address."""
+
+    address: str
+
+    def list_items(self, source: Source) -> list[Item]:
+        """Return the records of a project, so many at a time, in the order of their ids."""
+        items: list[Item] = []
+        after = ""
+        with opened_ledger({"db": [self.address]}) as ledger:
+            while page := ledger.storage.records(source.name, _AT_ONCE, after):
+                items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
+                after = page[-1].invocation_id
+        return items
+
+    def iter_opened(self, item: Item) -> Iterator[Opened]:
+        """Yield each record with the objects it leads to, laid out alone."""
+        with opened_ledger({"db": [self.address]}) as ledger:
+            # Most objects are those of the record before: nothing is asked for twice in a row.
+            known: dict[str, str] = {}
+            for place in item.places:
+                try:
+                    record, known = _read_held(ledger.storage, item.source.name, place, known)
+                    with unfolded(record) as found:
+                        yield found
+                except StorageError as error:
+                    yield Opened("", (place,), Failure("ACCESS_FAILED", str(error)))
+
+    def read_log(self, source: Source) -> HeldLog | None:
+        """Return the log of a project that began last, and which invocations began by all of them."""
+        with opened_ledger({"db": [self.address]}) as ledger:
+            logs = ledger.storage.logs(source.name)
+        if not logs:
+            return None
+        leaves = (parse_leaf(line.encode()) for log in logs for line in log.leaves.split("\n")[:-1])
+        began = frozenset(leaf.invocation_id for leaf in leaves if leaf.kind == START)
+        newest = max(logs, key=lambda log: (int(log.name.partition("-")[0]), len(log.leaves)))
+        state = parse_checkpoint(newest.checkpoint.encode())
+        return HeldLog(state.origin, state.size, state.root, began)
+
+
+def _find_place(report: RecordReport) -> Place:
+    folder, _, name = report.file.rpartition("/")
+    ids = layout.parse_record_name(name)
+    assert ids is not None  # it was judged when it came
+    # Lines may be withheld where a record was imported, and nowhere else.
+    withheld = any(item.code == "WITHHELD" for item in report.findings)
+    return Place(folder or (layout.IMPORTED if withheld else layout.RECORDS), name, ids[1], ids[0])
+
+
+def _read_held(
+    storage: Storage, project: str, place: Place, known: Mapping[str, str]
+) -> tuple[HeldRecord, dict[str, str]]:
+    """Return a record with its objects, and these by their digests. Raises StorageError."""
+    body = storage.bodies([Where(place.invocation_id, project)]).get(Where(place.invocation_id, project))
+    if body is None:
+        raise StorageError("it is not held any more")
+    value = json.loads(body)
+    wanted = value.get("objects", [])
+    objects = {name: known[name] for name in wanted if name in known}
+    objects |= storage.objects(project, [name for name in wanted if name not in objects])
+    annexes = {name: text.encode() for name, text in value["annexes"].items()}
+    held = {name: text.encode() for name, text in objects.items()}
+    return HeldRecord(place, value["lines"].encode(), annexes, held, value.get("withheld", {})), objects
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Explain why a database cannot be opened. Raises StoredDataError, EnvironmentFault."""
+    try:
+        yield
+    except StorageError as error:
+        raise StoredDataError(
+            "ACCESS_FAILED", f"--db: {error}", "name a new file, one a collector made, or a PostgreSQL database"
+        ) from error
