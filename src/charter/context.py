@@ -179,13 +179,13 @@ def build_charter_context(
     Raises LookupError for an unknown profile id, OSError where the mark cannot be written.
     """
     root = os.fspath(repo_root)
-    kept = cache or project_cache(root)
+    parse_cache = cache or project_cache(root)
     if isinstance(profile, str):
-        profile = _find_profile(root, profile, kept)
-    inputs = load_inputs(root, kept, settings=settings)
-    exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, kept)
+        profile = _find_profile(root, profile, parse_cache)
+    inputs = load_inputs(root, parse_cache, settings=settings)
+    exposed = () if secrets is None else exposures((*files_of(inputs), *beside), secrets, parse_cache)
     if cache is None:
-        kept.save()
+        parse_cache.save()
     first_load = is_first_load(root, action)
     result = assemble_context(
         inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
@@ -441,16 +441,16 @@ def _read_settings(document: Mapping[str, Any], problems: list[Problem]) -> dict
     governance = document.get("governance")
     if governance is not None and not isinstance(governance, dict):
         problems.append(_setting_problem("governance", "a mapping"))
-    given = governance if isinstance(governance, dict) else {}
+    section = governance if isinstance(governance, dict) else {}
     for key, low, high in (("context_budget", *_BUDGETS), ("k", 0, _MAX_K)):
-        value = given.get(key)
+        value = section.get(key)
         if value is None:
             continue
         if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
             settings[key] = value
         else:
             problems.append(_setting_problem(f"governance.{key}", f"a whole number from {low} to {high}"))
-    chosen = given.get("weights")
+    chosen = section.get("weights")
     if chosen is not None and not isinstance(chosen, dict):
         problems.append(_setting_problem("governance.weights", "a mapping of lexical, graph and tag"))
     for key, value in (chosen if isinstance(chosen, dict) else {}).items():
@@ -553,13 +553,13 @@ def assemble_context(
     seeds = _find_seeds(inputs, profile, action, depth)
     found = retrieve(collection, query=query, seeds=seeds, config=settings, policy=inputs.policy)
     # 4. What fits the budget becomes the text.
-    page, shown, omitted = _write_page(inputs, collection, found, profile, action, full["budget"])
+    page, in_full, omitted = _write_page(inputs, collection, found, profile, action, full["budget"])
     return bare._replace(
         text=page,
         available=True,
         warnings=warnings,
-        references_count=sum(hit.artifact.origin != "charter" for hit in shown),
-        hits=tuple(_record_hit(rank, hit) for rank, hit in enumerate(shown, start=1)),
+        references_count=sum(hit.artifact.origin != "charter" for hit in in_full),
+        hits=tuple(_record_hit(rank, hit) for rank, hit in enumerate(in_full, start=1)),
         filters_applied=found.filters_applied,
         omitted=tuple(omitted),
         error=inputs.charter_error,
@@ -608,8 +608,8 @@ def charter_room(budget: int) -> int:
 
 def charter_size(inputs: ContextInputs) -> int:
     """Return how many characters the charter's sections take in a context, as policy shows them."""
-    shown = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
-    return sum(len(_render_artifact(artifact)) + 2 for artifact in shown if artifact is not None)
+    sections = (fetch_artifact(inputs, section.uri).artifact for section in inputs.charter.sections)
+    return sum(len(_render_artifact(artifact)) + 2 for artifact in sections if artifact is not None)
 
 
 def _reserve_footer(budget: int) -> int:
@@ -698,10 +698,10 @@ def _write_page(
     denied = _describe_denied(inputs, collection)
     if denied:
         page.add(denied)
-    shown, omitted = _lay_out(page, found.hits, charter_room(budget))
+    in_full, omitted = _lay_out(page, found.hits, charter_room(budget))
     omitted += [_describe_omission(hit.artifact, "k") for hit in found.cut]
     page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
-    return page.text(), shown, omitted
+    return page.text(), in_full, omitted
 
 
 def _write_opening(inputs: ContextInputs, profile: AgentProfile | None, action: str, budget: int) -> str:
@@ -777,8 +777,8 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
             if not opened or min(room, page.room) < _SMALLEST_PART:
                 return False
             # What is too long on its own still opens: an agent with half a rule knows that there is one.
-            part, left = _clip_to_room(hit.artifact, min(room, page.room))
-            omitted.append({**_describe_omission(hit.artifact, "budget"), "chars": left})
+            part, rest = _clip_to_room(hit.artifact, min(room, page.room))
+            omitted.append({**_describe_omission(hit.artifact, "budget"), "chars": rest})
         texts[hit.artifact.uri] = part
         page.room -= len(part) + 2
         return True
@@ -796,13 +796,13 @@ def _lay_out(page: _Page, hits: tuple[Hit, ...], share: int) -> tuple[list[Hit],
         # What bears most on the request is opened rather than left out, however long it is.
         if not place(hit, page.room, opened=position == 0 and bool(others)):
             omitted.append(_describe_omission(hit.artifact, "budget"))
-    shown = [hit for hit in hits if hit.artifact.uri in texts]
-    charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(shown)]
-    doctrine_texts = [texts[hit.artifact.uri] for hit in shown if hit.artifact.origin != "charter"]
+    in_full = [hit for hit in hits if hit.artifact.uri in texts]
+    charter_texts = [texts[hit.artifact.uri] for hit in _order_for_reading(in_full)]
+    doctrine_texts = [texts[hit.artifact.uri] for hit in in_full if hit.artifact.origin != "charter"]
     for heading, parts in zip(headings, (charter_texts, doctrine_texts), strict=True):
         if parts:
             page.parts += [heading, *parts]
-    return shown, omitted
+    return in_full, omitted
 
 
 def _order_for_reading(hits: list[Hit]) -> list[Hit]:
@@ -832,8 +832,8 @@ def _clip_to_room(artifact: Artifact, room: int) -> tuple[str, int]:
         if end > size // 2:
             body = body[:end]
             break
-    left = len(artifact.body) - len(body)
-    return f"{head}{body.rstrip()}\n\n[{left} {tail}", left
+    rest = len(artifact.body) - len(body)
+    return f"{head}{body.rstrip()}\n\n[{rest} {tail}", rest
 
 
 def _describe_fetch(uri: str) -> str:

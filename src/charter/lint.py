@@ -381,12 +381,12 @@ def _check_references(inputs: ContextInputs, profiles: ProfileFiles, files: Mapp
                     line = _find_line_of_item(_read_lines(files, CHARTER_YAML), f"{prefix}-{kind}s", place)
                     yield _report_unknown(CHARTER_YAML, line, kind, identifier, known)
     used = {profile.digest: profile for profile in profiles.profiles if profile.origin == "project"}
-    taken = {problem.path for problem in profiles.problems}
+    reported = {problem.path for problem in profiles.problems}
     for file in profiles.files:
         profile = used.get(file.digest)
         if profile is not None:
             yield from _check_profile(file, profile, known, files)
-        elif file.path not in taken:
+        elif file.path not in reported:
             yield _finding("PROFILE_SHADOWED", file.path, 1, "this profile is not used", "remove it, or give it an id")
     ours = {artifact.digest: artifact for artifact in inputs.artifacts if artifact.kind not in KINDS}
     for path, digest in inputs.files.items():
@@ -521,8 +521,8 @@ def _suggest(word: str, known: Sequence[str], otherwise: str, prefix: str = "") 
 
 def _find_line_of_item(lines: Lines, key: str, place: int) -> int:
     """Return the line of one item of the list at a key, however the key is spelt and wherever it stands."""
-    wanted = key.replace("_", "-")
+    spelled = key.replace("_", "-")
     for way, line in lines.items():
-        if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == wanted:
+        if way and isinstance(way[-1], str) and way[-1].replace("_", "-") == spelled:
             return lines.get((*way, place), line)
     return 1

@@ -100,12 +100,12 @@ def retrieve(
     # 1. The query becomes terms.
     terms = query_terms(query)
     terms = tuple(term for term in terms if term != stem(seeds.name)) or terms
-    wanted = frozenset(terms)
-    spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - wanted
+    asked_terms = frozenset(terms)
+    spoken = frozenset(stem(word) for text in seeds.words for word in words(text)) - asked_terms
     # 2. Every artifact is scored on three counts, by what of it may be shown: a score must not tell of a hidden text.
     seen = [_redact_artifact(artifact, policy) for artifact in collection] if policy.rules else collection
     lexical = lexical_scores(seen, terms, config)
-    by_request, by_profile = _collect_labels(seen, wanted), _collect_labels(seen, spoken)
+    by_request, by_profile = _collect_labels(seen, asked_terms), _collect_labels(seen, spoken)
     scored: list[Hit] = []
     for original, artifact, lexical_score in zip(collection, seen, lexical, strict=True):
         named = _count_named(artifact, by_request)
@@ -125,18 +125,18 @@ def retrieve(
     if any(lexical):
         allowed = [hit for hit in allowed if hit.score >= config.floor or hit.artifact.origin == "charter"]
     # 7. The best k artifacts stay; charter sections do not count.
-    kept: list[Hit] = []
+    allowed_hits: list[Hit] = []
     cut: list[Hit] = []
     room = config.k
     for hit in allowed:
         if hit.artifact.origin == "charter":
-            kept.append(hit)
+            allowed_hits.append(hit)
         elif room > 0:
             room -= 1
-            kept.append(hit)
+            allowed_hits.append(hit)
         else:
             cut.append(hit)
-    return Retrieval(tuple(kept), tuple(applied), tuple(cut))
+    return Retrieval(tuple(allowed_hits), tuple(applied), tuple(cut))
 
 
 def apply_policy(hits: Sequence[Hit], policy: Policy) -> tuple[list[Hit], list[dict[str, str]]]:
@@ -349,18 +349,18 @@ def _count_named(artifact: Artifact, labels: frozenset[str]) -> int:
     return len(labels.intersection((*artifact.keywords, *artifact.tags)))
 
 
-def _collect_labels(collection: Sequence[Artifact], wanted: frozenset[str]) -> frozenset[str]:
+def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> frozenset[str]:
     """Return the tags and keywords that name something wanted: all their words have one of the stems."""
     labels: set[str] = set()
     for artifact in collection:
         labels.update(artifact.keywords, artifact.tags)
-    starts = tuple(wanted)
+    starts = tuple(terms)
     # The first word of a plain label begins with its stem, so most labels need not be taken apart.
     return frozenset(
         label
         for label in labels
         if (label.startswith(starts) or not (label.isascii() and label.islower() and label[0].isalnum()))
-        and wanted.issuperset(_split_label(label))
+        and terms.issuperset(_split_label(label))
     )
 
 

@@ -56,8 +56,8 @@ def own_git_directory(top: str) -> str | None:
 
 def ask_git(top: str, *words: str) -> str | None:
     """Return what a git command prints for the worktree at `top`; None where it fails. Raises OSError without git."""
-    said = read_git(top, *words)
-    return None if said is None else said.decode("utf-8", "surrogateescape")
+    output = read_git(top, *words)
+    return None if output is None else output.decode("utf-8", "surrogateescape")
 
 
 def read_git(top: str, *words: str) -> bytes | None:

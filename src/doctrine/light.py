@@ -39,17 +39,17 @@ else:
 
     def _make(cls, values):
         """Make a new value from a sequence or an iterable."""
-        made = tuple.__new__(cls, values)
-        if len(made) != len(cls._fields):
-            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
-        return made
+        value = tuple.__new__(cls, values)
+        if len(value) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(value)}")
+        return value
 
     def _replace(self, /, **changes):
         """Return a new value with these members replaced."""
-        made = self._make(map(changes.pop, self._fields, self))
+        changed = self._make(map(changes.pop, self._fields, self))
         if changes:
             raise ValueError(f"Got unexpected field names: {list(changes)!r}")
-        return made
+        return changed
 
     def _asdict(self):
         """Return the members by name."""
@@ -84,20 +84,20 @@ else:
             members = {
                 field: _tuplegetter(place, f"Alias for field number {place}") for place, field in enumerate(fields)
             }
-            made = type(name, (tuple,), {**_SHARED, **members, **body})
-            made.__annotations__, made._fields, made.__match_args__ = annotations, fields, fields
-            made._field_defaults = defaults
+            named_tuple = type(name, (tuple,), {**_SHARED, **members, **body})
+            named_tuple.__annotations__, named_tuple._fields, named_tuple.__match_args__ = annotations, fields, fields
+            named_tuple._field_defaults = defaults
 
             def construct(cls, /, *args, **kwargs):
                 names = ", ".join(fields)
                 compiled = eval(f"lambda _cls, {names}: _new(_cls, ({names},))", {"_new": tuple.__new__})
                 compiled.__name__, compiled.__qualname__ = "__new__", f"{name}.__new__"
                 compiled.__defaults__ = tuple(defaults.values())
-                made.__new__ = staticmethod(compiled)
+                named_tuple.__new__ = staticmethod(compiled)
                 return compiled(cls, *args, **kwargs)
 
-            made.__new__ = staticmethod(construct)
-            return made
+            named_tuple.__new__ = staticmethod(construct)
+            return named_tuple
 
     NamedTuple = type.__new__(_Named, "NamedTuple", (), {})
 

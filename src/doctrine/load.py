@@ -339,12 +339,12 @@ def _escape_path(path: str) -> str:
 
 
 def _unreadable(path: str, error: OSError) -> SourceError:
-    shown = _escape_path(path)
+    escaped = _escape_path(path)
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         reason = "a symbolic link, or not the folder it should be; links are never followed"
-        return SourceError(Problem(shown, None, reason, "replace it with a plain file or folder"))
+        return SourceError(Problem(escaped, None, reason, "replace it with a plain file or folder"))
     reason = f"cannot be read: {os.strerror(error.errno or 0)}"
-    return SourceError(Problem(shown, None, reason, f"make it readable: chmod u+r {shown}"))
+    return SourceError(Problem(escaped, None, reason, f"make it readable: chmod u+r {escaped}"))
 
 
 def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> list[tuple[str, int]]:
@@ -413,10 +413,10 @@ class ParseCache:
         if self._path is None or not self._fresh or self._known is None:
             return
         self._fresh = False
-        kept = {"entries": self._known, "errors": self._errors, "notes": self._notes}
-        if sum(map(len, kept.values())) > _CACHE_ENTRIES:
-            kept = {name: {key: part[key] for key in part if key in self._used} for name, part in kept.items()}
-        pack = {"parser_version": PARSER_VERSION, **kept}
+        content = {"entries": self._known, "errors": self._errors, "notes": self._notes}
+        if sum(map(len, content.values())) > _CACHE_ENTRIES:
+            content = {name: {key: part[key] for key in part if key in self._used} for name, part in content.items()}
+        pack = {"parser_version": PARSER_VERSION, **content}
         data = json.dumps(pack, ensure_ascii=False, separators=(",", ":")).encode()
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)

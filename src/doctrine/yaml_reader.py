@@ -92,8 +92,8 @@ def _read(data: bytes, name: str, max_bytes: int, lines: dict[tuple[str | int, .
         return _Builder(name, lines).document(yaml.YAML(typ="safe", pure=True).parse(text))
     except yaml.reader.ReaderError as error:
         before = text[: error.position] if isinstance(error.position, int) else ""
-        shown = ord(error.character) if isinstance(error.character, str) else error.character
-        reason = f"character U+{shown:04X} is not allowed"
+        code = ord(error.character) if isinstance(error.character, str) else error.character
+        reason = f"character U+{code:04X} is not allowed"
         raise YamlError(name, before.count("\n") + 1, reason) from error
     except yaml.error.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark

@@ -161,10 +161,10 @@ def _check_shields(project: Project) -> Iterator[Finding]:
             continue
         try:
             with open(f"{project.root}/{path}", "rb") as file:
-                kept = file.read(4096) == GITATTRIBUTES
+                unchanged = file.read(4096) == GITATTRIBUTES
         except OSError:
-            kept = False
-        if not kept:
+            unchanged = False
+        if not unchanged:
             what = "missing or changed: git may convert line endings, which breaks seals"
             yield Finding("GITATTRIBUTES", WARNING, path, what, "spec-kitty init")
 
@@ -195,10 +195,10 @@ def _check_index(project: Project) -> Iterator[Finding]:
 
 
 def _check_worktrees(project: Project) -> Iterator[Finding]:
-    left = find_left_behind(project.root)
-    if left:
-        names = ", ".join(sorted({item.worktree for item in left}))
-        what = f"the git directory keeps {count(len(left), 'record')} of worktrees that were removed: {names}"
+    in_worktrees = find_left_behind(project.root)
+    if in_worktrees:
+        names = ", ".join(sorted({item.worktree for item in in_worktrees}))
+        what = f"the git directory keeps {count(len(in_worktrees), 'record')} of worktrees that were removed: {names}"
         yield Finding("LEFT_BEHIND", WARNING, layout.RECORDS, what, "spec-kitty invocations reindex takes them in")
     unkept, why = find_unkept(project.root)
     if unkept or why:
@@ -280,11 +280,11 @@ def _check_hooks(project: Project) -> Iterator[Finding]:
         yield Finding(
             "HOOK_ORPHANS", WARNING if late else INFO, layout.ORPHANS, what, f"look at them, then rm {layout.ORPHANS}"
         )
-    for top, path, shown in _read_failure_logs(project):
+    for top, path, label in _read_failure_logs(project):
         failures, full = _read_told_lines(top, path)
         if failures or full:
             what = f"{count(len(failures), 'hook call')} failed{_describe_last(failures, 'code', 'message')}"
-            yield Finding("HOOK_FAILED", WARNING, shown, what + full, f"fix the cause, then rm {shown}")
+            yield Finding("HOOK_FAILED", WARNING, label, what + full, f"fix the cause, then rm {label}")
     killed = [
         mark
         for name in _list_names(project.root, layout.BEGUN)
@@ -330,10 +330,10 @@ def _read_failure_logs(project: Project) -> Iterator[tuple[str, str, str]]:
 def _read_told_lines(top: str, path: str) -> tuple[list[Mapping[str, object]], str]:
     """Return the lines of a hook's log, and what to add where it is full."""
     lines = logged(top, path)
-    taken = {key for line in lines for key in list_taken(line)}
-    told = [line for line in lines if "taken" not in line and taken.isdisjoint(_list_keys(line))]
-    reported = [line for line in told if line.get("full") is not True]
-    return reported, "" if len(reported) == len(told) else "; the log is full and later ones are not kept"
+    adopted = {key for line in lines for key in list_taken(line)}
+    waiting = [line for line in lines if "taken" not in line and adopted.isdisjoint(_list_keys(line))]
+    reported = [line for line in waiting if line.get("full") is not True]
+    return reported, "" if len(reported) == len(waiting) else "; the log is full and later ones are not kept"
 
 
 def _list_keys(line: Mapping[str, object]) -> list[str]:
@@ -343,8 +343,8 @@ def _list_keys(line: Mapping[str, object]) -> list[str]:
 
 def _describe_last(lines: list[Mapping[str, object]], *keys: str) -> str:
     """Return what the last line of a hook's log says under these keys, as the end of a sentence."""
-    said = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
-    return f"; the last: {' '.join(said)}" if said else "; the last cannot be read"
+    parts = [say(lines[-1][key]) for key in keys if lines and lines[-1].get(key) not in (None, "")]
+    return f"; the last: {' '.join(parts)}" if parts else "; the last cannot be read"
 
 
 def _find_unwritable(root: str, folder: str) -> str | None:

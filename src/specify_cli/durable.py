@@ -115,25 +115,25 @@ class folder:
         os.close(self._fd)
 
 
-def open_regular(folder_fd: int, name: str, flags: int, shown: str) -> int:
+def open_regular(folder_fd: int, name: str, flags: int, label: str) -> int:
     """Open an existing regular file in a folder; a link, FIFO or device is NOT_A_REGULAR_FILE."""
     try:
         fd = os.open(name, flags | REGULAR, dir_fd=folder_fd)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
-            raise _not_regular(shown) from error
+            raise _not_regular(label) from error
         raise
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise _not_regular(shown)
+        raise _not_regular(label)
     return fd
 
 
-def _not_regular(shown: str) -> InvocationError:
+def _not_regular(label: str) -> InvocationError:
     return StoredDataError(
         "NOT_A_REGULAR_FILE",
-        f"{shown} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
-        f"look at it with `ls -l {shown}` and remove it if it does not belong there",
+        f"{label} is a symbolic link, FIFO, device or folder; only a regular file is read as one",
+        f"look at it with `ls -l {label}` and remove it if it does not belong there",
     )
 
 
@@ -359,7 +359,7 @@ def sync_data(fd: int) -> None:
     getattr(os, "fdatasync", os.fsync)(fd)
 
 
-def lock(fd: int, shown: str, wait: float | None = None) -> None:
+def lock(fd: int, label: str, wait: float | None = None) -> None:
     """Hold the exclusive lock on a descriptor, waiting at most `wait` seconds. Raises LOCK_TIMEOUT.
 
     A process that must not wait as long as others sets LOCK_WAIT_SECONDS: a hook's.
@@ -371,7 +371,7 @@ def lock(fd: int, shown: str, wait: float | None = None) -> None:
         if time.monotonic() >= deadline:
             raise EnvironmentFault(
                 "LOCK_TIMEOUT",
-                f"{shown} stayed locked by another process for {wait:g} s",
+                f"{label} stayed locked by another process for {wait:g} s",
                 "try again; if it repeats, look for a stuck spec-kitty process",
             )
         time.sleep(pause)

@@ -78,9 +78,9 @@ def write_drafts(root: str, drafts: Sequence[Draft]) -> tuple[set[str], list[str
                 if draft.there is None:
                     durable.create_exclusive(fd, name, draft.data, durable.SHARED)
                 else:
-                    kept = _keep_replaced(root, draft.path, draft.there)
+                    backup = _keep_replaced(root, draft.path, draft.there)
                     durable.replace(fd, name, draft.data, durable.SHARED)
-                    notes.append(f"what {draft.path} held before is kept in {kept}")
+                    notes.append(f"what {draft.path} held before is kept in {backup}")
         except FileExistsError:
             notes.append(f"{draft.path} is kept: it was written while you were asked")
             continue
@@ -143,7 +143,7 @@ def _keep_replaced(root: str, path: str, data: bytes) -> str:
     FileRecordStore(root).hide_folder(layout.LOCAL)
     stem = path.removeprefix(f"{layout.KITTIFY}/").replace("/", ".")
     with durable.folder(root, _REPLACED, create=True) as fd:
-        taken = set(os.listdir(fd))
-        name = next(name for number in itertools.count(1) if (name := f"{stem}.{number}") not in taken)
+        names = set(os.listdir(fd))
+        name = next(name for number in itertools.count(1) if (name := f"{stem}.{number}") not in names)
         durable.create_exclusive(fd, name, data, durable.PRIVATE)
     return f"{_REPLACED}/{name}"

@@ -79,21 +79,21 @@ def survey(root: str, *, root_languages: Iterable[str] = ()) -> Survey:
     repository = _Repository(root)
     known = tuple(sorted(set(root_languages)))
     python, package = _read_toml(repository, "pyproject.toml"), _read_package(repository)
-    wanted = _collect_python_needs(repository, python) | _collect_package_needs(package)
-    wanted |= set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
+    needs = _collect_python_needs(repository, python) | _collect_package_needs(package)
+    needs |= set(_get_table(_read_toml(repository, "Cargo.toml"), "dependencies"))
     languages = _find_languages(repository, known)
     return Survey(
         name=_project_name(python, package),
         languages=languages,
         root_languages=known,
-        frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in wanted),
-        steps=_find_steps(repository, python, package, wanted, languages),
+        frameworks=tuple(name for name in _KNOWN["frameworks"].split() if name in needs),
+        steps=_find_steps(repository, python, package, needs, languages),
         sources=_find_sources(repository),
         tests=tuple(folder for folder in ("tests", "test", "spec", "e2e") if folder in repository.folders),
         ci=_find_ci(repository),
         owners=next((p for p in (".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS") if repository.has(p)), ""),
         changelog=next((p for p in ("CHANGELOG.md", "CHANGES.md", "CHANGELOG.rst") if repository.has(p)), ""),
-        data=_find_data(repository, wanted),
+        data=_find_data(repository, needs),
     )
 
 
@@ -211,14 +211,14 @@ def _find_steps(
     repository: _Repository,
     python: Mapping[str, Any],
     package: Mapping[str, Any],
-    wanted: set[str],
+    needs: set[str],
     languages: tuple[str, ...],
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
     found = list(general.values())
     by_language = [
-        *_find_python_steps(repository, python, wanted),
-        *_find_package_steps(repository, package, wanted, languages),
+        *_find_python_steps(repository, python, needs),
+        *_find_package_steps(repository, package, needs, languages),
     ]
     for name, language, lines in _KNOWN["files"]:
         if repository.has(name) and not any(step.language == language for step in by_language):
@@ -248,7 +248,7 @@ def _read_targets(repository: _Repository) -> Iterator[Step]:
             return
 
 
-def _find_python_steps(repository: _Repository, python: Mapping[str, Any], wanted: set[str]) -> Iterator[Step]:
+def _find_python_steps(repository: _Repository, python: Mapping[str, Any], needs: set[str]) -> Iterator[Step]:
     tools = _get_table(python, "tool")
     config = repository.text("setup.cfg")
     tested = [p for p in repository.files if re.search(r"(?:\A|/)(?:test_[^/]*|[^/]*_test|conftest)\.py\Z", p)]
@@ -256,7 +256,7 @@ def _find_python_steps(repository: _Repository, python: Mapping[str, Any], wante
 
     def uses(tool: str, *files: str) -> bool:
         section = f"[{tool}]" in config or f"[tool:{tool}]" in config
-        return tool in tools or tool in wanted or section or any(map(repository.has, files))
+        return tool in tools or tool in needs or section or any(map(repository.has, files))
 
     if uses("pre-commit", ".pre-commit-config.yaml"):
         yield Step("lint", f"{prefix}pre-commit run --all-files", "python")
@@ -287,7 +287,7 @@ def _find_python_steps(repository: _Repository, python: Mapping[str, Any], wante
 
 
 def _find_package_steps(
-    repository: _Repository, package: Mapping[str, Any], wanted: set[str], languages: tuple[str, ...]
+    repository: _Repository, package: Mapping[str, Any], needs: set[str], languages: tuple[str, ...]
 ) -> Iterator[Step]:
     if not package:
         return
@@ -304,7 +304,7 @@ def _find_package_steps(
             found.add(purpose)
             short = name == "test" and runner != "bun"
             yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
-    if "lint" not in found and "eslint" in wanted:
+    if "lint" not in found and "eslint" in needs:
         yield Step("lint", "npx eslint .", language)
     if "types" not in found and configured:
         yield Step("types", "npx tsc --noEmit", language)
@@ -312,7 +312,7 @@ def _find_package_steps(
         ("vitest", "npx vitest run", "npx vitest run PATH -t NAME"),
         ("jest", "npx jest", "npx jest PATH -t NAME"),
     ):
-        if name in wanted:
+        if name in needs:
             yield Step("one test", one, language)
             if "test" not in found:
                 yield Step("test", line, language)
@@ -334,14 +334,14 @@ def _find_ci(repository: _Repository) -> tuple[str, ...]:
 # --- data
 
 
-def _find_data(repository: _Repository, wanted: set[str]) -> Data | None:
-    tool = _find_migration_tool(repository, wanted)
+def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
+    tool = _find_migration_tool(repository, needs)
     folders = sorted(set(_find_migration_folders(repository, tool)))
     holding = {path.rpartition("/")[0] for path in repository.files if path.endswith(".sql") and not _is_aside(path)}
     if not folders and not holding and not tool:
         return None
     dialect = next(
-        (name for name, drivers in _KNOWN["drivers"].items() if wanted.intersection(drivers.split())), ""
+        (name for name, drivers in _KNOWN["drivers"].items() if needs.intersection(drivers.split())), ""
     ) or _read_compose_file(repository)
     names = [name for folder in folders for name in repository.names(folder)]
     within = {holder for holder in holding if any(f"{holder}/".startswith(f"{folder}/") for folder in folders)}
@@ -385,16 +385,16 @@ def _find_migration_folders(repository: _Repository, tool: str) -> Iterator[str]
             yield "/".join(parts[:-1])
 
 
-def _find_migration_tool(repository: _Repository, wanted: set[str]) -> str:
-    if repository.has("alembic.ini") or "alembic" in wanted:
+def _find_migration_tool(repository: _Repository, needs: set[str]) -> str:
+    if repository.has("alembic.ini") or "alembic" in needs:
         return "alembic"
-    if repository.has("manage.py") and "django" in wanted:
+    if repository.has("manage.py") and "django" in needs:
         return "django"
     if repository.has("prisma/schema.prisma"):
         return "prisma"
     if repository.has("Gemfile") and any(path.startswith("db/migrate/") for path in repository.files):
         return "rails"
-    return "knex" if "knex" in wanted else ""
+    return "knex" if "knex" in needs else ""
 
 
 def _describe_naming(names: Iterable[str]) -> str:

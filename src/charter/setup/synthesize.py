@@ -148,11 +148,11 @@ def doubt_of_answer(question: Question, text: str, has_program: Callable[[str], 
 
 
 def _with(answers: Answers, question: Question, value: str | tuple[str, ...]) -> Answers:
-    given: dict[str, Any] = {question.field: value}
+    answer: dict[str, Any] = {question.field: value}
     if question.field == "test_command" and answers.review_rule == _propose_review_rule(answers.test_command):
         # The proposal for a later question names the command.
-        given["review_rule"] = _propose_review_rule(str(value))
-    return answers._replace(**given)
+        answer["review_rule"] = _propose_review_rule(str(value))
+    return answers._replace(**answer)
 
 
 def shown_answer(answers: Answers, question: Question) -> str:
@@ -248,8 +248,8 @@ def _render_build_guide(survey: Survey, answers: Answers, steps: Sequence[Step])
         parts.append(f"What runs on every push is in {named}. Where that differs from this page, it is right.")
     if survey.changelog:
         parts.append(f"A change that a user can notice has its line in `{survey.changelog}`.")
-    said = " ".join([*(step.line for step in steps), answers.test_command])
-    tools = [word for word in re.findall(r"[a-z]{3,}", said) if word in _TEXTS["tools"].split()]
+    text = " ".join([*(step.line for step in steps), answers.test_command])
+    tools = [word for word in re.findall(r"[a-z]{3,}", text) if word in _TEXTS["tools"].split()]
     keywords = ["test", "tests", "lint", "build", "ci", *tools]
     title = "How this project is built, checked and tested"
     return _render_artifact("build-and-test", title, ("testing", "build", "tooling"), keywords, filter(None, parts))
@@ -284,17 +284,17 @@ def _render_schema_guide(survey: Survey, data: Data) -> str:
 
 def _describe_data(data: Data) -> str:
     tool = f"{data.tool} " if data.tool else ""
-    said: list[str] = []
+    sentences: list[str] = []
     if data.folders:
         named = f", {data.naming}" if data.naming else ""
-        said.append(f"The {tool}migrations are in {_list_folders(data.folders)}{named}.")
+        sentences.append(f"The {tool}migrations are in {_list_folders(data.folders)}{named}.")
     elif data.tool:
-        said.append(f"The schema is changed with {data.tool}.")
+        sentences.append(f"The schema is changed with {data.tool}.")
     if data.scripts:
-        said.append(f"There is SQL in {_list_folders(data.scripts)}{' too' if said else ''}.")
+        sentences.append(f"There is SQL in {_list_folders(data.scripts)}{' too' if sentences else ''}.")
     if data.dialect:
-        said.append(f"The database is {data.dialect}.")
-    return " ".join(said) or "The SQL of this project is in its root folder."
+        sentences.append(f"The database is {data.dialect}.")
+    return " ".join(sentences) or "The SQL of this project is in its root folder."
 
 
 # --- the profile
@@ -303,13 +303,13 @@ def _describe_data(data: Data) -> str:
 def _render_profile(
     survey: Survey, answers: Answers, steps: Sequence[Step], main: str, shipped: Sequence[AgentProfile]
 ) -> str:
-    shown = _SHOWN.get(main, main.capitalize())
+    title = _SHOWN.get(main, main.capitalize())
     checks = [step.line for step in steps if step.purpose in ("lint", "types")]
     passed = f"{_mark_code(answers.test_command)} passed" if answers.test_command else "the change was checked"
     quiet = f" and {_join_words(map(_mark_code, checks))} found nothing" if checks else ""
     folders = (*survey.sources, *survey.tests) if survey.sources else ()
     where = f" in {_list_folders(folders)}" if folders else ""
-    focus = f"{shown}{where}: the change, its tests, and the lines of documentation it makes untrue."
+    focus = f"{title}{where}: the change, its tests, and the lines of documentation it makes untrue."
     success = (
         f"After the last edit {passed}{quiet}; the report quotes what they printed; every hunk serves the request."
     )
@@ -321,7 +321,7 @@ def _render_profile(
     keywords = [() if visible else (main,), *(profile.domain_keywords for profile in specialists)]
     text = _read_template("profile.agent.yaml").format(
         name=_quote("Implementer of " + (survey.name or "this project")),
-        description=_quote(f"Changes the {shown} code of this project and hands it over checked."),
+        description=_quote(f"Changes the {title} code of this project and hands it over checked."),
         focus=_quote(focus),
         success=_quote(success),
         languages=_render_flow((main,) if visible else ()),

@@ -131,8 +131,8 @@ def _describe_kind(value: object) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    shown = repr(value)
-    return shown if len(shown) <= 60 else shown[:57] + "..."
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _read_scalar(value: object) -> str | None:

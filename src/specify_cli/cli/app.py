@@ -97,8 +97,8 @@ def _reword(message: str) -> str:
     return message.replace("Value error, ", "")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(asked: bool) -> None:
+    if asked:
         write_text(f"spec-kitty {VERSION}")
         raise typer.Exit()
 
@@ -109,10 +109,10 @@ def _render_help(command: Command) -> str:
 
 
 def _make_callback(command: Command) -> Callable[..., int]:
-    def call(**given: Any) -> int:
+    def call(**arguments: Any) -> int:
         values = {
             key: value.value if isinstance(value, enum.Enum) else list(value) if isinstance(value, list) else value
-            for key, value in given.items()
+            for key, value in arguments.items()
         }
         for param in command.params:
             if param.multiple and values[param.name] is None:
@@ -126,7 +126,7 @@ def _make_callback(command: Command) -> Callable[..., int]:
                     return 2
         return run(command, values)
 
-    parameters = [made for param in command.params for made in _make_parameters(param)]
+    parameters = [each for param in command.params for each in _make_parameters(param)]
     call.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     call.__name__ = "_".join(command.path).replace("-", "_")
@@ -175,8 +175,8 @@ def _make_parameter(param: Param) -> inspect.Parameter:
     else:
         names = (param.option, param.short) if param.short else (param.option,)
         declared = typer.Option(*names, help=param.help, metavar=param.metavar or None)
-    wanted: Any = kind if default is not None else kind | None
-    annotation: Any = Annotated[wanted, declared]
+    annotated: Any = kind if default is not None else kind | None
+    annotation: Any = Annotated[annotated, declared]
     return inspect.Parameter(
         param.name,
         inspect.Parameter.KEYWORD_ONLY,

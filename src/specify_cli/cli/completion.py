@@ -88,13 +88,13 @@ def find_items(before: list[str], begun: str) -> list[Item]:
         items = _find_names(before)
     else:
         command, words = found
-        wanted = _find_param(command, words, begun)
-        if wanted is None:
+        open_param = _find_param(command, words, begun)
+        if open_param is None:
             items = ((param.option, param.help) for param in command.params if param.kind != "argument")
-        elif wanted.choices:
-            items = ((choice, "") for choice in wanted.choices)
+        elif open_param.choices:
+            items = ((choice, "") for choice in open_param.choices)
         else:
-            items = _find_values(wanted)
+            items = _find_values(open_param)
     matching = list(items)
     return [item for item in matching if item[0].lower().startswith(begun.lower())] or [
         item for item in matching if len(begun) > 1 and item[0].startswith("0") and begun.upper() in item[0]

@@ -141,12 +141,12 @@ def _read_held(
     if body is None:
         raise StorageError("it is not held any more")
     value = json.loads(body)
-    wanted = value.get("objects", [])
-    objects = {name: known[name] for name in wanted if name in known}
-    objects |= storage.objects(project, [name for name in wanted if name not in objects])
+    digests = value.get("objects", [])
+    objects = {name: known[name] for name in digests if name in known}
+    objects |= storage.objects(project, [name for name in digests if name not in objects])
     annexes = {name: text.encode() for name, text in value["annexes"].items()}
-    held = {name: text.encode() for name, text in objects.items()}
-    return HeldRecord(place, value["lines"].encode(), annexes, held, value.get("withheld", {})), objects
+    contents = {name: text.encode() for name, text in objects.items()}
+    return HeldRecord(place, value["lines"].encode(), annexes, contents, value.get("withheld", {})), objects
 
 
 @contextmanager

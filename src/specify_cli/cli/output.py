@@ -70,8 +70,8 @@ def write_json_lines(values: Iterable[object]) -> None:
 
 def write_text(text: str, *, styled: bool = False) -> None:
     """Write text to stdout, escaped; a `styled` text comes from `render` with its cells escaped already."""
-    shown = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
-    _write(1, shown if shown.endswith("\n") else shown + "\n")
+    printable = text if styled else "\n".join(_fit(escape(text).split("\n"), 1))
+    _write(1, printable if printable.endswith("\n") else printable + "\n")
 
 
 def write_lines(lines: Iterable[str]) -> None:
@@ -167,10 +167,10 @@ def _describe_candidate(candidate: Mapping[str, object]) -> str:
     parts = [
         str(candidate[key]) for key in ("profile_id", "action", "invocation_id", "name", "uri") if candidate.get(key)
     ]
-    shown = " · ".join(parts)
+    described = " · ".join(parts)
     reason = candidate.get("reason")
-    shown = f"{shown} ({reason})" if reason else shown
-    return as_line(f"{shown}: {command}" if command else shown)
+    described = f"{described} ({reason})" if reason else described
+    return as_line(f"{described}: {command}" if command else described)
 
 
 def _write_pieces(stream: int, pieces: Iterable[str]) -> None:

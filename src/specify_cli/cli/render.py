@@ -130,8 +130,8 @@ def invocation_page(value: Mapping[str, object], *, explain: bool = False) -> It
     findings = _filter_objects(value.get("findings"))
     if findings:
         yield from ("", "findings")
-        said = Counter((item["severity"], item["code"], one_line(item["message"])) for item in findings)
-        for (severity, code, message), number in said.items():
+        counts = Counter((item["severity"], item["code"], one_line(item["message"])) for item in findings)
+        for (severity, code, message), number in counts.items():
             yield f"  {severity}: {code}{f' ×{number}' if number > 1 else ''} {message}"
 
 
@@ -149,13 +149,13 @@ def _describe_end(value: Mapping[str, object], entries: Sequence[Entry]) -> str:
     """Return how the invocation ended and what it took; of an open one when it was last heard of."""
     calls = Counter(entry.bad for entry in entries if entry.kind == "tool_call")
     bad = f" ({calls[True]} failed or denied)" if calls[True] else ""
-    told = [count(calls.total(), "call") + bad] if calls else []
+    parts = [count(calls.total(), "call") + bad] if calls else []
     if value.get("completed_at") is None:
         last = next((entry.at for entry in reversed(entries) if entry.at), None)
-        return " · ".join([f"open, last event {local_time(last)}" if last else "open", *told])
+        return " · ".join([f"open, last event {local_time(last)}" if last else "open", *parts])
     took = describe_span(measure(_text(value.get("started_at")), _text(value.get("completed_at"))))
     ended = f"{one_line(value.get('outcome'))} at {local_time(_text(value.get('completed_at')))}"
-    return " · ".join([f"{ended}, after {took}" if took else ended, *told])
+    return " · ".join([f"{ended}, after {took}" if took else ended, *parts])
 
 
 def describe_span(millis: int | None) -> str:
@@ -177,11 +177,11 @@ def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str
     for place, entry in enumerate(entries):
         if entry.within is not None:
             inside.setdefault(entry.within, array("I")).append(place)
-    shown = 0
+    rendered = 0
     for place, entry in enumerate(entries):
         if entry.within is not None or (not explain and entry.kind in _TOLD_ABOVE):
             continue
-        shown += 1
+        rendered += 1
         below = [entries[at] for at in inside.get(place, ())]
         yield f"  {_render_entry(entry)}"
         if explain or entry.bad or len(below) < _FOLDED:
@@ -189,7 +189,7 @@ def _render_timeline(entries: Sequence[Entry], *, explain: bool) -> Iterator[str
         else:
             yield f"    {_count_calls(below)}"
             yield from (f"    {_render_entry(child)}" for child in below if child.bad)
-    if not shown:
+    if not rendered:
         yield "  nothing was recorded between the start and the end"
 
 
@@ -214,8 +214,8 @@ def _lay_out(entry: Entry, *parts: str) -> str:
     agent = f"[{one_line(entry.agent, 20)}]" if entry.agent else ""
     by = entry.fields.get("by")
     by = f"(by {one_line(by.get('session_id') or by.get('actor_id'), 40)})" if isinstance(by, dict) else ""
-    told = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
-    return f"{entry.seq:>4}  {local_clock(entry.at)}  {told}".rstrip()
+    text = "  ".join(filter(None, [*parts, agent, one_line(entry.about, 100), by]))
+    return f"{entry.seq:>4}  {local_clock(entry.at)}  {text}".rstrip()
 
 
 def local_clock(moment: str | None) -> str:
@@ -234,9 +234,9 @@ def _describe_caller(value: Mapping[str, object]) -> str:
     session = value.get("session")
     if not isinstance(session, dict):
         return asked
-    told = [f"{name} {session[key]}" for key, name in _OF_A_SESSION.items() if session.get(key)]
+    members = [f"{name} {session[key]}" for key, name in _OF_A_SESSION.items() if session.get(key)]
     harness = [] if session.get("harness") in (None, asked) else [str(session["harness"])]
-    return one_line(" · ".join([asked, *harness, *told]))
+    return one_line(" · ".join([asked, *harness, *members]))
 
 
 def event_line(event: Mapping[str, object]) -> str:
@@ -329,10 +329,10 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     rate, clock = progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn()
     with progress.Progress(*columns, rate, clock, console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None, rate="")
-        [shown] = bar.tasks
+        [shown_task] = bar.tasks
 
         def show(done: int, total: int) -> None:
-            rate = "" if shown.speed is None else f"{shown.speed:,.0f}/s"
+            rate = "" if shown_task.speed is None else f"{shown_task.speed:,.0f}/s"
             bar.update(task, completed=done, total=total, rate=rate)
 
         yield show

@@ -63,8 +63,8 @@ def get_text(values: Values, key: str) -> str | None:
 
 def request_text(words: object) -> str:
     """Return the request from the command line's words, or from stdin where it is `-`."""
-    given = [str(word) for word in words] if isinstance(words, list) else [str(words)]
-    if given == ["-"]:
+    texts = [str(word) for word in words] if isinstance(words, list) else [str(words)]
+    if texts == ["-"]:
         if sys.stdin is None:
             raise CallerError("REQUEST_INVALID", "stdin is closed", "spec-kitty do - < request.txt")
         data = sys.stdin.buffer.read(_STDIN_LIMIT + 1)
@@ -76,7 +76,7 @@ def request_text(words: object) -> str:
                 f"stdin is not UTF-8 at byte {error.start}; expected UTF-8 text",
                 "convert it, for example: iconv -t UTF-8 request.txt | spec-kitty do -",
             ) from error
-    return " ".join(map(_recode_utf8, given))
+    return " ".join(map(_recode_utf8, texts))
 
 
 def asks_yes(question: str, *, as_json: bool) -> bool:

@@ -988,7 +988,7 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
         if param.kind == "flag":
             values[param.name] = False
     positional: list[str] = []
-    given: set[str] = set()
+    passed: set[str] = set()
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
@@ -996,16 +996,16 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
             continue
         name, equals, inline = word.partition("=")
         option = options.get(name)
-        if option is None or (option.name in given and not option.multiple) or (option.kind == "flag" and equals):
+        if option is None or (option.name in passed and not option.multiple) or (option.kind == "flag" and equals):
             return None
-        given.add(option.name)
+        passed.add(option.name)
         if option.kind == "flag":
             values[option.name] = True
             continue
         text = inline if equals else next(rest, None)
         if text is None or (not equals and text.startswith("-") and text != "-") or not _take(values, option, text):
             return None
-    return (command, values) if _place(command, values, positional, given) else None
+    return (command, values) if _place(command, values, positional, passed) else None
 
 
 def _take(values: Values, param: Param, text: str) -> bool:
@@ -1016,18 +1016,18 @@ def _take(values: Values, param: Param, text: str) -> bool:
         if not text.isascii() or not text.isdigit() or len(text) > 9:
             return False
         value = int(text)
-    held = values[param.name]
-    if isinstance(held, list):
-        held.append(value)
+    current = values[param.name]
+    if isinstance(current, list):
+        current.append(value)
     else:
         values[param.name] = value
     return True
 
 
-def _place(command: Command, values: Values, positional: list[str], given: set[str]) -> bool:
+def _place(command: Command, values: Values, positional: list[str], passed: set[str]) -> bool:
     arguments: Iterator[Param] = (param for param in command.params if param.kind == "argument")
     for param in arguments:
-        if param.spelled_out and param.name in given:
+        if param.spelled_out and param.name in passed:
             continue
         if param.multiple:
             values[param.name], positional = positional, []
@@ -1035,5 +1035,5 @@ def _place(command: Command, values: Values, positional: list[str], given: set[s
             values[param.name] = positional.pop(0)
         if param.required and values[param.name] in (None, []):
             return False
-    missing = any(param.required and param.kind == "option" and param.name not in given for param in command.params)
+    missing = any(param.required and param.kind == "option" and param.name not in passed for param in command.params)
     return not positional and not missing

@@ -38,7 +38,7 @@ class Attributed(NamedTuple):
 
 def make_agent_trace(run: Run, files: Mapping[str, Sequence[Attributed]], revision: str | None) -> dict[str, object]:
     """Return the trace record. `revision` is the commit that the files are of, None where they are of no commit."""
-    told = [
+    file_rows = [
         {
             "path": path,
             "conversations": [
@@ -72,7 +72,7 @@ def make_agent_trace(run: Run, files: Mapping[str, Sequence[Attributed]], revisi
         "timestamp": (_EPOCH + timedelta(microseconds=run.end // 1000)).isoformat().replace("+00:00", "Z"),
         **({} if revision is None else {"vcs": {"type": "git", "revision": revision}}),
         "tool": {"name": "spec-kitty", "version": VERSION},
-        "files": told,
+        "files": file_rows,
         "metadata": {"dev.spec-kitty": ours},
     }
 

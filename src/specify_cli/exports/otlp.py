@@ -71,16 +71,16 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
     root = _derive(f"{run.invocation_id} root", 16)
     ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
     events: dict[str, list[dict[str, object]]] = {}
-    made = []
+    spans = []
     for place, span in enumerate(run.spans):
         entry = span.entry
         parent = root if entry.within is None else ids[entry.within]
         if entry.kind in _SPANS:
-            made.append((ids[place], parent, span))
+            spans.append((ids[place], parent, span))
         elif entry.kind not in _ROOT:
-            told = {"spec_kitty.seq": entry.seq, **_tell_rest(entry.fields), **_tell_tokens(entry.fields)}
+            common = {"spec_kitty.seq": entry.seq, **_tell_rest(entry.fields), **_tell_tokens(entry.fields)}
             events.setdefault(parent, []).append(
-                {"timeUnixNano": str(span.begin), "name": say(entry.kind), "attributes": _list_attributes(told)}
+                {"timeUnixNano": str(span.begin), "name": say(entry.kind), "attributes": _list_attributes(common)}
             )
     name, attributes = _describe_root(run)
     failed = run.completed.get("outcome") in ("failed", "abandoned")
@@ -95,7 +95,7 @@ def _make_spans(run: Run) -> Iterator[dict[str, object]]:
         "events": events.get(root, []),
         "status": {"code": _ERROR, "message": say(run.completed["outcome"])} if failed else {},
     }
-    for span_id, parent, span in made:
+    for span_id, parent, span in spans:
         name, kind, attributes = _describe_span(run, span)
         yield {
             "traceId": trace,
@@ -132,7 +132,7 @@ def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
 def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
     entry = span.entry
     fields = {**entry.fields, **entry.end_fields}
-    told = {
+    attributes = {
         "error.type": fields.get("error_code") or entry.status if entry.bad else None,
         "spec_kitty.seq": entry.seq,
         "spec_kitty.end_seq": entry.end_seq,
@@ -147,7 +147,7 @@ def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
             "gen_ai.tool.call.id": fields.get("call_id"),
             "gen_ai.tool.call.arguments": read_captured(fields.get("args")),
             "gen_ai.tool.call.result": read_captured(fields.get("output")),
-            **told,
+            **attributes,
             **_tell_rest(fields, {"args", "output", "call_id", "tool"}),
         }  # fmt: skip
     if entry.kind == "model_call":
@@ -156,10 +156,10 @@ def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
             "gen_ai.provider.name": _get_provider(run),
             "gen_ai.request.model": entry.name,
             **_tell_tokens(fields),
-            **told,
+            **attributes,
             **_tell_rest(fields, {"model"}),
         }  # fmt: skip
-    return f"step {name}", _INTERNAL, {**told, **_tell_rest(fields)}
+    return f"step {name}", _INTERNAL, {**attributes, **_tell_rest(fields)}
 
 
 def _get_provider(run: Run) -> object:
@@ -177,15 +177,15 @@ def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
 
 def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict[str, object]:
     """Return every other member of a line under a name of ours; captured values as the text the line holds."""
-    told: dict[str, object] = {}
+    attributes: dict[str, object] = {}
     for key, value in fields.items():
         if key in _PLACED or key in placed or value is None:
             continue
         text = read_captured(value)
-        told[f"spec_kitty.{key}"] = value if text is None or not isinstance(value, dict) else text
+        attributes[f"spec_kitty.{key}"] = value if text is None or not isinstance(value, dict) else text
         if text is not None and isinstance(value, dict) and value.get("tail"):
-            told[f"spec_kitty.{key}.size"] = value.get("size")
-    return told
+            attributes[f"spec_kitty.{key}.size"] = value.get("size")
+    return attributes
 
 
 def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:

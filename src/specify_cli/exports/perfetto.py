@@ -20,15 +20,15 @@ _ENVELOPE = {"v", "prev", "~", "event", "invocation_id", "call_id", "at", "start
 def make_perfetto(runs: Iterable[Run]) -> dict[str, object]:
     """Return the trace that holds these runs, each a process."""
     events: list[dict[str, object]] = []
-    told = []
+    records = []
     for pid, run in enumerate(runs, 1):
         events += _make_events(run, pid)
         unseen, tip = list(run.not_seen), run.tip
-        told.append({"invocation_id": run.invocation_id, "tip": tip, "not_seen": unseen, "withheld": run.withheld})
+        records.append({"invocation_id": run.invocation_id, "tip": tip, "not_seen": unseen, "withheld": run.withheld})
     return {
         "traceEvents": events,
         "displayTimeUnit": "ms",
-        "otherData": {"made_by": "spec-kitty", "records": told, "not_carried": list(NOT_CARRIED)},
+        "otherData": {"made_by": "spec-kitty", "records": records, "not_carried": list(NOT_CARRIED)},
     }
 
 
@@ -60,8 +60,8 @@ def _make_events(run: Run, pid: int) -> Iterator[dict[str, object]]:
     for span in run.spans:
         if not span.lasts and span.entry.kind not in ("started", "completed"):
             row = rows.get_first(span.entry.agent)
-            told = {"name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200], "cat": say(span.entry.kind)}
-            yield {**_at(pid, row, span.begin), "ph": "i", "s": "t", **told, "args": _describe(span)}
+            common = {"name": f"{say(span.entry.kind)} {say(span.entry.about)}"[:200], "cat": say(span.entry.kind)}
+            yield {**_at(pid, row, span.begin), "ph": "i", "s": "t", **common, "args": _describe(span)}
     for row, title in rows.titles():
         yield _name("thread_name", pid, row, title)
 
@@ -110,12 +110,12 @@ def _name(kind: str, pid: int, row: int, title: str) -> dict[str, object]:
 
 def _describe(span: Span) -> dict[str, str]:
     entry = span.entry
-    told = _tell({**entry.fields, **entry.end_fields})
-    return told | {"line": str(entry.seq), **({"ended": say(entry.status)} if entry.status else {})}
+    members = _tell({**entry.fields, **entry.end_fields})
+    return members | {"line": str(entry.seq), **({"ended": say(entry.status)} if entry.status else {})}
 
 
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
-    kept = {key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None}
+    members = {key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None}
     return {say(key): say(found if (found := read_captured(value)) is not None else value)
-            for key, value in kept.items()}  # fmt: skip
+            for key, value in members.items()}  # fmt: skip

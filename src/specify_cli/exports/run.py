@@ -64,8 +64,8 @@ class Run(NamedTuple):
         actor = self.started.get("actor")
         named = [actor.get("model")] if isinstance(actor, dict) else []
         named += [span.entry.fields.get("model") for span in self.spans if span.entry.kind == "turn"]
-        told = [name for name in named if name]
-        return say(told[-1]) if told else None
+        names = [name for name in named if name]
+        return say(names[-1]) if names else None
 
 
 def read_run(
@@ -78,13 +78,13 @@ def read_run(
 
     Raises CallerError WITHHELD where the first line is not among them, which says whose run it is.
     """
-    held = [line for line in lines if "withheld" not in line]
-    beside = [line for line in annexes if "withheld" not in line]
-    started = next((line for line in held if line.get("event") == "started"), None)
+    present = [line for line in lines if "withheld" not in line]
+    present_annexes = [line for line in annexes if "withheld" not in line]
+    started = next((line for line in present if line.get("event") == "started"), None)
     if started is None:
         raise CallerError("WITHHELD", "the line that begins the record is withheld", "export it without --safe")
-    completed = next((line for line in reversed(held) if line.get("event") == "completed"), {})
-    everything = [*held, *beside]
+    completed = next((line for line in reversed(present) if line.get("event") == "completed"), {})
+    everything = [*present, *present_annexes]
     return Run(
         say(started.get("invocation_id")),
         started,
@@ -145,8 +145,8 @@ def sum_tokens(run: Run) -> dict[str, int]:
     """Return the tokens of all turns by kind."""
     total: dict[str, int] = {}
     for span in run.spans:
-        told = span.entry.fields.get("tokens") if span.entry.kind == "turn" else None
-        for kind, number in told.items() if isinstance(told, dict) else ():
+        tokens = span.entry.fields.get("tokens") if span.entry.kind == "turn" else None
+        for kind, number in tokens.items() if isinstance(tokens, dict) else ():
             if type(number) is int:
                 total[kind] = total.get(kind, 0) + number
     return total

@@ -50,18 +50,18 @@ TABLES: dict[str, dict[str, str]] = {
 
 def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
     """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
-    held = list(lines)
+    all_lines = list(lines)
     found: dict[str, list[Row]] = {
-        "runs": [_make_run(run, len(held))],
-        "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in held],
-        "hits": list(_list_hits(held)),
-        "gates": [{**line} for line in held if line.get("event") == "gate_decision"],
+        "runs": [_make_run(run, len(all_lines))],
+        "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in all_lines],
+        "hits": list(_list_hits(all_lines)),
+        "gates": [{**line} for line in all_lines if line.get("event") == "gate_decision"],
         "calls": [
             {**span.entry._asdict(), "tool": span.entry.name, "status": span.entry.status or "unknown"}
             for span in run.spans
             if span.entry.kind in ("tool_call", "tool_result")
         ],
-        "tokens": list(_list_tokens(held)),
+        "tokens": list(_list_tokens(all_lines)),
     }
     return {
         name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in found[name]]
@@ -74,11 +74,11 @@ def _make_run(run: Run, lines: int) -> Row:
     closing = {name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")}
     asked = dict(actor) if isinstance(actor, dict) else {}
     imported = run.started.get("imported")
-    said = {
+    row = {
         "imported_at": imported.get("at") if isinstance(imported, dict) else None,
         "not_seen": ", ".join(run.not_seen),
     }
-    return {**run.started, **asked, **closing, **said, "model": run.model, "tip": run.tip, "lines": lines}
+    return {**run.started, **asked, **closing, **row, "model": run.model, "tip": run.tip, "lines": lines}
 
 
 def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
@@ -91,9 +91,9 @@ def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
 
 def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
     for line in lines:
-        told = line.get("tokens")
-        if line.get("event") in ("turn", "model_call") and isinstance(told, dict):
-            for kind, number in told.items():
+        tokens = line.get("tokens")
+        if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
+            for kind, number in tokens.items():
                 yield {**line, "kind": kind, "tokens": number}
 
 

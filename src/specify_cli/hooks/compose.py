@@ -40,8 +40,8 @@ def compose_events(recorder: Recorder, call: HookInput) -> list[Composed]:
 def _compose_without_texts(recorder: Recorder, event: HookEvent) -> Composed:
     payload, lost = split_texts(event)
     done = recorder.compose(event.event, payload)
-    said = f"masking took longer than {translation.REDACTION_SECONDS:g} seconds"
-    return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=said) for name in lost),))
+    reason = f"masking took longer than {translation.REDACTION_SECONDS:g} seconds"
+    return done._replace(gaps=(*(gap("redaction_too_slow", f"{event.event}.{name}", message=reason) for name in lost),))
 
 
 def split_texts(event: HookEvent) -> tuple[dict[str, object], list[str]]:

@@ -128,13 +128,13 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
         return None
     found: dict[str, str] = {}
     for line in data.split(b"\n"):
-        said = line.strip()
-        if said.startswith(b"#"):
+        stripped = line.strip()
+        if stripped.startswith(b"#"):
             continue
-        name, _, value = said.decode("utf-8", "replace").partition(": ")
+        name, _, value = stripped.decode("utf-8", "replace").partition(": ")
         if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in found:
             found[name] = value
-        elif b"redaction" in said or b"capture" in said or b"\\" in said:
+        elif b"redaction" in stripped or b"capture" in stripped or b"\\" in stripped:
             return None
     return found
 

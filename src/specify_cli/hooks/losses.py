@@ -55,13 +55,13 @@ def _keep_orphan(
     # A config that cannot be used names no rules: then the shipped ones.
     config = load_project(root, home, lenient=True)[0].config
     rules = config.redaction
-    shown = call.events[:_MAX_TOLD]
+    events = call.events[:_MAX_TOLD]
     if {"off", "hash"} & set(config.capture.values()):
-        shown = tuple(event._replace(payload=split_texts(event)[0]) for event in shown)
+        events = tuple(event._replace(payload=split_texts(event)[0]) for event in events)
     try:
-        texts = run_in_time(call, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in shown])
+        texts = run_in_time(call, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in events])
     except TooSlow:
-        texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in shown]
+        texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in events]
         why = f"{why[:120]}; its texts took too long to mask"
     line: dict[str, object] = {
         "at": rfc3339(time.time_ns() // 1_000_000),

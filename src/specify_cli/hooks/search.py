@@ -289,8 +289,8 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
         if isinstance(owner, dict):
             named = owner.get("session_id")
             masked = isinstance(named, str) and "\u27e6" in named
-            told = named is None or masked or named == session[:200] or (harness in _ANY_SESSION and since is not None)
-            if owner.get("harness") != harness or not told:
+            own = named is None or masked or named == session[:200] or (harness in _ANY_SESSION and since is not None)
+            if owner.get("harness") != harness or not own:
                 continue
         if since is None or millis_of(printed) >= since:
             found.append(printed)

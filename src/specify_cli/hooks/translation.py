@@ -199,9 +199,9 @@ def _translate_events(harness: str, kind: str, payload: dict[str, object], call:
 
 def _find_moment(kind: str, payload: dict[str, object], call: HookInput) -> SessionMoment | None:
     # Whoever closes a record waits for no call any more.
-    told = "closing" if call.closes and kind in _BEFORE else _MOMENTS.get(kind)
-    moment = None if told is None else _read_moment(payload, told)
-    if told == "prompt" and moment is not None and not moment.text:
+    kind_of_moment = "closing" if call.closes and kind in _BEFORE else _MOMENTS.get(kind)
+    moment = None if kind_of_moment is None else _read_moment(payload, kind_of_moment)
+    if kind_of_moment == "prompt" and moment is not None and not moment.text:
         return None  # Qwen Code tells one without words before each answer of the model
     if kind == "stop" and call.subagent is not None:
         return None
@@ -299,7 +299,7 @@ def _translate_result(
 ) -> tuple[HookEvent, ...]:
     tool, args = _read_tool(payload)
     call_id, key = _read_ids(payload, tool, args)
-    given, output = _read_output(payload)
+    stated, output = _read_output(payload)
     refused = payload.get("failure_type") == "permission_denied" or (
         isinstance(output, str) and output.startswith(_REFUSED)
     )
@@ -307,7 +307,7 @@ def _translate_result(
     if not failed:
         status = _judge_status(harness, payload, tool, output)
     body: dict[str, object] = {"call_id": call_id, "tool": tool, "status": status}
-    if given:
+    if stated:
         body["output"] = output
     for name in ("duration_ms", "duration"):
         value = payload.get(name)
@@ -354,8 +354,8 @@ def _translate_denials(events: tuple[HookEvent, ...]) -> tuple[HookEvent, ...]:
 
 def judge_call(result: Mapping[str, object], decision: str = "deny") -> dict[str, object]:
     """Return the payload of the approval that goes with the result of a call that was refused, or allowed."""
-    told = {name: result[name] for name in ("call_id", "agent") if name in result}
-    return {"decision": decision, "refers_to": "call"} | told
+    members = {name: result[name] for name in ("call_id", "agent") if name in result}
+    return {"decision": decision, "refers_to": "call"} | members
 
 
 def _translate_edit(payload: dict[str, object]) -> tuple[HookEvent, ...]:
@@ -405,15 +405,15 @@ def _find_patches(
 ) -> list[HookEvent]:
     """Return the changes a file-editing tool made, as far as its payload says them."""
     word = tool.lower()
-    given = args if isinstance(args, dict) else {}
+    members = args if isinstance(args, dict) else {}
     reported: list[dict[str, object]] = []
     if word in _PATCHING:
-        text = args if isinstance(args, str) else _match_whole(given, "command", "input", "patch", "patchText")
+        text = args if isinstance(args, str) else _match_whole(members, "command", "input", "patch", "patchText")
         reported = _read_patched_files(text or "")
     elif word in _WRITING or word in _EDITING:
-        path = _find_path(given)
+        path = _find_path(members)
         if path is not None:
-            reported = [{"path": path, **_read_change(word, given, output)}]
+            reported = [{"path": path, **_read_change(word, members, output)}]
     number = len(reported)
     return [
         HookEvent(
@@ -498,9 +498,9 @@ def printed_ids(text: str) -> tuple[str, ...]:
     for spelled in (text, text.replace("\\", "")):
         for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
             at = spelled.rfind(mark)
-            left = 10 * _MAX_PRINTED  # an output may be anything
-            while at >= 0 and left and len(found) < _MAX_PRINTED:
-                left -= 1
+            room = 10 * _MAX_PRINTED  # an output may be anything
+            while at >= 0 and room and len(found) < _MAX_PRINTED:
+                room -= 1
                 begin = at - 26 if mark == ".jsonl" else at + len(mark)
                 named = _find_ulid(spelled[begin : begin + 26]) if begin > 0 else None
                 if named is not None and named not in found and (mark != ".jsonl" or spelled[begin - 1] == "-"):
@@ -757,9 +757,9 @@ def _read_ids(payload: dict[str, object], tool: str, args: object) -> tuple[str,
 
     A harness without ids gets a stand-in: the same call has the same name, and its time tells it from others.
     """
-    given = _match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
-    if given is not None:
-        return given, given
+    call_id = _match_first(payload, "tool_use_id", "toolUseId", "call_id", "callID")
+    if call_id is not None:
+        return call_id, call_id
     name = f"{tool[:64]}:{compute_fingerprint((tool, args))}"
     stamp = payload.get("timestamp")
     return name, f"{name}@{stamp}"[:MAX_NAME] if isinstance(stamp, (str, int)) and not _is_huge(stamp) else name

@@ -90,7 +90,7 @@ def approve(
 def _make_payload(project: Project, caller: Caller, wish: Wish) -> dict[str, object]:
     top = find_worktree(project.root)
     email = None if top is None else ask_git(top, "config", "user.email")
-    said: dict[str, object] = {
+    payload: dict[str, object] = {
         "decision": "allow" if wish.allow else "deny",
         "refers_to": wish.refers_to,
         "call_id": wish.name if wish.refers_to == "call" else None,
@@ -98,4 +98,4 @@ def _make_payload(project: Project, caller: Caller, wish: Wish) -> dict[str, obj
         "approver": (email or "").strip() or caller.actor.actor_id,
         "reason": wish.reason,
     }
-    return {key: value for key, value in said.items() if value is not None}
+    return {key: value for key, value in payload.items() if value is not None}

@@ -138,10 +138,10 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
         return
     if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
         return
-    left = [found for found in bound if found.invocation_id != invocation_id]
+    others = [found for found in bound if found.invocation_id != invocation_id]
     try:
-        if left:
-            write_small(root, folder, name, {**left[0]._asdict(), "before": [item._asdict() for item in left[1:]]})
+        if others:
+            write_small(root, folder, name, {**others[0]._asdict(), "before": [item._asdict() for item in others[1:]]})
         else:
             unlink_below(root, folder, name)
     except (OSError, InvocationError):

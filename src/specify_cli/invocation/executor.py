@@ -116,17 +116,17 @@ class ProfileInvocationExecutor:
         # 4. Fix what the decision depended on.
         used = {"retrieval": context.config, "capture": dict(asked.capture)}
         config = {"settings": dict(context.inputs.settings), "redaction": project.config.redaction.digest, **used}
-        taken = snapshot_of(routed, context.inputs, config)
+        frozen = snapshot_of(routed, context.inputs, config)
         # 5. Objects first: durable before a line names them.
         records = FileRecordStore(project.root, project.config.trail)
         objects = FileObjectStore(project.root, project.config.trail)
         prepare(records)
         remember_first_use(project.git_dir, project.location.place, project.config.stated)
-        roots = (taken.manifest, context_object(context), encode_oversize(routed.request.text))
+        roots = (frozen.manifest, context_object(context), encode_oversize(routed.request.text))
         if terms.trail:
-            objects.put(taken.members, [data for data in roots if data is not None])
+            objects.put(frozen.members, [data for data in roots if data is not None])
         # 6. The record: all first lines, created whole under its final name.
-        asked = self._create(records, routed, context, taken, asked)
+        asked = self._create(records, routed, context, frozen, asked)
         invocation_id = asked.invocation_id
         # 7. Derived files, which may fail or be lost without harm.
         Index(project.root).add(Key(invocation_id, decision.profile_id))
@@ -143,13 +143,13 @@ class ProfileInvocationExecutor:
         records: FileRecordStore,
         routed: Routed,
         context: CharterContextResult,
-        taken: Snapshot,
+        frozen: Snapshot,
         asked: Asked,
     ) -> Asked:
         """Create the record; what was asked, under another id where the first one was taken."""
         log = open_log(routed.project)
         for _ in range(_DRAWS):
-            bodies = compose_opening(routed, context, taken, asked)
+            bodies = compose_opening(routed, context, frozen, asked)
             name = layout.record_name(routed.decision.profile_id, asked.invocation_id)
             try:
                 with log.announce("start", asked.invocation_id) as entry:

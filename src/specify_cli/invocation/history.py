@@ -131,8 +131,8 @@ class History:
         self._alike: dict[tuple[object, ...], list[Recorded]] | None = None
         self._due: deque[Recorded] = deque()
         for entry in self._asked.values():
-            beside = not self._unmarked and entry.fields.get("beside") is True
-            if not beside:
+            parallel = not self._unmarked and entry.fields.get("beside") is True
+            if not parallel:
                 self._in_order.setdefault(entry.key, []).append(entry)
             if entry.ordered and entry.key[0] in ("step_started", "stage_transition"):
                 self._due.append(entry)
@@ -181,18 +181,18 @@ class History:
                     self.calls.pop(entry.call_id, None)
 
     def _ask(self, event: str, place: Place, at: int, fields: Fields) -> None:
-        step, beside = place, fields.get("beside") is True
+        step, parallel = place, fields.get("beside") is True
         self._unmarked = self._unmarked and not fields.get("beside")
         if event not in OF_THE_RUN:
-            ordered = not beside and (place not in self.begun or self.begun[place].ordered)
+            ordered = not parallel and (place not in self.begun or self.begun[place].ordered)
         else:
-            ordered = not beside
+            ordered = not parallel
             name, _, ordinal = str(fields.get("within", "")).rpartition(" ")
-            step = (name, int(ordinal)) if beside and ordinal.isdecimal() else TOP
+            step = (name, int(ordinal)) if parallel and ordinal.isdecimal() else TOP
             step = self._running[-1] if ordered and self._running else step
         open_calls = self._calling.setdefault(step, [])
-        caller = open_calls[-1] if open_calls and not beside else ""
-        if event == "tool_call" and not beside:
+        caller = open_calls[-1] if open_calls and not parallel else ""
+        if event == "tool_call" and not parallel:
             open_calls.append(str(fields.get("call_id")))
         key = (event, step, caller, str(fields.get(ASKS[event], "")))
         entry = Recorded(self._lines, at, self._keys.setdefault(key, key), ordered)
@@ -219,8 +219,8 @@ class History:
         found = in_order[number - 1] if number is not None and number <= len(in_order) else None
         if found is None:
             alike = self._list_alike().get(_shape(key, body), ())
-            wanted = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
-            found = next(wanted, None)
+            equal = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
+            found = next(equal, None)
         if found is not None:
             found.taken = True
         return found
@@ -244,8 +244,8 @@ class History:
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        left = (entry for place, entry in self.begun.items() if self.is_ended(place) and not entry.taken)
-        return self.due or next((entry for entry in left if not self._is_given_back(entry)), None)
+        rest = (entry for place, entry in self.begun.items() if self.is_ended(place) and not entry.taken)
+        return self.due or next((entry for entry in rest if not self._is_given_back(entry)), None)
 
     def is_ended(self, place: Place) -> bool:
         """Return whether a step has completed or failed for good."""
@@ -320,27 +320,27 @@ class History:
 
 def held_text(fields: Fields, name: str, get: Callable[[str], bytes]) -> tuple[str | None, str]:
     """Return the whole text a line holds under a captured name, or None and why it is not whole."""
-    kept, recorded = fields.get(name), fields.get(f"{name}_hash")
-    if isinstance(kept, str):
-        return kept, ""
-    if not isinstance(kept, Mapping):
+    captured, recorded = fields.get(name), fields.get(f"{name}_hash")
+    if isinstance(captured, str):
+        return captured, ""
+    if not isinstance(captured, Mapping):
         if recorded is not None or f"{name}_size" in fields:
             return None, "captured as hash, so only its digest and size are kept"
         return None, "nothing of it is kept"
-    if kept.get("truncated"):
-        return None, f"of {say(kept.get('size'))} bytes {say(kept.get('kept'))} are kept"
-    if isinstance(kept.get("object"), str):
+    if captured.get("truncated"):
+        return None, f"of {say(captured.get('size'))} bytes {say(captured.get('kept'))} are kept"
+    if isinstance(captured.get("object"), str):
         try:
-            return get(str(kept["object"])).decode("utf-8"), ""
+            return get(str(captured["object"])).decode("utf-8"), ""
         except (InvocationError, UnicodeDecodeError) as error:
             return None, str(error)
-    head = kept.get("head")
-    if isinstance(head, str) and "object" not in kept and "tail" not in kept:
+    head = captured.get("head")
+    if isinstance(head, str) and "object" not in captured and "tail" not in captured:
         # A summary that holds everything: of a text the text itself, of other JSON its canonical form.
         for whole in (head, foreign_text(head, NO_RULES).text):
             if hashlib.sha256(whole.encode("utf-8")).hexdigest() == recorded:
                 return whole, ""
-    return None, f"captured as summary, so a part of its {say(kept.get('size'))} bytes is kept"
+    return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"
 
 
 def _shape(key: Key, fields: Fields) -> tuple[object, ...]:
@@ -516,8 +516,8 @@ class Watch:
         return determinism_violation(f"it ended, and its original had {self.left} more events", next(self._iter_rest()))
 
     def _iter_rest(self) -> Iterator[Fields]:
-        beside = (at for places in self._beside.values() for at in places)
-        return (self._lines[at] for at in (*self._in_order[self._next :], *beside))
+        parallel = (at for places in self._beside.values() for at in places)
+        return (self._lines[at] for at in (*self._in_order[self._next :], *parallel))
 
 
 def _is_near(one: Fields, two: Fields) -> bool:

@@ -87,8 +87,8 @@ class Batch(NamedTuple):
 def _describe_line(invocation_id: str, line: Written) -> dict[str, object]:
     if line.seq is None:
         return {"seq": None, "uri": None, **line.body}
-    told = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
-    return {"seq": line.seq, "uri": f"inv://{invocation_id}/event/{line.seq}", **told}
+    members = {key: line.body[key] for key in _TOLD if line.body.get(key) is not None}
+    return {"seq": line.seq, "uri": f"inv://{invocation_id}/event/{line.seq}", **members}
 
 
 class Recorder:
@@ -194,19 +194,19 @@ class Recorder:
             )
         if self.tombstone:
             return self._count_swallowed(["checkpoint"])
-        shown = None if label is None else redact(label, self.settings.rules).text
+        masked = None if label is None else redact(label, self.settings.rules).text
 
         def check(fold: StateFold) -> None:
-            if shown in fold.labels and not force:
+            if masked in fold.labels and not force:
                 raise CallerError(
                     "LABEL_TAKEN",
-                    f"{self.invocation_id} has a checkpoint {shown!r} at seq {fold.labels[str(shown)]}",
+                    f"{self.invocation_id} has a checkpoint {masked!r} at seq {fold.labels[str(masked)]}",
                     "choose another label, or give --force; a label then means its newest checkpoint",
                 )
 
         manual: Body = {"event": "checkpoint", "manual": True}
-        if shown is not None:
-            manual["label"] = shown
+        if masked is not None:
+            manual["label"] = masked
         return self._write([Composed(manual, (), ())], self._look_up_grounds(), dedupe=(None,), check=check)
 
     def append_bodies(self, bodies: Sequence[Body], *, after: int | None = None) -> Batch:

@@ -169,9 +169,9 @@ def open_invocation(
     recorder = Recorder(project, place, cache=cache, follow=True)
     narrowed = _list_narrowed(capture or {}, recorder.started.get("capture")) if trail else ()
     if narrowed:
-        told = f"CAPTURE_NARROWED: {', '.join(narrowed)}: .kittify/config.yaml states no more"
-        payload = payload._replace(warnings=(*payload.warnings, told))
-        warnings.warn(f"{told}; a run that is to be resumed needs its results whole", stacklevel=2)
+        warning = f"CAPTURE_NARROWED: {', '.join(narrowed)}: .kittify/config.yaml states no more"
+        payload = payload._replace(warnings=(*payload.warnings, warning))
+        warnings.warn(f"{warning}; a run that is to be resumed needs its results whole", stacklevel=2)
     return Run(opened, recorder, payload, rules, default=default)
 
 
@@ -492,8 +492,8 @@ class Run:
         """Await a model's answer, record both and give it, as `model_call` does for a plain function."""
         with ModelCall(self, model, prompt, tokens) as asked:
             if not asked.done:
-                given = (asked.stand_in or call)(prompt)
-                asked.response = await given if hasattr(given, "__await__") else given
+                pending = (asked.stand_in or call)(prompt)
+                asked.response = await pending if hasattr(pending, "__await__") else pending
         return cast(T, asked.response)
 
     def retrieve(self, query: str, k: int | None = None) -> Retrieved:
@@ -828,8 +828,8 @@ def take_claim(root: str, invocation_id: str) -> int:
 class Step(Scope):
     """One unit of work, begun: `end` it or let it `fail`; a `with` does so at its end."""
 
-    def __init__(self, run: Run, name: str, given: object, step_type: str) -> None:
-        payload = {"step": name, "step_type": step_type, **_include_if_given("input", given)}
+    def __init__(self, run: Run, name: str, step_input: object, step_type: str) -> None:
+        payload = {"step": name, "step_type": step_type, **_include_if_given("input", step_input)}
         with run._lock:
             run._check()
             composed = run.compose("step_started", payload)
@@ -1096,8 +1096,8 @@ class ToolCall(Scope):
             raise _not_done(self._name, "run.tool")
 
         def begin(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ToolCall:
-            given = {"args": list(args), "kwargs": dict(kwargs)}
-            return ToolCall(self._run, self._name, given, self._side_effect, self._given_key)._begin(("done",))
+            arguments = {"args": list(args), "kwargs": dict(kwargs)}
+            return ToolCall(self._run, self._name, arguments, self._side_effect, self._given_key)._begin(("done",))
 
         if flags & _AWAITS:
 

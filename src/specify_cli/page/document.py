@@ -40,19 +40,19 @@ def make_page(
     annexes: Iterable[str],
     objects: Iterable[str],
     proofs: Iterable[Mapping[str, object]],
-    said: Mapping[str, object],
+    facts: Mapping[str, object],
 ) -> bytes:
     """Return the file: lines and annexes as the record has them, everything beside them with its digest."""
     css = (_HERE / "page.css").read_text(encoding="utf-8")
     script, _ = read_script()
-    held = {
+    content = {
         "lines": "\n".join(lines),
         "annexes": "\n".join(annexes),
         "objects": _seal_block(map(json.dumps, objects)),
         "proofs": _seal_block(map(json.dumps, proofs)),
-        "said": _seal_block([json.dumps(said)]),
+        "said": _seal_block([json.dumps(facts)]),
     }
-    written = {name: html.escape(text, quote=False) for name, text in held.items()}
+    written = {name: html.escape(text, quote=False) for name, text in content.items()}
     page = _SHELL.format(script=_policy_digest(script), style=_policy_digest(css), css=css, js=script, **written)
     # HTML needs no last end tags, and a byte changed in them would change nothing.
     return f"<!DOCTYPE html>{page.removesuffix('</body></html>')}".encode()

@@ -78,26 +78,26 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
     lines_told = [*(entry.fields for entry in record.entries), *(json.loads(annex) for annex in annexes)]
-    told = {
+    facts = {
         "replay": _replay(project, place.invocation_id),
         "note": [remark.line for remark in note_done(lines_told)],
         "not_seen": list_unseen(record.started, lines_told),
         "left_out": left_out,
         "keys": keys,
     }
-    return make_page(lines, annexes, objects, proven, told), left_out
+    return make_page(lines, annexes, objects, proven, facts), left_out
 
 
 def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
     """Return the texts a reader wants beside the lines, and what was too large: the context, and patches' texts."""
-    wanted: list[object] = []
+    digests: list[object] = []
     for fields in events:
         if fields.get("event") == "started" and fields.get("governance_context_available"):
-            wanted.append(fields.get("governance_context_hash"))
+            digests.append(fields.get("governance_context_hash"))
         if fields.get("event") == "patch_apply":
-            wanted += [value.get("object") for value in fields.values() if isinstance(value, dict)]
-    store, kept, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
-    for digest in dict.fromkeys(filter(None, wanted)):
+            digests += [value.get("object") for value in fields.values() if isinstance(value, dict)]
+    store, embedded, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
+    for digest in dict.fromkeys(filter(None, digests)):
         try:
             data = store.get(str(digest))
             text = data.decode("utf-8")
@@ -108,8 +108,8 @@ def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> t
             left_out.append(f"{digest} ({len(data)} bytes)")
             continue
         room -= len(data)
-        kept.append(text)
-    return kept, left_out
+        embedded.append(text)
+    return embedded, left_out
 
 
 def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, object]]:
@@ -119,8 +119,8 @@ def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, 
         found = list(prove(generation, {invocation_id}))
         keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if found else []
         for item in found:
-            told = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
-            yield {**told, "key": keys[0] if keys else ""}
+            value = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
+            yield {**value, "key": keys[0] if keys else ""}
 
 
 def _replay(project: Project, invocation_id: str) -> str:

@@ -77,12 +77,12 @@ class Project(NamedTuple):
     @property
     def notices(self) -> tuple[str, ...]:
         """Return what the work tree asks for and nobody accepted, as whole sentences."""
-        said = [f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker]
+        sentences = [f"{layout.CONFIG}: {what}, which nobody accepted" for what in self.config.weaker]
         passed = self.location.passed
         if passed is not None and self.git_dir is not None:
-            said.append(f"{passed} holds a project inside this one, which nobody accepted")
+            sentences.append(f"{passed} holds a project inside this one, which nobody accepted")
         advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
-        found = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in said]
+        found = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in sentences]
         if passed is not None and self.git_dir is None:
             found.append(
                 f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
@@ -223,11 +223,11 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
         if key not in audit:
             continue
         value = audit[key]
-        given = value if isinstance(value, dict) else dict.fromkeys(sides, value)
-        unknown = sorted(str(side) for side in given if side not in sides)
+        modes = value if isinstance(value, dict) else dict.fromkeys(sides, value)
+        unknown = sorted(str(side) for side in modes if side not in sides)
         if unknown:
             raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
-        for side, found in given.items():
+        for side, found in modes.items():
             mode = "off" if found is False else found  # YAML 1.1 writers mean off
             if not isinstance(mode, str) or mode not in MODES:
                 where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
@@ -238,25 +238,25 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
 
 def _read_redaction(section: object) -> tuple[frozenset[tuple[str, str]], frozenset[str]]:
     """Return the project's own rules as (id, pattern) and its allow-list."""
-    given = _require_mapping(section, "redaction")
-    unknown = sorted(str(key) for key in given if key not in ("rules", "allow"))
+    mapping = _require_mapping(section, "redaction")
+    unknown = sorted(str(key) for key in mapping if key not in ("rules", "allow"))
     if unknown:
         raise _invalid(f"redaction.{unknown[0]}", "rules or allow", "an unknown key")
-    rules = _require_mapping(given.get("rules"), "redaction.rules")
+    rules = _require_mapping(mapping.get("rules"), "redaction.rules")
     if len(rules) > MAX_USER_RULES:
         raise _invalid("redaction.rules", f"at most {MAX_USER_RULES} rules", str(len(rules)))
     for rule_id, pattern in rules.items():
         if not isinstance(rule_id, str) or not isinstance(pattern, str):
             raise _invalid(f"redaction.rules.{rule_id}", "a pattern as text", spell(pattern))
-    allow = _read_texts(given.get("allow"), "redaction.allow")
+    allow = _read_texts(mapping.get("allow"), "redaction.allow")
     return frozenset((str(rule_id), str(pattern)) for rule_id, pattern in rules.items()), allow
 
 
 def _read_texts(value: object, where: str) -> frozenset[str]:
-    given = value or []
-    if not (isinstance(given, list) and all(isinstance(entry, str) for entry in given)):
-        raise _invalid(where, "a list of texts", spell(given))
-    return frozenset(given)
+    items = value or []
+    if not (isinstance(items, list) and all(isinstance(entry, str) for entry in items)):
+        raise _invalid(where, "a list of texts", spell(items))
+    return frozenset(items)
 
 
 def _require_mapping(value: object, where: str) -> Mapping[str, object]:

@@ -76,8 +76,8 @@ def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Pro
         weaker.append("audit.no_trail: anyone instead of person")
     for entry in sorted(stated.endpoints - accepted.endpoints):
         weaker.append(f"replay.endpoints: what models were asked may be sent to {entry}")
-    kept = (stated.rules | accepted.rules, stated.allow & accepted.allow)
-    return Protections(trail, capture, *kept, no_trail, stated.endpoints & accepted.endpoints), tuple(weaker)
+    protected = (stated.rules | accepted.rules, stated.allow & accepted.allow)
+    return Protections(trail, capture, *protected, no_trail, stated.endpoints & accepted.endpoints), tuple(weaker)
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:

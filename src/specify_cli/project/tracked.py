@@ -46,10 +46,10 @@ def refuse_tracked_private(root: str) -> None:
     """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project."""
     found = tracked_private(root)
     if found:
-        shown = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+        listed = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
         raise StoredDataError(
             "TRACKED_PRIVATE",
-            f"git tracks files that hold private data: {shown}; the next commit would publish what is written there",
+            f"git tracks files that hold private data: {listed}; the next commit would publish what is written there",
             f"git rm -rf --cached --ignore-unmatch {layout.LOCAL} {layout.RECORDS} {layout.INDEX} {layout.INDEX_STAMP}",
         )
 

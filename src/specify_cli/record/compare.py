@@ -149,8 +149,8 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
     StoredDataError CHAIN_BREAK where either side is not intact, CallerError PAYLOAD_INVALID where it is none.
     """
     one, two = (
-        given if isinstance(given, Chain) else chain_of(given, side)
-        for given, side in ((original, "original"), (replay, "replay"))
+        receipts if isinstance(receipts, Chain) else chain_of(receipts, side)
+        for receipts, side in ((original, "original"), (replay, "replay"))
     )
     mismatches: list[Mismatch] = []
     warnings = list(_warn_of_chains(one, two))
@@ -169,12 +169,12 @@ def verify_replay(original: Given, replay: Given, tolerance_ms: int | None = Non
         drifted += _warn_of_drift(step, was, now, tolerance_ms)
     warnings += drifted
     if not compared and not mismatches:
-        told = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
-        warnings.append(Warned("NOTHING_COMPARED", None, told))
+        why = "of no step the outputs could be compared" if pairs else "there is no step that both runs have"
+        warnings.append(Warned("NOTHING_COMPARED", None, why))
     codes = {item["code"] for item in mismatches}
     if "OUTPUT_MISMATCH" in codes and None in (one.redaction, two.redaction):
-        told = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
-        warnings.append(Warned("REDACTION_UNKNOWN", None, told))
+        why = "which rules masked the runs is not known; outputs masked by different rules differ for that alone"
+        warnings.append(Warned("REDACTION_UNKNOWN", None, why))
     half_known = any(_is_known_of_one(one, two, name) for name in _ABOUT if name != "request")
     details = Details(
         step_count_match=_answer("STEP_COUNT_MISMATCH" in codes, cut),
@@ -209,8 +209,8 @@ def _warn_of_chains(one: Chain, two: Chain) -> Iterator[Warned]:
         yield Warned("INTEGRITY_NOT_CHECKABLE", None, "bare receipts carry no seals to check")
     for chain, side in ((one, "original"), (two, "replay")):
         if chain.withheld is not None:
-            told = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
-            yield Warned("NOT_COMPARABLE", None, told)
+            why = f"the {side} has lines withheld from seq {chain.withheld} on; no step from there on is compared"
+            yield Warned("NOT_COMPARABLE", None, why)
 
 
 def _compare_step(
@@ -239,8 +239,8 @@ def _warn_of_drift(step: int, was: Receipt, now: Receipt, tolerance_ms: int | No
     if tolerance_ms is None or was.duration_ms is None or now.duration_ms is None:
         return
     if abs(was.duration_ms - now.duration_ms) > tolerance_ms:
-        told = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
-        yield Warned("TIMING_DRIFT", step, told)
+        why = f"{was.duration_ms} ms and {now.duration_ms} ms are more than {tolerance_ms} ms apart"
+        yield Warned("TIMING_DRIFT", step, why)
 
 
 def _differ(code: str, step: int | None, field: str, expected: object, actual: object) -> Mismatch:
@@ -300,7 +300,7 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
     repeated = _find_repeated(lines)
     if not repeated:
         return lines
-    kept = bytearray(b"\1") * len(lines)
+    in_force = bytearray(b"\1") * len(lines)
     ends: dict[str, int] = {}
     begun: set[str] = set()
     for place, fields in enumerate(lines):
@@ -313,9 +313,9 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
             begun.add(name)
         else:
             if name in ends:  # what it ended in then is no end any more
-                kept[ends.pop(name)] = 0
-            kept[place] = 0
-    return pick(lines, find_places(kept, bool))
+                in_force[ends.pop(name)] = 0
+            in_force[place] = 0
+    return pick(lines, find_places(in_force, bool))
 
 
 _BEGINNINGS = ("step_started", "tool_call")
@@ -341,7 +341,7 @@ def _find_repeated(lines: Sequence[Fields]) -> set[int]:
 def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
     """Return the lines in an order that two runs share: behind the others, by place, what ran beside other work."""
     in_order = array("I")
-    beside: list[tuple[tuple[str, ...], int]] = []
+    parallel: list[tuple[tuple[str, ...], int]] = []
     places: set[tuple[Any, Any]] = set()
     asked: dict[str, str] = {}
     for at, fields in enumerate(lines):
@@ -351,17 +351,17 @@ def order_beside(lines: Sequence[Fields]) -> Sequence[Fields]:
             places.add(place)
         if event == "tool_call":
             asked[call_id] = str(fields.get("args_hash"))
-        given = asked.pop(call_id, None) if event == "tool_result" else asked.get(call_id)
+        asked_at = asked.pop(call_id, None) if event == "tool_result" else asked.get(call_id)
         if not fields.get("beside") and place not in places:
             in_order.append(at)
             continue
-        given = str(fields.get("prompt_hash")) if given is None else given
+        asked_at = str(fields.get("prompt_hash")) if asked_at is None else asked_at
         name = next((str(fields[key]) for key in ("tool", "model", "gate", "query_hash") if key in fields), "")
-        beside.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, given), at))
-    if not beside:
+        parallel.append(((str(place[0]), f"{place[1]:>9}", str(fields.get("beside")), name, asked_at), at))
+    if not parallel:
         return lines
-    beside.sort(key=lambda item: item[0])
-    return pick(lines, [*in_order, *(at for _, at in beside)])
+    parallel.sort(key=lambda item: item[0])
+    return pick(lines, [*in_order, *(at for _, at in parallel)])
 
 
 def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
@@ -480,8 +480,8 @@ def _check_seals(elements: Sequence[Mapping[str, Any]], side: str) -> None:
         if element.get(SEAL_KEY) != seal:
             raise chain_break(side, index, f"its bytes hash to {seal}, its seal says {say(element.get(SEAL_KEY))}")
         if fields.get("prev") != previous or fields.get("seq") != index:
-            wanted = "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
-            raise chain_break(side, index, f"expected {wanted}, found seq {say(fields.get('seq'))}")
+            expected = "the first line of its record" if index == 0 else f"seq {index} behind {previous}"
+            raise chain_break(side, index, f"expected {expected}, found seq {say(fields.get('seq'))}")
         if fields.get("invocation_id") != invocation_id:
             owner = say(fields.get("invocation_id"))
             raise chain_break(side, index, f"it belongs to {owner}, not to {say(invocation_id)}")

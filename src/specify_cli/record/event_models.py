@@ -177,17 +177,17 @@ def _derive_fields(name: str, member: Member) -> Iterator[tuple[str, Any]]:
         yield f"{name}_size", (Count | None, None)
         return
     if member.kind in ("captured", "message") or (member.kind == "object" and member.side):
-        kept: Any = {"captured": Kept, "message": str}.get(member.kind, Digest)
-        yield name, (kept | None, None)
+        summary_type: Any = {"captured": Kept, "message": str}.get(member.kind, Digest)
+        yield name, (summary_type | None, None)
         yield f"{name}_hash", (Digest | None, None)
         yield f"{name}_size", (Count | None, None)
         return
-    held: Any = Literal[member.choices] if member.kind == "choice" else _TYPES[member.kind]
-    wanted = held | None if member.nullable or not member.every else held
+    plain_type: Any = Literal[member.choices] if member.kind == "choice" else _TYPES[member.kind]
+    full_type = plain_type | None if member.nullable or not member.every else plain_type
     if name == "from":  # a word of Python
-        yield "from_", (wanted, Field(alias=name, default=None))
+        yield "from_", (full_type, Field(alias=name, default=None))
     else:
-        yield name, (wanted, ... if member.every else None)
+        yield name, (full_type, ... if member.every else None)
 
 
 def class_name(event: str) -> str:
@@ -256,7 +256,7 @@ def _is_own(name: str, member: Member) -> bool:
 
 
 def _render_cell(name: str, member: Member) -> str:
-    shown = f"*{name}*" if member.kind in ("captured", "digested", "message") else f"`{name}`"
+    title = f"*{name}*" if member.kind in ("captured", "digested", "message") else f"`{name}`"
     maybe = "" if member.every or member.side else "?"
-    kept = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"
-    return " ".join(filter(None, (shown + maybe, "·".join(member.choices), kept, member.note)))
+    note = "" if member.kind != "object" else "(object or null)" if member.nullable or member.side else "(object)"
+    return " ".join(filter(None, (title + maybe, "·".join(member.choices), note, member.note)))

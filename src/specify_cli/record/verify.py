@@ -426,8 +426,8 @@ def verify_annex(
     }
     for key, allowed in expected.items():
         if fields.get(key) not in allowed:
-            wanted = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
-            detail = f"{key}: expected {wanted}, found {say(fields.get(key))}"
+            required = "a closed record" if key == "prev" and tip is None else " or ".join(sorted(map(str, allowed)))
+            detail = f"{key}: expected {required}, found {say(fields.get(key))}"
             return (finding("ANNEX_MISMATCH", file, seq, 0, detail),), ()
     if seq is None or _TIME.fullmatch(str(fields.get("at"))) is None:
         return (finding("ANNEX_MISMATCH", file, seq, 0, "expected a seq and a time"),), ()
@@ -642,9 +642,9 @@ class _Walk:
             if number != self.tip.seq + 1 or fields.get("prev") != self.tip.seal:
                 return
             # The line stands where it belongs: what follows is judged against the seal it shows.
-            shown = Tip(number, line.seal, str(fields.get("event", "")), self.tip.version)
+            tip = Tip(number, line.seal, str(fields.get("event", "")), self.tip.version)
             self._flush()
-            self.tip = shown
+            self.tip = tip
             self._check_contents(fields, number, offset, judged=False)
             return
         self._flush()
@@ -825,5 +825,5 @@ def _parse_mapping(data: bytes) -> dict[str, object] | None:
 
 
 def _describe_import(imported: object) -> str:
-    told = imported if isinstance(imported, dict) else {}
-    return f"from a transcript of {say(told.get('harness'))} at {say(told.get('at'))}"
+    members = imported if isinstance(imported, dict) else {}
+    return f"from a transcript of {say(members.get('harness'))} at {say(members.get('at'))}"

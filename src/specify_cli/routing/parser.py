@@ -222,9 +222,9 @@ class _Text:
             if i > start and self._is_told(i, end):
                 return None
             named = not (opened or noun) and self._names_thing(i, end)
-            said = None if named else self.read_order(i, end, noun=noun, opened=opened)
-            if said:
-                return said
+            order = None if named else self.read_order(i, end, noun=noun, opened=opened)
+            if order:
+                return order
             if self.is_in(i, "determiners"):
                 noun = True
             elif self.is_in(i, "leadins") or self.word(i) in ("need", "needs"):
@@ -370,8 +370,8 @@ class _Text:
         if self.is_in(last, "tracker"):
             return True
         part = last < 0 or self.is_in(last, "tracker_parts") or self.word(after) == "of"
-        beside = part and self.word(after) in ("to", "on", "of", "from", "in")
-        return beside and self.is_in(self.find_head(after + 1, end)[0], "tracker")
+        preposition = part and self.word(after) in ("to", "on", "of", "from", "in")
+        return preposition and self.is_in(self.find_head(after + 1, end)[0], "tracker")
 
     # several actions
 
@@ -398,10 +398,10 @@ class _Text:
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
         """Return the reading of a later verb at `k`, unless it only tells how the first action ends."""
-        said = self.read_order(k, end, noun=False, opened=True)
-        if said is None or self.is_in(k + 1, "buildables"):
+        order = self.read_order(k, end, noun=False, opened=True)
+        if order is None or self.is_in(k + 1, "buildables"):
             return []
-        other, words = said[0], self.table.words
+        other, words = order[0], self.table.words
         closes = other.lemma in words("verify_tail") and (self.is_in(k + 1, "verify_objects") or k + 1 >= end)
         closes = closes or (other.lemma in words("follow") and other.weight == "own")
         closes = closes or (other.lemma in words("report_tail") and not adjacent)
@@ -535,13 +535,13 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         if at >= end or i in parsed.negated or at in parsed.negated:
             continue
         noun = parsed.is_in(at, "determiners")
-        said = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
+        order = parsed.read_order(at, end, noun=noun, opened=True) or parsed.read_head(at, end)
         last, after = parsed.find_head(at, end)
-        if not said and parsed.word(after) == "to" and after + 1 < end:
+        if not order and parsed.word(after) == "to" and after + 1 < end:
             opener = parsed.find_phrase("openers", after, end)  # "to be able to"
-            said = parsed.read_order(opener[1] if opener else after + 1, end, noun=False, opened=True)
-        if said and said[0].action != "none":
-            yield said[0]._replace(rule="what the subject needs")
+            order = parsed.read_order(opener[1] if opener else after + 1, end, noun=False, opened=True)
+        if order and order[0].action != "none":
+            yield order[0]._replace(rule="what the subject needs")
         elif parsed.is_in(last, "deliverables", "buildables"):
             yield parsed.make_reading(last, "something to be built", "implement", weight="signal")
         elif parsed.word(i) in ("should", "must") and i > start and parsed.word(i - 1) not in _SUBJECTS:

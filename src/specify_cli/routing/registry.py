@@ -26,10 +26,10 @@ class ProfileRegistry(AgentProfileRepository):
         if found is not None:
             return found
         broken = [problem.path for problem in self.problems]
-        beside = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
+        unusable = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
         raise CallerError(
             "PROFILE_NOT_FOUND",
-            f"no profile has the id {profile_id!r}{beside}",
+            f"no profile has the id {profile_id!r}{unusable}",
             "spec-kitty doctor" if broken else "spec-kitty profiles list",
             candidates=[
                 {"profile_id": profile.profile_id, "name": profile.name, "roles": list(profile.roles)}

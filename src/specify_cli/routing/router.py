@@ -137,9 +137,9 @@ class _Router:
 
     def decide_named(self, read: Read, hint: str) -> RouterDecision | RouterAmbiguityError:
         """Return the decision for a profile that is named outright: only the action is read from the text."""
-        wanted = fold(hint.strip())
+        folded = fold(hint.strip())
         profile = next((p for p in self.profiles if p.profile_id == hint), None)
-        profile = profile or next((p for p in self.profiles if fold(p.profile_id) == wanted), None)
+        profile = profile or next((p for p in self.profiles if fold(p.profile_id) == folded), None)
         if profile is None:
             return self._refuse_unknown(hint)
         action = self.pick_action(profile, read.readings)
@@ -148,15 +148,15 @@ class _Router:
         reading = next((r for r in read.readings if r.action == action and r.weight != "signal"), None)
         role = profile.roles[0] if profile.roles else "no role"
         if reading:
-            said = f"'{reading.token}' asks to {action} ({reading.rule})"
+            reason = f"'{reading.token}' asks to {action} ({reading.rule})"
         else:
-            said = f"the text names no action, so it is that of the profile's first role {role}: {action}"
+            reason = f"the text names no action, so it is that of the profile's first role {role}: {action}"
         named = {"profile_id": profile.profile_id, "won": True, "reason": "named outright"}
         return RouterDecision(
             profile_id=profile.profile_id,
             action=action,
             confidence="exact",
-            match_reason=f"Profile '{profile.profile_id}' was named outright; {said}.",
+            match_reason=f"Profile '{profile.profile_id}' was named outright; {reason}.",
             token=reading.token if reading else profile.profile_id,
             rule=reading.rule if reading else "first role of the explicit profile",
             considered=(*(_show_reading(r) for r in read.readings if reading), named),

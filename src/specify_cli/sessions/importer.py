@@ -114,7 +114,7 @@ class SessionImporter:
                 return Taken("empty")
             if not session.told[0].at:  # it states no time: then when it was written last is all that is known
                 at = transcript.changed
-                session = session._replace(told=tuple(told._replace(at=max(at, told.at)) for told in session.told))
+                session = session._replace(told=tuple(item._replace(at=max(at, item.at)) for item in session.told))
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:
             return Taken("refused", why=f"{transcript.name}: {error}")
@@ -140,14 +140,14 @@ class SessionImporter:
                 break
             record = read_file(self._records.hold(place))
             fields = {} if record is None else record.started
-            said = fields.get("imported")
-            if isinstance(said, dict) and said.get("transcript") == digest:
+            imported = fields.get("imported")
+            if isinstance(imported, dict) and imported.get("transcript") == digest:
                 return Taken("present", invocation_id)
             if record is None or record.completed is None:
                 return Taken("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
             calls = {fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"}
-            later = tuple(told for told in session.told if told.at > until or _begins_other(session, told, calls))
+            later = tuple(item for item in session.told if item.at > until or _begins_other(session, item, calls))
             if not later:
                 return Taken("grown", invocation_id)
             seed, before, session = f"{seed}\0{until}", invocation_id, session._replace(told=later)
@@ -166,7 +166,7 @@ class SessionImporter:
             opened = (open_line(head).fields or {} for head in heads)
             owners = (fields.get("session") for fields in opened if "imported" not in fields)
             self._live = {str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)}
-        printed = {name for told in session.told for name in translate(session.harness, told.payload).printed}
+        printed = {name for item in session.told for name in translate(session.harness, item.payload).printed}
         return session.session_id in self._live or not printed.isdisjoint(self._known)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
@@ -195,11 +195,11 @@ class SessionImporter:
         self, session: Session, invocation_id: str, digest: str, before: str | None
     ) -> dict[str, object]:
         rules, began = self._project.config.redaction, rfc3339(session.told[0].at)
-        prompts = (str(told.payload.get("prompt")) for told in session.told if "prompt" in told.payload)
-        shown = self._settings.capture.get("prompt") in ("summary", "full")
+        prompts = (str(item.payload.get("prompt")) for item in session.told if "prompt" in item.payload)
+        plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(next(prompts, "").encode("utf-8", "replace").decode("utf-8"), rules)
         chosen = self._choose(asked.text)
-        model = next((told.facts.model for told in session.told if told.facts is not None and told.facts.model), None)
+        model = next((item.facts.model for item in session.told if item.facts is not None and item.facts.model), None)
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
         if before is not None:
@@ -209,7 +209,7 @@ class SessionImporter:
             "started_at": began,
             "profile_id": chosen.profile_id,
             "action": chosen.action,
-            "request_text": asked.text[:_SHOWN] if shown and asked.text else "(a session whose prompts are not kept)",
+            "request_text": asked.text[:_SHOWN] if plain and asked.text else "(a session whose prompts are not kept)",
             "governance_context_hash": sha256(b"").hexdigest(),
             "governance_context_available": False,
             "actor": actor if model is None else {**actor, "model": mask_outside(model[:512], rules)},
@@ -235,8 +235,8 @@ class SessionImporter:
         trace_id, stage = trace_id_of(None, invocation_id), None
         at = session.told[0].at
         calls: set[object] = set()
-        for told, event in self._iter_events(session):
-            at = max(at, told.at)
+        for item, event in self._iter_events(session):
+            at = max(at, item.at)
             if event.event == "tool_call":
                 calls.add(event.payload.get("call_id"))
             try:
@@ -261,48 +261,48 @@ class SessionImporter:
 
     def _iter_events(self, session: Session) -> Iterator[tuple[Told, HookEvent]]:
         """Yield the events that hooks would have recorded; at the end a result for each call that has none."""
-        left: dict[str, HookEvent] = {}
+        unanswered: dict[str, HookEvent] = {}
         begun: set[str] = set()
-        for told in session.told:
-            for event in self._translate(session, told):
+        for item in session.told:
+            for event in self._translate(session, item):
                 call_id = str(event.payload.get("call_id", ""))
                 if event.event == "tool_call":
                     if call_id in begun:
                         continue  # the begin of a `do` is told again with its result
                     begun.add(call_id)
-                    left[call_id] = event
+                    unanswered[call_id] = event
                 elif event.event == "tool_result":
-                    left.pop(call_id, None)
-                yield told, event
-        for call_id, call in left.items():
+                    unanswered.pop(call_id, None)
+                yield item, event
+        for call_id, call in unanswered.items():
             members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
             payload: dict[str, object] = {"call_id": call_id, "status": "unknown", "inferred": True, **members}
             yield session.told[-1], HookEvent("tool_result", payload, "post", call_id)
 
-    def _translate(self, session: Session, told: Told) -> Iterator[HookEvent]:
-        call = translate(session.harness, told.payload)
+    def _translate(self, session: Session, item: Told) -> Iterator[HookEvent]:
+        call = translate(session.harness, item.payload)
         call = place_events(call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd))
         if call.moment is not None:
             moment = call.moment
             if moment.kind == "prompt":
                 yield HookEvent("prompt", {"text": moment.text or ""}, "other", "")
             elif moment.kind == "end" and (call.subagent is None or moment.text):
-                payload = describe_turn(moment, told.facts or TurnFacts(), call.subagent)
+                payload = describe_turn(moment, item.facts or TurnFacts(), call.subagent)
                 yield HookEvent("turn", payload, "other", "")
             elif moment.kind in ("compacted", "interrupted"):
                 reason = {} if moment.reason is None else {"reason": moment.reason}
                 yield HookEvent("session_change", {"change": moment.kind, **reason}, "other", "")
         for event in call.events:
-            if told.status is None or event.event not in ("tool_result", "patch_apply"):
+            if item.status is None or event.event not in ("tool_result", "patch_apply"):
                 yield event
                 continue
-            stated = {"status": told.status} if event.event == "tool_result" else {"ok": told.status == "ok"}
+            stated = {"status": item.status} if event.event == "tool_result" else {"ok": item.status == "ok"}
             yield event._replace(payload={**event.payload, **stated})
-            if told.status == "denied" and event.event == "tool_result":
+            if item.status == "denied" and event.event == "tool_result":
                 yield HookEvent("approval", judge_call(event.payload), event.phase, event.call_id)
 
 
-def _begins_other(session: Session, told: Told, calls: set[object]) -> bool:
+def _begins_other(session: Session, item: Told, calls: set[object]) -> bool:
     """Return whether a call begins here that is none of these: some transcripts tell a call only when it is over."""
-    events = translate(session.harness, told.payload).events
+    events = translate(session.harness, item.payload).events
     return any(event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events)

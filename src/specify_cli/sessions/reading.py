@@ -59,11 +59,11 @@ def read_session(harness: str, main: bytes, others: Mapping[str, bytes], cwd: st
     reader = read(harness, "", main, cwd=cwd)
     if not reader.session_id or not reader.told:
         return None
-    told = list(reader.told)
+    items = list(reader.told)
     for agent, data in others.items():
-        told += read(harness, agent, data, reader.agents.get(agent, ""), reader.cwd).told
-    told.sort(key=lambda item: item.at)
-    return Session(harness, reader.session_id, reader.cwd, reader.version, tuple(told))
+        items += read(harness, agent, data, reader.agents.get(agent, ""), reader.cwd).told
+    items.sort(key=lambda item: item.at)
+    return Session(harness, reader.session_id, reader.cwd, reader.version, tuple(items))
 
 
 def parse_time(value: object) -> int:
@@ -250,8 +250,8 @@ class _CodexReader(_Reader):
         if kind not in read:
             return
         tool, args, output = read[kind](item)
-        for made in self._made.values():
-            made[1] += 1
+        for pending in self._made.values():
+            pending[1] += 1
         self.call(call_id, tool, args, parse_time(payload.get("started_at_ms")))
         code, state = item.get("exit_code"), str(item.get("status"))
         status = {"completed": "ok", "failed": "error", "declined": "denied"}.get(state, "unknown")
@@ -266,7 +266,7 @@ class _CodexReader(_Reader):
         return "Bash", {"command": command}, item.get("aggregated_output")
 
     def _read_change(self, item: Line) -> tuple[str, object, object]:
-        patch = next((text for made, _, _ in self._made.values() if (text := _find_patch(made))), None)
+        patch = next((text for pending, _, _ in self._made.values() if (text := _find_patch(pending))), None)
         written = {"stdout": item.get("stdout"), "stderr": item.get("stderr")}
         return "apply_patch", {"command": patch or _spell_patch(item.get("changes"), self.cwd)}, written
 
@@ -277,10 +277,10 @@ class _CodexReader(_Reader):
 
     def _end_made(self, call_id: str, output: object) -> None:
         """Tell a call as the model made it, where no item said how it ran."""
-        made, items, at = self._made.pop(call_id, (None, 0, 0))
-        if made is None or items:
+        begun, items, at = self._made.pop(call_id, (None, 0, 0))
+        if begun is None or items:
             return
-        args = parse_json(made["arguments"]) if "arguments" in made else made.get("input", made.get("action"))
+        args = parse_json(begun["arguments"]) if "arguments" in begun else begun.get("input", begun.get("action"))
         reported = parse_json(output) if isinstance(output, str) else None
         known = reported.get("metadata") if isinstance(reported, dict) else None
         code = known.get("exit_code") if isinstance(known, dict) else None
@@ -288,7 +288,7 @@ class _CodexReader(_Reader):
         text = output if isinstance(output, str) else join_texts(output, "text")
         if text.startswith("Script failed"):
             status = "error"
-        name = f"{made.get('namespace') or ''}{made.get('name') or 'shell'}"
+        name = f"{begun.get('namespace') or ''}{begun.get('name') or 'shell'}"
         self.call(call_id, name, args, at)
         self.answer("PostToolUse", call_id, status=status, tool_response=text)
 
@@ -332,10 +332,10 @@ class _GeminiReader(_Reader):
         if call.get("status") == "cancelled":
             self.answer("PostToolUse", str(call["id"]), at, "denied", tool_response=response)
             return
-        given = {"llmContent": response.get("output"), "returnDisplay": call.get("resultDisplay")}
+        members = {"llmContent": response.get("output"), "returnDisplay": call.get("resultDisplay")}
         if "error" in response:
-            given["error"] = {"message": response["error"]}
-        self.answer("PostToolUse", str(call["id"]), at, tool_response=given)
+            members["error"] = {"message": response["error"]}
+        self.answer("PostToolUse", str(call["id"]), at, tool_response=members)
 
 
 class _OpencodeReader(_Reader):
@@ -400,10 +400,10 @@ def parse_json(text: str | bytes) -> Any:
         return None
 
 
-def _find_patch(made: Line) -> str | None:
+def _find_patch(call: Line) -> str | None:
     """Return the patch in a call as the model made it: its whole input, or the text a script gives to the tool."""
-    text = str(made.get("input") or "")
-    if made.get("name") == "apply_patch":
+    text = str(call.get("input") or "")
+    if call.get("name") == "apply_patch":
         return text
     at = text.find(_PATCH)
     try:

@@ -52,15 +52,15 @@ def enroll(project: Project, key: str) -> Enrollment:
     """
     generation = find_signed(project, make_checkpoint(project))
     statement = "".join(f"{line}\n" for line in (_HEAD, *(str(one) for one, _ in read_keys(generation))))
-    made = parse_enrollment(f"{statement}{sign_text(key, NAMESPACE, statement)}".encode())
+    enrolled = parse_enrollment(f"{statement}{sign_text(key, NAMESPACE, statement)}".encode())
     try:
         with durable.folder(generation.path) as fd:
-            durable.replace(fd, _FILE, str(made).encode(), durable.PRIVATE)
+            durable.replace(fd, _FILE, str(enrolled).encode(), durable.PRIVATE)
         if project.config.trail == "committed":
-            publish_file(project.root, generation, _FILE, str(made).encode())
+            publish_file(project.root, generation, _FILE, str(enrolled).encode())
     except OSError as error:
         raise durable.write_failed(generation.path, error) from error
-    return made
+    return enrolled
 
 
 def read_enrollment(folder: str, name: str = _FILE) -> Enrollment | None:

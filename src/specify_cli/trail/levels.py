@@ -148,13 +148,13 @@ class TrailWatch:
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
-        left = self._watch.finish()
+        missing = self._watch.finish()
         yield from self._findings
         yield from self._watch.findings
-        yield from self._explain_cited(left.cited)
-        yield from self._explain_logged(left.logged)
+        yield from self._explain_cited(missing.cited)
+        yield from self._explain_logged(missing.logged)
         pending = self._log.list_pending()
-        for item in left.owed:
+        for item in missing.owed:
             if item.invocation_id in pending:
                 yield finding("LOG_PENDING", item.file, None, 0, f"its {item.kind}")
             elif item.file.startswith(layout.RECORDS) and self._watch.began_before(item.invocation_id):
@@ -213,17 +213,17 @@ class TrailWatch:
 
     def _view_own(self, generation: Generation) -> LogView:
         name = f"{generation.path}/leaves"
-        shown = os.path.relpath(name, self._project.root)
-        found = [(f"{shown[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
+        relative = os.path.relpath(name, self._project.root)
+        found = [(f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
         folder = f"{self._project.root}/{layout.CHECKPOINTS}"
         found.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
         found += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
         self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
-        leaves = self._parse(shown, enumerate(generation.read_lines()))
+        leaves = self._parse(relative, enumerate(generation.read_lines()))
         ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
         witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
-        view = self._judge(LogView(generation.name, shown, True, leaves, ended=ended), found, keys, witnesses)
+        view = self._judge(LogView(generation.name, relative, True, leaves, ended=ended), found, keys, witnesses)
         for path, start, data in self._read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
                 self._findings.append(
@@ -271,8 +271,8 @@ class TrailWatch:
         try:
             enrollment = read_enrollment(folder, file)
         except NoteError as error:
-            shown = os.path.relpath(f"{folder}/{file}", self._project.root)
-            self._findings.append(finding("LOG_UNVERIFIED", shown, None, 0, str(error)))
+            relative = os.path.relpath(f"{folder}/{file}", self._project.root)
+            self._findings.append(finding("LOG_UNVERIFIED", relative, None, 0, str(error)))
             return ()
         if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
             return ()
@@ -378,8 +378,8 @@ class TrailWatch:
             elif item.file.startswith(layout.RECORDS) or self._was_published(item.invocation_id):
                 yield finding("LINK_MISSING", item.file, item.seq, 0, detail)
             else:
-                said = f"{item.invocation_id} was open or private in the clone that wrote this"
-                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, said)
+                reason = f"{item.invocation_id} was open or private in the clone that wrote this"
+                yield finding("LINK_ELSEWHERE", item.file, item.seq, 0, reason)
 
     def _explain_logged(self, logged: Iterable[Missing]) -> Iterator[Finding]:
         reading: dict[str, bytes | None] = {}
@@ -494,11 +494,11 @@ def _list_added(root: str, *revisions: str) -> dict[str, str]:
     top = find_worktree(root)
     argv = ["log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=A", "--", f"{root}/{layout.TRAIL}"]
     try:
-        said = None if top is None else ask_git(top, *argv)
+        output = None if top is None else ask_git(top, *argv)
     except OSError:
         return {}
     added: dict[str, str] = {}
-    for entry in (said or "").split("\0"):
+    for entry in (output or "").split("\0"):
         commit, *names = entry.split("\n")
         for ids in map(layout.parse_record_name, map(os.path.basename, names)):
             if ids is not None:

@@ -23,12 +23,12 @@ _RISKS = {"external": "high", "idempotent": "medium", "none": "low"}
 def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
     """Return the lines of the Testimony Record of a record whose approvals were judged, signatures included."""
     entries = list(record.entries)
-    held = [item for item in approvals if item.signed and item.problem is None]
-    allowed = {str(item.fields["of"]): item for item in held if item.allows}
-    denied = {str(item.fields["of"]): item for item in held if not item.allows}
+    valid = [item for item in approvals if item.signed and item.problem is None]
+    allowed = {str(item.fields["of"]): item for item in valid if item.allows}
+    denied = {str(item.fields["of"]): item for item in valid if not item.allows}
     opened = entries[0]
     opener = _describe_actor(get_proposer(record.started, record.started))
-    made = [_make_entry("scope", opened, f"{_name(opened)}/scope", acts=True, declared_by=opener)]
+    statements = [_make_entry("scope", opened, f"{_name(opened)}/scope", acts=True, declared_by=opener)]
     for entry in entries:
         decide = {"started": _decide_request, "tool_call": _decide_call, "gate_decision": _decide_gate}.get(entry.event)
         if decide is None:
@@ -41,15 +41,19 @@ def make_testimony(record: Record, approvals: Iterable[Approval]) -> str:
                 decision["executed"] = any(line.event == "tool_call" and line.offset > no.offset for line in entries)
         elif yes is not None:
             decision["approval"] = _name(yes)
-            made.append(_describe_approval(yes, _name(entry)))
+            statements.append(_describe_approval(yes, _name(entry)))
         decision["proposed_by"] = _describe_actor(get_proposer(record.started, entry.fields))
-        made.append(_make_entry("decision", at, _name(entry), **decision))
-    made.sort(key=lambda item: str(item["at"]))
-    digest = sha256(b"\n".join(map(canonical, made))).hexdigest()
-    covers = [item["id"] for item in made]
+        statements.append(_make_entry("decision", at, _name(entry), **decision))
+    statements.sort(key=lambda item: str(item["at"]))
+    digest = sha256(b"\n".join(map(canonical, statements))).hexdigest()
+    covers = [item["id"] for item in statements]
     last = _make_entry("integrity", entries[-1], f"{_name(opened)}/integrity", scheme="hash-chain", covers=covers)
-    last |= {"at": max(str(made[-1]["at"]), str(last["at"])), "digest": f"sha256:{digest}", "record": entries[-1].seal}
-    return "".join(f"{canonical(item).decode('utf-8')}\n" for item in (*made, last))
+    last |= {
+        "at": max(str(statements[-1]["at"]), str(last["at"])),
+        "digest": f"sha256:{digest}",
+        "record": entries[-1].seal,
+    }
+    return "".join(f"{canonical(item).decode('utf-8')}\n" for item in (*statements, last))
 
 
 def _decide_request(entry: Entry, _: list[Entry]) -> tuple[Entry, dict[str, object]]:
@@ -98,7 +102,7 @@ def _decide_call(entry: Entry, entries: list[Entry]) -> tuple[Entry, dict[str, o
 def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
     """Return an approval with what was signed, so that `ssh-keygen -Y verify` can judge it without the record."""
     fields = item.fields
-    shown = {key: fields[key] for key in ("expires_at", "signature")}
+    members = {key: fields[key] for key in ("expires_at", "signature")}
     return _make_entry(
         "approval",
         item,
@@ -107,7 +111,7 @@ def _describe_approval(item: Approval, decision: str) -> dict[str, object]:
         approver={"id": fields["approver"], "kind": "human"},
         identity_source="x-ssh-signature",
         statement=make_statement(fields),
-        **shown,
+        **members,
     )
 
 

@@ -103,18 +103,18 @@ class _Gate:
             return PlainTextResponse("this address answers under 127.0.0.1 or localhost alone\n", 421)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("this address only reads\n", 405)
-        given = request.query_params.get("token")
-        opens = request.url.path == "/open" and given is not None and self._token is not None
-        if opens and hmac.compare_digest(str(given).encode(), str(self._token).encode()):
+        token = request.query_params.get("token")
+        opens = request.url.path == "/open" and token is not None and self._token is not None
+        if opens and hmac.compare_digest(str(token).encode(), str(self._token).encode()):
             self._token = None
             answer = RedirectResponse(self._find_target(request), 303)
             answer.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict", path="/")
             return answer
-        held = request.cookies.get(self._cookie_name, "")
-        if not hmac.compare_digest(held.encode(), self._cookie.encode()):
+        cookie = request.cookies.get(self._cookie_name, "")
+        if not hmac.compare_digest(cookie.encode(), self._cookie.encode()):
             return PlainTextResponse("open the address that `spec-kitty view` printed; each opens once\n", 403)
         return RedirectResponse("/", 303) if request.url.path == "/open" else None
 
     def _find_target(self, request: Request) -> str:
-        wanted = request.query_params.get("id", "")
-        return f"/invocations/{wanted}" if wanted.isalnum() else "/"
+        asked_id = request.query_params.get("id", "")
+        return f"/invocations/{asked_id}" if asked_id.isalnum() else "/"

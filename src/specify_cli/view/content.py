@@ -33,9 +33,9 @@ _ROWS, _COUNTED, _SHARES = 50, 1000, 12
 _FIELDS = ("profile", "action", "outcome", "actor", "since", "path", "tool", "rule")
 
 
-def show_list(project: Project, given: Mapping[str, str]) -> str:
+def show_list(project: Project, params: Mapping[str, str]) -> str:
     """Return the list, or what a search found, with the pictures of the newest records. Raises CallerError."""
-    asked = {name: text for name in ("q", *_FIELDS) if (text := given.get(name, "").strip())}
+    asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
     since = parse_moment(asked["since"]) if "since" in asked else None
     only = {name: asked.get(name) for name in ("profile", "action", "outcome", "actor")}
     filters = Filters(**only, since=since, replays=False)
@@ -97,14 +97,14 @@ def read_state(project: Project, invocation_id: str | None) -> str:
     else:
         paths = [layout.RECORDS, layout.TRAIL, layout.IMPORTED]
         paths += [row.path for row in list_invocations(project, Filters(replays=False), _ROWS).rows if not row.outcome]
-    told = []
+    states = []
     for path in paths:
         try:
             found = os.stat(os.path.join(project.root, path))
-            told.append(f"{found.st_size}.{found.st_mtime_ns}")
+            states.append(f"{found.st_size}.{found.st_mtime_ns}")
         except OSError:
-            told.append("-")
-    return " ".join(told)
+            states.append("-")
+    return " ".join(states)
 
 
 def _read_run(project: Project, value: Mapping[str, object]) -> Run:

@@ -17,13 +17,13 @@ _HEADERS = {
 
 def add_headers(send: Send, policy: str = POLICY) -> Send:
     """Return a sender that adds the headers an answer does not set itself."""
-    wanted = {"Content-Security-Policy": policy, **_HEADERS}
+    headers = {"Content-Security-Policy": policy, **_HEADERS}
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            given = {name.lower() for name, _ in message["headers"]}
-            added = [(name.lower().encode(), value.encode()) for name, value in wanted.items()]
-            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in given)]
+            present = {name.lower() for name, _ in message["headers"]}
+            added = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in present)]
         await send(message)
 
     return sending

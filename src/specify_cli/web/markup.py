@@ -52,13 +52,13 @@ def _mark_moment(value: str | None) -> Markup:
 
 def build_environment(folder: Path, brand: str) -> Environment:
     """Return the templates of a folder, and the ones every page builds on."""
-    made = Environment(
+    environment = Environment(
         loader=FileSystemLoader([folder, _HERE / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(shown=shown, moment=_mark_moment)
-    made.globals["brand"] = brand
-    return made
+    environment.filters.update(shown=shown, moment=_mark_moment)
+    environment.globals["brand"] = brand
+    return environment

@@ -32,13 +32,13 @@ def draw_overview(
 
     `shares` says in how many of `whole` runs a rule stood in front of the agent.
     """
-    told = [(begun or "", profile or "?", outcome or "open") for begun, profile, outcome in runs]
-    days = count_by((begun[:10], outcome) for begun, _, outcome in told)
-    profiles = sorted(count_by((profile, outcome) for _, profile, outcome in told).items())
+    rows = [(begun or "", profile or "?", outcome or "open") for begun, profile, outcome in runs]
+    days = count_by((begun[:10], outcome) for begun, _, outcome in rows)
+    profiles = sorted(count_by((profile, outcome) for _, profile, outcome in rows).items())
     rules = [(uri.partition("://")[2], {"share": number}) for uri, number in shares]
     return [
         ("Over time", draw_days(days, today)),
-        ("Outcomes by profile", draw_parts(profiles, f"outcomes of {len(told)} invocations by profile")),
+        ("Outcomes by profile", draw_parts(profiles, f"outcomes of {len(rows)} invocations by profile")),
         ("Rules in front of agents", draw_parts(rules, f"in how many of {whole} invocations each rule was", whole)),
     ]
 
@@ -46,19 +46,19 @@ def draw_overview(
 def draw_waterfall(run: Run) -> Markup:
     """Return a run's calls, steps and model calls as bars over time; what failed is marked and said."""
     spans = [span for span in run.spans if span.lasts or (span.entry.bad and span.entry.kind != "completed")]
-    shown, whole = spans[:_MOST_ROWS], max(1, run.end - run.begin)
-    if not shown:
+    drawn, whole = spans[:_MOST_ROWS], max(1, run.end - run.begin)
+    if not drawn:
         return Markup('<p class="quiet">Nothing that took time is on the record.</p>')
     room = _WIDTH - _LEFT - 70
     rows = []
-    for number, span in enumerate(shown):
+    for number, span in enumerate(drawn):
         begin = _LEFT + room * (span.begin - run.begin) / whole
         width = max(2.0, room * (span.end - span.begin) / whole)
         kind = "bad" if span.entry.bad else "open" if span.entry.status == "open" else span.entry.kind
         rows.append(_draw_row(number, span, begin, width, kind))
-    left = f"and {len(spans) - len(shown)} more, below" if len(spans) > len(shown) else ""
-    title = f"{count(len(spans), 'entry', 'entries')} over {say_span(whole)} {left}".strip()
-    return _frame(title, len(shown) * _ROW, Markup("").join(rows), _WIDTH)
+    rest = f"and {len(spans) - len(drawn)} more, below" if len(spans) > len(drawn) else ""
+    title = f"{count(len(spans), 'entry', 'entries')} over {say_span(whole)} {rest}".strip()
+    return _frame(title, len(drawn) * _ROW, Markup("").join(rows), _WIDTH)
 
 
 def _draw_row(number: int, span: Span, begin: float, width: float, kind: str) -> Markup:
@@ -69,16 +69,16 @@ def _draw_row(number: int, span: Span, begin: float, width: float, kind: str) ->
     end = begin + width + 4
     mark = "after" if end < _WIDTH - 66 else "before"
     at = end if mark == "after" else begin - 4
-    told = shown_plain(f"{entry.name} {entry.about}", 300), shown_plain(entry.status or entry.kind, 40), took
-    title = Markup("<title>{} · {} · {}</title>").format(*told)
+    labels = shown_plain(f"{entry.name} {entry.about}", 300), shown_plain(entry.status or entry.kind, 40), took
+    title = Markup("<title>{} · {} · {}</title>").format(*labels)
     label = Markup('<text x="{}" y="{}">{}</text>').format(indent, top + 14, name)
     after = Markup('<text class="took {}" x="{:.1f}" y="{}">{}</text>').format(mark, at, top + 14, took)
     return Markup("<g>{}{}{}{}</g>").format(title, label, _draw_bar(kind, begin, top + 4, width), after)
 
 
 def _draw_bar(kind: str, x: float, y: float, width: float, height: float = 12) -> Markup:
-    told = kind, x, y, width, height
-    return Markup('<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(*told)
+    bar = kind, x, y, width, height
+    return Markup('<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(*bar)
 
 
 def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 30) -> Markup:
@@ -90,14 +90,14 @@ def draw_days(counts: Mapping[str, Mapping[str, int]], last: date, days: int = 3
     width, height, bars = _SMALL / days, 120, []
     for place, day in enumerate(named):
         top, parts = float(height), counts.get(day, {})
-        told = ", ".join(f"{parts[kind]} {kind}" for kind in OUTCOMES if parts.get(kind)) or "none"
+        summary = ", ".join(f"{parts[kind]} {kind}" for kind in OUTCOMES if parts.get(kind)) or "none"
         drawn = []
         for kind in OUTCOMES:
             size = height * parts.get(kind, 0) / most
             top -= size
             if size:
                 drawn.append(_draw_bar(kind, place * width + 2, top, width - 4, size))
-        bars.append(Markup("<g><title>{}: {}</title>{}</g>").format(day, told, Markup("").join(drawn)))
+        bars.append(Markup("<g><title>{}: {}</title>{}</g>").format(day, summary, Markup("").join(drawn)))
     feet = [
         Markup('<text class="foot {}" x="{:.0f}" y="{}">{}</text>').format(side, x, height + 16, named[place])
         for place, x, side in ((0, 2, "first"), (days // 2, _SMALL / 2, "middle"), (-1, _SMALL - 2, "last"))
@@ -115,14 +115,14 @@ def draw_parts(rows: Sequence[tuple[str, Mapping[str, int]]], title: str, whole:
     room, drawn = _SMALL - _LABEL - 60, []
     for row, (label, parts) in enumerate(rows):
         begin, top = float(_LABEL), row * _ROW
-        told = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
+        counts = ", ".join(f"{number} {kind}" for kind, number in parts.items() if number)
         number_text = f"{100 * sum(parts.values()) / most:.0f} %" if whole else str(sum(parts.values()))
         bars = []
         for kind, part in parts.items():
             size = room * part / most
             bars.append(_draw_bar(kind, begin, top + 4, size))
             begin += size
-        title_of = Markup("<title>{}: {}</title>").format(shown_plain(label, 300), told)
+        title_of = Markup("<title>{}: {}</title>").format(shown_plain(label, 300), counts)
         text = Markup('<text x="2" y="{}">{}</text>').format(top + 14, shown_plain(label, 29))
         after = Markup('<text x="{:.1f}" y="{}">{}</text>').format(begin + 6, top + 14, number_text)
         drawn.append(Markup("<g>{}{}{}{}</g>").format(title_of, text, Markup("").join(bars), after))

@@ -116,11 +116,11 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address literal; port 0 takes a free one. Raises OSError."""
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
     except OSError:
-        made.close()
+        bound.close()
         raise
-    return made
+    return bound

@@ -16,8 +16,8 @@ from specify_cli.redaction.json_values import ForeignError, parse_foreign
 
 def record(values: Values) -> int:
     """Append one event, or many as JSON lines on stdin."""
-    event, given = values["event"], values["json_payload"]
-    if event is None and given not in (None, "-"):
+    event, payload_text = values["event"], values["json_payload"]
+    if event is None and payload_text not in (None, "-"):
         raise CallerError(
             "USAGE",
             "--json-payload without --event: expected the event the payload belongs to",
@@ -26,7 +26,9 @@ def record(values: Values) -> int:
     if event is None:
         events = _parse_json_lines(shell.stdin_bytes())
     else:
-        text = shell.stdin_bytes() if given in (None, "-") else str(given).encode("utf-8", "surrogateescape")
+        text = (
+            shell.stdin_bytes() if payload_text in (None, "-") else str(payload_text).encode("utf-8", "surrogateescape")
+        )
         events = [(str(event), _parse_object(text, "--json-payload"))]
     opened = ProfileInvocationExecutor(shell.here(), home=shell.home())
     batch = opened.record(str(values["invocation_id"]), events, dry_run=bool(values["dry_run"]), caller=shell.caller())
@@ -74,11 +76,11 @@ def _describe_masks(body: dict[str, object]) -> list[str]:
 
 def _describe_body(body: dict[str, object]) -> str:
     names = ("step", "ordinal", "gate", "path", "call_id", "label", "to", "state_hash", "ref", "reason", "error_code")
-    shown = [str(body[key]) for key in names if body.get(key)]
+    members = [str(body[key]) for key in names if body.get(key)]
     masks = _describe_masks(body)
     if masks:
-        shown.append(f"masked: {', '.join(masks)}")
-    return "".join(f"  {one_line(text)}" for text in shown)
+        members.append(f"masked: {', '.join(masks)}")
+    return "".join(f"  {one_line(text)}" for text in members)
 
 
 def _parse_json_lines(data: bytes) -> list[tuple[str, dict[str, object]]]:

@@ -34,14 +34,14 @@ def resume(values: Values) -> int:
         else:
             write_lines(_render_plan(plan))
         return 0 if plan.resumable else 1
-    given = values["rerun"]
+    option = values["rerun"]
     program = resuming.load_program(str(name))
     try:
         done = resuming.resume(
             shell.here(),
             invocation_id,
             program,
-            rerun=[str(item) for item in given] if isinstance(given, list) else [],
+            rerun=[str(item) for item in option] if isinstance(option, list) else [],
             home=shell.home(),
             caller=shell.caller(),
         )
@@ -59,9 +59,9 @@ def resume(values: Values) -> int:
 
 def reexecute(values: Values) -> int:
     """Run a recorded run's program again; 1 where the comparison differs."""
-    given = values["model"]
+    option = values["model"]
     models = {}
-    for item in given if isinstance(given, list) else []:
+    for item in option if isinstance(option, list) else []:
         model, separator, function = str(item).partition("=")
         if not separator or not model:
             raise CallerError("USAGE", f"--model: expected NAME=module:function, found {item!r}", "--model m=mine:ask")

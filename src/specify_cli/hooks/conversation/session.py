@@ -91,15 +91,15 @@ def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> Non
         recorder.close()
 
 
-def _append_otherwise(error: Exception, at: Site, told: HookInput, placed: HookInput) -> None:
+def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
     """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
 
     `told` is the call before its events were placed in this project.
     """
-    other = find_elsewhere(at.root, at.harness, told) if isinstance(error, Orphan) else None
+    other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
     if other is not None:
         there = at._replace(root=other[0])
-        _append(there, place_events(told._replace(started_invocation=other[1], printed=()), there))
+        _append(there, place_events(unplaced._replace(started_invocation=other[1], printed=()), there))
         return
     if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
         from specify_cli.hooks.conversation.session_record import begin_record  # loads what opens records

@@ -77,7 +77,7 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
         for event, payload in _read_events(line)
         if event == "tool_result"
     }
-    taken: list[str] = []
+    adopted: list[str] = []
     for line in lines:
         keys, events = line.get("keys"), list(_read_events(line))
         if line.get("harness") != harness or line.get("session") != named or str(line.get("at")) < just_before:
@@ -90,15 +90,15 @@ def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, s
             continue
         items = [recorder.compose(event, payload) for event, payload in events]
         recorder.append(items, dedupe=[str(key) for key in keys], checkpoints=False)
-        taken += map(str, keys)
-    if taken:
-        log_line(root, layout.ORPHANS, {"at": rfc3339(time.time_ns() // 1_000_000), "taken": taken})
+        adopted += map(str, keys)
+    if adopted:
+        log_line(root, layout.ORPHANS, {"at": rfc3339(time.time_ns() // 1_000_000), "taken": adopted})
 
 
 def list_taken(line: Mapping[str, object]) -> list[str]:
     """Return the keys of the orphans that a line of their log says a record took in."""
-    taken = line.get("taken")
-    return [str(key) for key in taken] if isinstance(taken, list) else []
+    keys = line.get("taken")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def _read_events(line: Mapping[str, object]) -> Iterator[tuple[str, dict[str, object]]]:

@@ -136,15 +136,15 @@ def settle(
         if isinstance(writer, dict) and writer.get("session_id") not in (None, session[:200]):
             continue
         call_id = str(call.get("call_id"))
-        told = facts.denied.get(call_id)
+        refusal = facts.denied.get(call_id)
         payload: dict[str, object] = {"call_id": call_id, "tool": call.get("tool"), "inferred": True}
-        payload["status"] = "unknown" if told is None else "denied"
-        if told:
-            payload["output"] = told
+        payload["status"] = "unknown" if refusal is None else "denied"
+        if refusal:
+            payload["output"] = refusal
         if call.get("agent") is not None:
             payload["agent"] = call["agent"]
         _append(recorder, "tool_result", payload, digest_of_names(harness, session, call_id, "inferred")[:32])
-        if told is not None:
+        if refusal is not None:
             _append(
                 recorder, "approval", judge_call(payload), digest_of_names(harness, session, call_id, "denied")[:32]
             )
@@ -161,7 +161,7 @@ def _tell_error(recorder: Recorder, code: str, message: str) -> None:
 def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
     """Yield the calls of a record that have no result."""
     calls: dict[str, Mapping[str, object]] = {}
-    left: dict[str, int] = {}
+    open_calls: dict[str, int] = {}
     for raw in data.split(b"\n"):
         if b'"event":"tool_' not in raw:
             continue
@@ -169,17 +169,17 @@ def _iter_open_calls(data: bytes) -> Iterator[Mapping[str, object]]:
         call_id = str(fields.get("call_id"))
         if fields.get("event") == "tool_call":
             calls[call_id] = fields
-            left[call_id] = left.get(call_id, 0) + 1
+            open_calls[call_id] = open_calls.get(call_id, 0) + 1
         elif fields.get("event") == "tool_result":  # one told beside a `do` can come before its call
-            left[call_id] = left.get(call_id, 0) - 1
-    yield from (fields for call_id, fields in calls.items() if left[call_id] > 0)
+            open_calls[call_id] = open_calls.get(call_id, 0) - 1
+    yield from (fields for call_id, fields in calls.items() if open_calls[call_id] > 0)
 
 
 def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, home: str | None) -> bool:
     """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if told before."""
     config = load_project(root, home, lenient=True)[0].config
-    shown = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
-    text = redact(str(moment.text).encode("utf-8", "replace").decode("utf-8"), config.redaction).text if shown else ""
+    plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
+    text = redact(str(moment.text).encode("utf-8", "replace").decode("utf-8"), config.redaction).text if plain else ""
     key = _key(harness, session, moment) or short_digest(str(time.time_ns()))
     folder, name = _prompt_path(harness, session)
     with durable.folder(root, folder, create=True) as fd:
@@ -210,8 +210,8 @@ def describe_turn(moment: SessionMoment, facts: TurnFacts, agent: str | None) ->
     payload: dict[str, object] = {}
     if agent is None:
         model = facts.model or moment.model
-        given = {"text": moment.text or facts.text, "model": model and model[:512], "thinking": facts.thinking}
-        payload = {name: value for name, value in given.items() if value}
+        members = {"text": moment.text or facts.text, "model": model and model[:512], "thinking": facts.thinking}
+        payload = {name: value for name, value in members.items() if value}
         tokens = dict(facts.tokens) or dict(moment.tokens)
         payload |= {"tokens": tokens} if tokens else {}
         payload |= {"requests": facts.requests} if facts.requests else {}

@@ -187,9 +187,9 @@ def _read_qwen(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     if line.get("type") == "assistant":
         turn.model = line.get("model") or turn.model
         turn.use(str(line.get("uuid") or number), line.get("usageMetadata"))
-        said = [part for part in message.get("parts") or [] if isinstance(part, dict)]
-        text = join_texts([part for part in said if not part.get("thought")], "text")
-        thought = join_texts([part for part in said if part.get("thought")], "text")
+        parts = [part for part in message.get("parts") or [] if isinstance(part, dict)]
+        text = join_texts([part for part in parts if not part.get("thought")], "text")
+        thought = join_texts([part for part in parts if part.get("thought")], "text")
         turn.text = text or turn.text
         turn.thinking += [thought] if thought else []
     return turn

@@ -100,8 +100,8 @@ def find_program(root: str) -> Program:
     if path is None:
         return Program(None, None, None, False)
     resolved = os.path.realpath(path)
-    beside = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
-    running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(beside))
+    installed = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
+    running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(installed))
     tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
     # A link of the project to a program outside is the project's to change, too.
     below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))

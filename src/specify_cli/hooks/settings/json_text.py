@@ -194,12 +194,12 @@ def insert(text: str, container: Node, key: str | None, value: object, style: St
     line_end = text.find("\n", last)
     line_end = line_end - 1 if line_end > 0 and text[line_end - 1] == "\r" else line_end
     # A remark behind the last value stays behind it.
-    behind = (
+    suffix = (
         line_end
         if comments and last < line_end < container.end and _Reader(text, True).skip(last) >= line_end
         else last
     )
-    return _put(text, [(last, ","), (behind, spelled)])
+    return _put(text, [(last, ","), (suffix, spelled)])
 
 
 def _spell_member(key: str | None, value: str) -> str:

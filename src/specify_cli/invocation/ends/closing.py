@@ -120,9 +120,9 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
 def check_held(place: Place, record: Record, named: Named) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
     assert record.completed is not None
-    held = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
+    linked = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
     lacking = [] if named.evidence_ref in (None, record.completed.get("evidence_ref")) else ["the evidence"]
-    lacking += [f"artifact {ref}" for ref, body in named.artifacts.items() if (ref, body["digest"]) not in held]
+    lacking += [f"artifact {ref}" for ref, body in named.artifacts.items() if (ref, body["digest"]) not in linked]
     if named.commit is not None and all(entry.fields.get("sha") != named.commit for entry in record.entries):
         lacking.append(f"commit {named.commit}")
     if lacking:

@@ -304,13 +304,13 @@ def _shorten(text: str) -> str:
 
 def make_tombstone(started: Body) -> Body:
     """Return the one line of an invocation whose trail is off: that it was, not what it was about."""
-    kept = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
+    members = {key: value for key, value in started.items() if key not in ("redactions", "request_object")}
     nothing = ("request_text", "match_reason", "governance_context_hash", "snapshot", "execution_hash")
-    return {**kept, **dict.fromkeys(nothing), "tombstone": True}
+    return {**members, **dict.fromkeys(nothing), "tombstone": True}
 
 
 def compose_opening(
-    routed: Routed, context: CharterContextResult, taken: snapshot.Snapshot, asked: Asked
+    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked
 ) -> list[Body]:
     """Return the bodies of a record's first lines (docs/format.md §4): started, policy, retrieval and its response."""
     inputs = context.inputs
@@ -327,14 +327,14 @@ def compose_opening(
     if inputs.policy_error is not None:
         reference["error"] = inputs.policy_error
     return [
-        _compose_started(routed, context, taken, asked, policy_hash),
+        _compose_started(routed, context, frozen, asked, policy_hash),
         reference,
-        *_compose_retrieval(context, taken, at),
+        *_compose_retrieval(context, frozen, at),
     ]
 
 
 def _compose_started(
-    routed: Routed, context: CharterContextResult, taken: snapshot.Snapshot, asked: Asked, policy_hash: str | None
+    routed: Routed, context: CharterContextResult, frozen: snapshot.Snapshot, asked: Asked, policy_hash: str | None
 ) -> Body:
     decision, rules = routed.decision, routed.project.config.redaction
     text, terms, caller = routed.request.text, asked.terms, asked.caller
@@ -357,7 +357,7 @@ def _compose_started(
         "run_kind": terms.run_kind,
         "verb": asked.verb,
         "first_load": context.first_load,
-        "snapshot": digest(taken.manifest),
+        "snapshot": digest(frozen.manifest),
         "execution_hash": snapshot.execution_hash(
             request=text,
             action=decision.action,
@@ -386,7 +386,7 @@ def _compose_started(
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 
 
-def _compose_retrieval(context: CharterContextResult, taken: snapshot.Snapshot, at: str) -> tuple[Body, Body]:
+def _compose_retrieval(context: CharterContextResult, frozen: snapshot.Snapshot, at: str) -> tuple[Body, Body]:
     """Return the retrieval the context was made by, as it was asked and as it was answered."""
     hits, filters = list(context.hits), list(context.filters_applied)
     request: Body = {
@@ -396,7 +396,7 @@ def _compose_retrieval(context: CharterContextResult, taken: snapshot.Snapshot, 
         "query": context.query,
         "query_hash": digest(context.query.encode("utf-8")),
         "config": context.config,
-        "corpus": digest(taken.corpus),
+        "corpus": digest(frozen.corpus),
     }
     response: Body = {
         "event": "retrieval_response",

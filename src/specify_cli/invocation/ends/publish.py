@@ -37,8 +37,8 @@ def publish_record(
     objects.withhold(kept_back, tracked=True)
     warnings: tuple[str, ...] = ()
     if kept_back:
-        shown = "; ".join(sorted(set(kept_back.values())))
-        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {shown}",)
+        reasons = "; ".join(sorted(set(kept_back.values())))
+        warnings = (f"WITHHELD: {count(len(kept_back), 'object')} of this record not published: {reasons}",)
     published = records.publish(place)
     generation = open_log(project).current()
     if generation is not None:

@@ -54,9 +54,9 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
             continue
         if any(span.begin - _SLACK_MILLIS <= changed <= span.end + _SLACK_MILLIS for span in spans):
             continue
-        shown = redact(path, rules).text[:_MAX_PATH]
-        if changed > (named.get(shown) or -1):
-            found.append(shown)
+        masked = redact(path, rules).text[:_MAX_PATH]
+        if changed > (named.get(masked) or -1):
+            found.append(masked)
     gaps = [_describe(path) for path in found[:MAX_NAMED]]
     if len(found) > MAX_NAMED:
         more = len(found) - MAX_NAMED

@@ -97,16 +97,16 @@ def compose_event(
             continue
         try:
             if field.kind == "captured":
-                kept, blobs, masked, texts[name] = _read_captured(f"{event}.{name}", name, field, value, settings)
+                captured, blobs, masked, texts[name] = _read_captured(f"{event}.{name}", name, field, value, settings)
             else:
-                kept, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
+                captured, blobs, masked = _read(f"{event}.{name}", name, field, value, settings)
         except RedactionError as error:
             gaps.append(gap("redaction_failed", f"{event}.{name}", message=str(error)))
             continue
         except ForeignError as error:
             gaps.append(gap("not_json", f"{event}.{name}", message=str(error)))
             continue
-        body.update(kept)
+        body.update(captured)
         objects += blobs
         for rule, count in masked.items():
             counts[rule] = counts.get(rule, 0) + count
@@ -223,17 +223,17 @@ def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
     asked = actor if isinstance(actor, dict) else {}
-    shown = {
+    masked = {
         name: redact(value.encode("utf-8", "replace").decode("utf-8"), rules).text for name, value in writer.items()
     }
-    if "session_id" in shown and opened:
-        same = all(opened.get(name) == shown[name] for name in ("harness", "session_id"))
-    elif "session_id" in shown:  # a harness that tells its commands no session opened it
-        same = asked.get("actor_type") == "llm" and asked.get("tool") == shown["harness"]
+    if "session_id" in masked and opened:
+        same = all(opened.get(name) == masked[name] for name in ("harness", "session_id"))
+    elif "session_id" in masked:  # a harness that tells its commands no session opened it
+        same = asked.get("actor_type") == "llm" and asked.get("tool") == masked["harness"]
     else:
-        person = shown["actor_type"] != "llm"
-        same = shown["actor_id"] == asked.get("actor_id") and not (person and opened)
-    return None if same else shown
+        person = masked["actor_type"] != "llm"
+        same = masked["actor_id"] == asked.get("actor_id") and not (person and opened)
+    return None if same else masked
 
 
 def without_objects(composed: Composed, reason: str) -> Composed:
@@ -315,8 +315,8 @@ def _read_captured(where: str, name: str, field: Member, value: object, settings
 def _read_digested(where: str, name: str, field: Member, value: object, mode: str, settings: Settings) -> _Read:
     """Return the digest and the size of a text whose words are never kept."""
     if mode in ("off", "hash"):
-        kept = _read_captured(where, name, field, value, settings)
-        return kept.fields, kept.objects, kept.counts
+        captured = _read_captured(where, name, field, value, settings)
+        return captured.fields, captured.objects, captured.counts
     data = redact(_read_text(where, value), settings.rules).text.encode("utf-8")
     return {f"{name}_hash": sha256(data).hexdigest(), f"{name}_size": len(data)}, (), {}
 
@@ -324,8 +324,8 @@ def _read_digested(where: str, name: str, field: Member, value: object, mode: st
 def _read_object(where: str, name: str, value: object, mode: str, settings: Settings) -> _Read:
     """Return a decision's inputs: whole as one object, for they are to be decided on again; or none."""
     if mode in ("off", "hash"):
-        kept = apply_mode(name, value, mode, settings.rules, settings.key)
-        return {**kept.fields, name: None}, (), kept.counts
+        captured = apply_mode(name, value, mode, settings.rules, settings.key)
+        return {**captured.fields, name: None}, (), captured.counts
     try:
         foreign = foreign_text(value, settings.rules)
     except ForeignError as error:
@@ -338,8 +338,8 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
     """Return a text that may repeat what a tool said: kept as far as the tool's output is."""
     text = _read_text(where, value)
     if mode in ("off", "hash"):
-        kept = apply_mode(name, text, mode, settings.rules, settings.key)
-        return kept.fields, (), kept.counts
+        captured = apply_mode(name, text, mode, settings.rules, settings.key)
+        return captured.fields, (), captured.counts
     done = redact(text, settings.rules)
     limit = MAX_MESSAGE if mode == "full" else _SUMMARY_MESSAGE
     if len(done.text) <= limit:
@@ -350,16 +350,16 @@ def _read_message(where: str, name: str, value: object, mode: str, settings: Set
 def _read_counts(where: str, name: str, value: object, rules: RuleSet) -> _Read:
     if not isinstance(value, dict) or len(value) > MAX_COUNTS:
         raise PayloadError(where, f"an object of at most {MAX_COUNTS} counts", _show(value))
-    kept: dict[str, object] = {}
+    sums: dict[str, object] = {}
     masked: dict[str, int] = {}
     for key, count in value.items():
         if not isinstance(key, str) or not key.isascii() or not 0 < len(key) <= 64:
             raise PayloadError(where, "names of at most 64 ASCII characters", repr(key)[:80])
         done = redact(key, rules)
         # A mask is not ASCII, and nested names are: a name that is a secret is none.
-        kept["masked" if done.counts else key] = _read_integer(f"{where}.{'masked' if done.counts else key}", count, 0)
+        sums["masked" if done.counts else key] = _read_integer(f"{where}.{'masked' if done.counts else key}", count, 0)
         masked |= done.counts
-    return {name: kept}, (), masked
+    return {name: sums}, (), masked
 
 
 def _read_integer(where: str, value: object, least: int) -> int:

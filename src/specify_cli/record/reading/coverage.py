@@ -23,14 +23,14 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
     if not harness or started.get("tombstone") is True:
         return []
     events: set[str] = set()
-    told: set[str] = set()
+    members: set[str] = set()
     withheld = False
     for line in lines:
         withheld |= is_stand_in(line)
         event = str(line.get("event"))
         events.add(event)
         if event == "turn":
-            told.update(
+            members.update(
                 name for name in ("text_hash", "text_size", "model", "tokens", "thinking_hash", "cost") if name in line
             )
     known = {
@@ -40,11 +40,11 @@ def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, obje
     sought = {
         "tool calls": bool({"tool_call", "tool_result"} & events),
         "prompts": "prompt" in events,
-        "answers": bool({"text_hash", "text_size"} & told),
-        "model": "model" in told or "model_call" in events,
-        "tokens": "tokens" in told or "model_call" in events,
-        "cost": "cost" in told,
-        "thinking": "thinking_hash" in told,
+        "answers": bool({"text_hash", "text_size"} & members),
+        "model": "model" in members or "model_call" in events,
+        "tokens": "tokens" in members or "model_call" in events,
+        "cost": "cost" in members,
+        "thinking": "thinking_hash" in members,
         "permissions": "approval" in events,
         "which agent made a call": harness not in _ONE_VOICE,
     }

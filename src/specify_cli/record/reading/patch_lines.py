@@ -47,13 +47,13 @@ def lines_of_patch(
         hunks = _compare(before, after)
     else:
         return None
-    room, told = MAX_LINES, []
+    room, lines = MAX_LINES, []
     for hunk in hunks:
-        told.append("".join(f"{mark}{digest_line(text)}" for mark, text in hunk[:room]))
+        lines.append("".join(f"{mark}{digest_line(text)}" for mark, text in hunk[:room]))
         room -= len(hunk)
         if room <= 0:
             break
-    return ",".join(filter(None, told)) or None
+    return ",".join(filter(None, lines)) or None
 
 
 def read_lines_member(value: object) -> list[list[LineMark]]:
@@ -84,10 +84,10 @@ def _read_diff(diff: str) -> Iterator[_Hunk]:
 def _settle(hunk: _Hunk) -> _Hunk:
     """Return a hunk whose changes name no line both as gone and as come where it stayed: a model's diff often does."""
     settled: _Hunk = []
-    for kept, group in groupby(hunk, key=lambda line: line[0] == KEPT):
+    for in_both, group in groupby(hunk, key=lambda line: line[0] == KEPT):
         change = list(group)
         old, new = ([text for mark, text in change if mark == side] for side in (REMOVED, ADDED))
-        if kept or set(old).isdisjoint(new) or len(old) * len(new) > _MAX_COMPARED:
+        if in_both or set(old).isdisjoint(new) or len(old) * len(new) > _MAX_COMPARED:
             settled += change
             continue
         settled += [*chain.from_iterable(_match(old, new, len(new)))] or [(KEPT, text) for text in new]

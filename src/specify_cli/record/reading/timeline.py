@@ -164,16 +164,16 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
             for key, what in (("hits", "hits"), ("filters_applied", "filtered"))
             if isinstance(value := fields.get(key), list)
         )
-    told = []
+    parts = []
     for key in EVENTS[kind].shown if kind in EVENTS else ():
         value = fields.get(key)
         if value is None or key in _TOLD or say(value) == _read_name(kind, fields):
             continue
         if isinstance(value, bool):
-            told.append(key if value else f"no {key}")
+            parts.append(key if value else f"no {key}")
         else:
-            told.append(_find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value))
-    return " ".join(filter(None, told))
+            parts.append(_find_gist(say(value.get("head", ""))) if isinstance(value, dict) else say(value))
+    return " ".join(filter(None, parts))
 
 
 def _find_gist(head: str) -> str:

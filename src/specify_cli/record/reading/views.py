@@ -95,9 +95,9 @@ def fields_of(record: Record) -> Sequence[Fields]:
     return change(record.entries, lambda entry: entry.fields)
 
 
-def find_places(items: Iterable[T], wanted: Callable[[T], object]) -> Sequence[int]:
+def find_places(items: Iterable[T], matches: Callable[[T], object]) -> Sequence[int]:
     """Return the places of the items that are wanted."""
-    return array("I", (place for place, item in enumerate(items) if wanted(item)))
+    return array("I", (place for place, item in enumerate(items) if matches(item)))
 
 
 def as_lists(value: object) -> Any:
@@ -206,8 +206,8 @@ class _Lines(Sequence["Entry"]):
             self._block = start, block = offset, self._read(offset, max(size, _BLOCK))
         entry = self._open(offset, block[offset - start : offset - start + size])
         if _mark(entry) != self._seals[place]:
-            told = f"the line at byte {offset} is not the one that was there when the record was opened"
-            raise StoredDataError("RECORD_DAMAGED", told, "spec-kitty invocations verify --all")
+            why = f"the line at byte {offset} is not the one that was there when the record was opened"
+            raise StoredDataError("RECORD_DAMAGED", why, "spec-kitty invocations verify --all")
         return self._keep(place, entry, size)
 
 

@@ -29,7 +29,7 @@ _NULL = [
 ]
 
 
-def start_detached(module: str, root: str, kept: tuple[tuple[int, int], ...] = ()) -> None:
+def start_detached(module: str, root: str, descriptors: tuple[tuple[int, int], ...] = ()) -> None:
     """Start a module of ours in a process of its own, for a project; it inherits the descriptors of `kept`, renumbered.
 
     Of what this process inherited nothing goes over: somebody may be waiting for its end. Raises OSError.
@@ -41,7 +41,7 @@ def start_detached(module: str, root: str, kept: tuple[tuple[int, int], ...] = (
                 closing.append((os.POSIX_SPAWN_CLOSE, int(name)))
         except OSError:
             continue  # the listing's own
-    actions = [*_NULL, *closing, *((os.POSIX_SPAWN_DUP2, *pair) for pair in kept)]
+    actions = [*_NULL, *closing, *((os.POSIX_SPAWN_DUP2, *pair) for pair in descriptors)]
     argv = [sys.executable, "-P", "-m", module, root]
     os.posix_spawn(sys.executable, argv, os.environ, file_actions=actions, setsid=True)
 

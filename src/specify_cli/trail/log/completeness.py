@@ -194,8 +194,8 @@ class Completeness:
         cited = tuple(item for item in self._late if item.invocation_id not in self.damaged)
         return Questions(cited, tuple(self._list_left(self._logged)), tuple(self._list_left(self._owed)))
 
-    def _list_left(self, left: dict[tuple[str, str, str], str]) -> Iterator[Missing]:
-        for (kind, of, seal), file in left.items():
+    def _list_left(self, missing: dict[tuple[str, str, str], str]) -> Iterator[Missing]:
+        for (kind, of, seal), file in missing.items():
             if of not in self.damaged:
                 yield Missing(file, None, of, seal, kind)
 

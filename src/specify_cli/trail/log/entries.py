@@ -168,8 +168,8 @@ class TrailLog:
             invocation_id, _, annex = rest.partition("-")
             # The worktree it was written in, or this one: the project may have been moved since, and a power cut may
             # have taken the name, which is not synced.
-            said = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
-            roots = (said, self.root) if os.path.isabs(said) and "\0" not in said else (self.root,)
+            text = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
+            roots = (text, self.root) if os.path.isabs(text) and "\0" not in text else (self.root,)
             known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
             found = next(filter(None, known), None)
             if found is not None:

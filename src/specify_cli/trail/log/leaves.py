@@ -87,11 +87,11 @@ class Generation(NamedTuple):
 
     def read_lines(self, start: int = 0, count: int | None = None) -> Iterator[bytes]:
         """Yield the lines of leaves from a number on, without LF, a piece of the file at a time; unchecked."""
-        left = self.count_leaves() - start if count is None else count
-        while left > 0 and (piece := self.read_bytes(start, min(left, _PIECE) * LEAF_BYTES)):
+        rest = self.count_leaves() - start if count is None else count
+        while rest > 0 and (piece := self.read_bytes(start, min(rest, _PIECE) * LEAF_BYTES)):
             for at in range(0, len(piece) - LEAF_BYTES + 1, LEAF_BYTES):
                 yield piece[at : at + LEAF_BYTES - 1]
-            start, left = start + _PIECE, left - _PIECE
+            start, rest = start + _PIECE, rest - _PIECE
 
     def read_bytes(self, offset: int, size: int) -> bytes:
         """Return bytes of the file of leaves from the leaf of a number on."""

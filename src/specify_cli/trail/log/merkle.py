@@ -39,18 +39,18 @@ def split_hashes(data: bytes) -> list[bytes]:
 def extend(read: Read, size: int, leaves: Iterable[bytes]) -> list[bytearray]:
     """Return what each level gains when leaf hashes follow a tree of `size` leaves."""
     gained = [bytearray()]
-    held = [size]
+    sizes = [size]
 
     def add(level: int, node: bytes) -> None:
         if level == len(gained):
             gained.append(bytearray())
-            held.append(size >> (_HEIGHT * level))
+            sizes.append(size >> (_HEIGHT * level))
         gained[level] += node
-        held[level] += 1
-        if held[level] % WIDTH == 0:
+        sizes[level] += 1
+        if sizes[level] % WIDTH == 0:
             fresh = len(gained[level])
             missing = WIDTH * HASH - fresh
-            first = held[level] - WIDTH
+            first = sizes[level] - WIDTH
             tile = (
                 read(level, first, missing // HASH) + gained[level] if missing > 0 else gained[level][-WIDTH * HASH :]
             )

@@ -50,13 +50,13 @@ class VerifierKey(NamedTuple):
     def parse(cls, text: str) -> VerifierKey:
         """Return the key a text is. Raises NoteError."""
         name, _, rest = text.partition("+")
-        shown, _, encoded = rest.partition("+")
+        key_id, _, encoded = rest.partition("+")
         data = decode(encoded, "a verifier key")
         key = cls(name, data[0] if data else 0, data[1:])
         if _NAME.fullmatch(name) is None or key.kind not in _KEY_BYTES or len(key.public) != _KEY_BYTES[key.kind]:
             raise NoteError(f"expected a verifier key (name+id+key), found {text[:80]!r}")
-        if key.key_id.hex() != shown:
-            raise NoteError(f"the verifier key of {name} does not fit its id {shown}")
+        if key.key_id.hex() != key_id:
+            raise NoteError(f"the verifier key of {name} does not fit its id {key_id}")
         return key
 
 

@@ -62,7 +62,7 @@ def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Po
     """Check the proofs in an export against its records, and their logs' signatures against a verifier's policy."""
     by_id = {str(report.invocation_id): report for report in reports}
     findings: list[Finding] = []
-    shown: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
+    proven: dict[bool, set[tuple[str, str]]] = {True: set(), False: set()}
     for path, invocation_id, kind in contents.proofs:
         data = durable.read_below(contents.project.root, path, _MAX_PROOF)
         try:
@@ -74,21 +74,21 @@ def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Po
             findings.append(finding("PROOF_INVALID", path, None, 0, str(error)))
             continue
         for known in {trusted, False}:
-            shown[known].add((invocation_id, kind))
+            proven[known].add((invocation_id, kind))
     if not contents.proofs:
         return Checked((), "")
     whole, signed = (
         sum(
-            {(key, START), (key, CLOSE)} <= shown[known] or (report.status == "open" and (key, START) in shown[known])
+            {(key, START), (key, CLOSE)} <= proven[known] or (report.status == "open" and (key, START) in proven[known])
             for key, report in by_id.items()
         )
         for known in (False, True)
     )
     of = count(len(by_id), "record")
-    said = f"that a log holds {whole} of {of}, signed by a key nobody vouches for (--policy)"
+    claim = f"that a log holds {whole} of {of}, signed by a key nobody vouches for (--policy)"
     if signed:
-        said = f"that a log signed by a trusted key holds {signed} of {of}"
-    return Checked(tuple(findings), said)
+        claim = f"that a log signed by a trusted key holds {signed} of {of}"
+    return Checked(tuple(findings), claim)
 
 
 def _is_trusted(proof: Proof, policy: Policy | None) -> bool:

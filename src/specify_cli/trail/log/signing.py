@@ -95,10 +95,10 @@ class LevelFiles:
         level = 0
         while size:
             try:
-                held = os.stat(f"{self._generation.path}/level-{level}").st_size
+                level_size = os.stat(f"{self._generation.path}/level-{level}").st_size
             except FileNotFoundError:
                 return False
-            if held // merkle.HASH < size or held % merkle.HASH:
+            if level_size // merkle.HASH < size or level_size % merkle.HASH:
                 return False
             level, size = level + 1, size >> 8
         return True

@@ -20,7 +20,7 @@ def export_tiles(generation: Generation, checkpoint: Checkpoint, folder: str) ->
     """
     try:
         os.mkdir(folder)
-        made = 0
+        written = 0
         for path, data in (
             *_read_tiles(LevelFiles(generation), checkpoint.size),
             *_bundle(generation, checkpoint.size),
@@ -28,10 +28,10 @@ def export_tiles(generation: Generation, checkpoint: Checkpoint, folder: str) ->
             head, _, name = path.rpartition("/")
             with durable.folder(folder, head, create=True) as fd:
                 durable.create_exclusive(fd, name, data, durable.SHARED)
-            made += 1
+            written += 1
         with durable.folder(folder) as fd:
             durable.create_exclusive(fd, "checkpoint", str(checkpoint).encode(), durable.SHARED)
-        return made + 1
+        return written + 1
     except FileExistsError as error:
         raise CallerError("FILE_EXISTS", f"{folder} exists; nothing is overwritten", "name a new folder") from error
     except OSError as error:

@@ -27,8 +27,8 @@ def read_witnesses(home: str) -> dict[str, VerifierKey]:
 def pin_witness(home: str, endpoint: str, key: VerifierKey) -> None:
     """Remember a witness's key. Raises StoredDataError LOG_DAMAGED where the endpoint had another one before."""
     known = read_witnesses(home)
-    held = known.setdefault(endpoint, key)
-    if held != key:
+    pinned = known.setdefault(endpoint, key)
+    if pinned != key:
         raise StoredDataError(
             "LOG_DAMAGED",
             f"the witness at {endpoint} has another key than before ({key.name}+{key.key_id.hex()})",

@@ -84,15 +84,15 @@ def _explain(result: CharterContextResult) -> Iterator[str]:
         yield f"{hit['rank']:>3}  {hit['score']}  {one_line(hit['uri'])}  ({why})"
     for item in result.filters_applied:
         yield f"     {item['action']} by rule {one_line(item['rule_id'])}: {one_line(item['uri'])}"
-    for left in result.omitted:
-        yield f"     left out: {one_line(left['uri'])}"
+    for omitted in result.omitted:
+        yield f"     left out: {one_line(omitted['uri'])}"
 
 
 def _show_artifact(values: Values) -> int:
     """Show one charter section or artifact whole, under the policy."""
-    beside = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
-    if beside or values["explain"]:
-        other = [*beside, "--explain"][0]
+    other_options = [f"--{name}" for name in ("action", "profile", "request") if values[name] is not None]
+    if other_options or values["explain"]:
+        other = [*other_options, "--explain"][0]
         message = f"--uri prints one artifact whatever the action; {other} has no place beside it"
         raise CallerError("USAGE", message, f"spec-kitty charter context --uri {values['uri']}")
     uri = str(values["uri"]).strip()

@@ -17,7 +17,7 @@ def list_profiles(values: Values) -> int:
     if values["json"]:
         write_json(rows)
         return 0
-    shown = [
+    columns = [
         [
             row.profile_id,
             row.name,
@@ -27,7 +27,7 @@ def list_profiles(values: Values) -> int:
         ]
         for row in rows
     ]
-    write_lines(table(["profile", "name", "roles", "languages", "from"], shown))
+    write_lines(table(["profile", "name", "roles", "languages", "from"], columns))
     return 0
 
 

@@ -135,15 +135,15 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
     def has_program(name: str) -> bool:
         return shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name))) is not None
 
-    given = _load_answers(root)
+    saved = _load_answers(root)
     for question in QUESTIONS:
-        if question.field in given and not problem_of_answer(question, given[question.field]):
-            answers = take_answer(answers, question, given[question.field])
+        if question.field in saved and not problem_of_answer(question, saved[question.field]):
+            answers = take_answer(answers, question, saved[question.field])
     _write_to_person(
         f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < goes back; "
         "end of input takes the rest as proposed.\n"
     )
-    if given:
+    if saved:
         _write_to_person("The answers of the interview that was interrupted are proposed.\n")
     place, doubted = 0, ""
     try:
@@ -155,21 +155,21 @@ def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
             if line is None:
                 break
             word = line.strip()
-            said = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
-            doubt = doubt_of_answer(question, line, has_program) if not said and word not in ("<", doubted) else ""
-            if said:
-                _write_to_person(f"  {said}\n")
+            reply = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
+            doubt = doubt_of_answer(question, line, has_program) if not reply and word not in ("<", doubted) else ""
+            if reply:
+                _write_to_person(f"  {reply}\n")
             elif doubt:
                 doubted = word
                 _write_to_person(f"  {doubt} If you mean it, give it again.\n")
             elif word == "<":
                 place = max(0, place - 1)
             else:
-                given[question.field] = line
+                saved[question.field] = line
                 answers = take_answer(answers, question, line)
                 place += 1
     except KeyboardInterrupt:
-        _save_answers(root, given)
+        _save_answers(root, saved)
         raise
     _save_answers(root, {})
     return answers
@@ -184,13 +184,13 @@ def _load_answers(root: str) -> dict[str, str]:
     return {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
 
 
-def _save_answers(root: str, given: Mapping[str, str]) -> None:
+def _save_answers(root: str, answers: Mapping[str, str]) -> None:
     """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
     try:
-        if given:
+        if answers:
             FileRecordStore(root).hide_folder(layout.LOCAL)
             with durable.folder(root, layout.LOCAL) as fd:
-                durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(given).encode(), durable.PRIVATE)
+                durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(answers).encode(), durable.PRIVATE)
         else:
             with durable.folder(root, layout.LOCAL) as fd:
                 os.unlink(_INTERVIEW.rpartition("/")[2], dir_fd=fd)
@@ -238,13 +238,13 @@ def _describe_draft(draft: Draft, written: set[str]) -> dict[str, object]:
 
 def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:
     lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
-    kept = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
-    lines += [f"kept, it differs: {path}" for path in kept]
+    unchanged = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
+    lines += [f"kept, it differs: {path}" for path in unchanged]
     if dry:
         lines.append("nothing was written (--dry-run)")
     elif not written:
         lines.append("nothing was written")
-    if kept and offer:
+    if unchanged and offer:
         lines.append("`spec-kitty charter synthesize --defaults --force` replaces what differs, charters excepted")
     if written:
         lines += [

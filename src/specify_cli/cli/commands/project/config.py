@@ -39,16 +39,16 @@ audit:
 def init(values: Values) -> int:
     """Write config.yaml where there is none, follow a new trail setting, prepare the folders."""
     root, _ = find_root(shell.here(), shell.home())
-    wanted = shell.get_text(values, "trail")
+    trail = shell.get_text(values, "trail")
     had_records = os.path.lexists(f"{root}/{layout.RECORDS}")
-    value, notices = initialise(root, wanted)
+    value, notices = initialise(root, trail)
     if values["json"]:
         write_json(value)
         return 0
     created, changed = value["created"], value["changed"]
     state = "initialised" if created else "config changed" if changed else "already initialised"
     lines = [f"{state}: {os.path.join(root, layout.CONFIG)} (trail: {value['trail']})"]
-    if wanted == "committed" and (created or changed) and had_records:
+    if trail == "committed" and (created or changed) and had_records:
         lines.append("records closed before this stay private; those closed from now on are published")
     if not os.path.lexists(f"{root}/.kittify/charter"):
         lines.append("no charter yet: `spec-kitty charter synthesize` writes one from a short interview")
@@ -59,12 +59,12 @@ def init(values: Values) -> int:
     return 0
 
 
-def initialise(root: str, wanted: str | None) -> tuple[dict[str, object], Sequence[str]]:
+def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequence[str]]:
     """Give a project its config and trail setting; return what is said of it, and notices for a person."""
     project, _ = load_project(root, shell.home())
     created = changed = False
     if project.config.data is None:
-        text = _CONFIG.format(uuid=uuid.uuid4(), trail=wanted or "private")
+        text = _CONFIG.format(uuid=uuid.uuid4(), trail=trail or "private")
         try:
             with durable.folder(root, layout.KITTIFY, create=True) as fd:
                 durable.create_exclusive(fd, "config.yaml", text.encode("utf-8"), durable.SHARED)
@@ -75,12 +75,12 @@ def initialise(root: str, wanted: str | None) -> tuple[dict[str, object], Sequen
             raise durable.write_failed(layout.CONFIG, error) from error
         project, _ = load_project(root, shell.home())
     missing = {} if project.config.project_uuid else {"uuid": str(uuid.uuid4())}
-    turned = {} if wanted in (None, project.config.stated.trail) else {"trail": str(wanted)}
+    turned = {} if trail in (None, project.config.stated.trail) else {"trail": str(trail)}
     if missing or turned:
         _set(root, project.config.data or b"", **missing, **turned)
         changed = True
         project, _ = load_project(root, shell.home())
-    if wanted == "committed" and project.git_dir is not None and shell.caller().actor.actor_type == "human":
+    if trail == "committed" and project.git_dir is not None and shell.caller().actor.actor_type == "human":
         place = project.location.place
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
         write_accepted(project.git_dir, place, accepted._replace(trail="committed"))

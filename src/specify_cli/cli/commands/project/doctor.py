@@ -37,13 +37,13 @@ def doctor(values: Values) -> int:
         write_json(DoctorReport(errors == 0, found, swept))
         return 1 if errors else 0
     lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]
-    shown: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for item in found:
-        shown[item.code] = shown.get(item.code, 0) + 1
-        if shown[item.code] <= _LISTED:
+        counts[item.code] = counts.get(item.code, 0) + 1
+        if counts[item.code] <= _LISTED:
             lines.append(f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}")
             lines += [f"  next: {one_line(item.repair)}"] if item.repair else []
-    lines += [f"  … and {count - _LISTED} more {code}" for code, count in shown.items() if count > _LISTED]
+    lines += [f"  … and {count - _LISTED} more {code}" for code, count in counts.items() if count > _LISTED]
     lines.append("nothing is wrong" if not found else f"{errors} of {len(found)} are errors")
     write_lines(lines)
     return 1 if errors else 0

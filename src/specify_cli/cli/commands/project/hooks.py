@@ -105,8 +105,8 @@ def test(values: Values) -> int:
         return 0
     named = one_line(answer["hook_event"]) or "no event named"
     lines = [f"{answer['harness']} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
-    for shown in answer["events"]:
-        body = shown["body"]
+    for event in answer["events"]:
+        body = event["body"]
         lines.append(f"  {body['event']}")
         lines += [f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"]
     if answer["started_invocation"] is not None:
@@ -125,17 +125,17 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     root, home = _find_folders()
     scope = next(scope for scope in SCOPES if scope == values["scope"])
     dry = bool(values["dry_run"])
-    given = values["harness"]
-    named = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else []
-    wanted = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
-    chosen = [HARNESSES[name] for name in wanted] or list_in_use(root, home, scope, installing=installing)
+    option = values["harness"]
+    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
+    selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
+    chosen = [HARNESSES[name] for name in selected] or list_in_use(root, home, scope, installing=installing)
     done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
     opening = installing and bool(values["open"])
     if not dry and (opening or not installing):
         project, _ = load_project(root, home)
         for change in done:
             set_mark(project, change.place.harness.name, on=opening)
-    if len(wanted) == 1 and refused:
+    if len(selected) == 1 and refused:
         raise refused[0][1]
     if values["json"]:
         write_json(

@@ -43,8 +43,8 @@ def import_sessions(values: Values) -> int:
     refuse_tracked_private(project.root)
     since = shell.get_text(values, "since")
     importer = SessionImporter(project, cache, since=0 if since is None else parse_moment(since))
-    given = values["harness"]
-    named = list(dict.fromkeys(map(str, given))) if isinstance(given, list) else [str(given)]
+    option = values["harness"]
+    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else [str(option)]
     done: list[tuple[str, Taken]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
         for harness in named:
@@ -66,10 +66,10 @@ def import_sessions(values: Values) -> int:
 
 
 def _summarize(named: list[str], done: list[tuple[str, Taken]]) -> SessionsImported:
-    counts = {name: Counter(taken.state for harness, taken in done if harness == name) for name in named}
+    counts = {name: Counter(item.state for harness, item in done if harness == name) for name in named}
     rows = (HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:])) for name in named)
-    ids = (taken.invocation_id for _, taken in done if taken.state == "imported" and taken.invocation_id is not None)
-    return SessionsImported(tuple(ids), tuple(rows), tuple(taken.why for _, taken in done if taken.why is not None))
+    ids = (item.invocation_id for _, item in done if item.state == "imported" and item.invocation_id is not None)
+    return SessionsImported(tuple(ids), tuple(rows), tuple(item.why for _, item in done if item.why is not None))
 
 
 def _describe(row: HarnessCounts) -> list[str]:

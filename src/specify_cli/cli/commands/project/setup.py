@@ -85,8 +85,8 @@ def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
     # 3. Hooks of the harnesses in use here.
     used = [harness for harness in HARNESSES.values() if is_detected(harness, root, shell.home())]
     question = f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
-    wanted = used if used and agrees("hooks", question) else []
-    done, refused = change_hooks(wanted, "project", root, shell.home(), installing=True)
+    chosen = used if used and agrees("hooks", question) else []
+    done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
     # 4. What tells agents when to ask.
     files: tuple[SkillFile, ...] = ()
     if agrees("skills", "Write skills that tell agents when to ask and when to close?"):

@@ -21,10 +21,10 @@ from specify_cli.project.root import find_root
 
 def install(values: Values) -> int:
     """Write agent skills and the replay command, and the blocks asked for; what was edited is kept."""
-    given = values["block"]
+    option = values["block"]
     root, home = find_root(shell.here(), shell.home())[0], shell.home()
     used = [name for name, harness in HARNESSES.items() if is_detected(harness, root, home)]
-    blocks = list(map(str, given)) if isinstance(given, list) else []
+    blocks = list(map(str, option)) if isinstance(option, list) else []
     force, dry = bool(values["force"]), bool(values["dry_run"])
     return _tell(install_skills(root, used, blocks, force=force, dry_run=dry), values)
 

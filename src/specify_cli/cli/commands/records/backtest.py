@@ -64,8 +64,8 @@ def _backtest_sources(
                 )
             else:
                 changed = f"{report.records - report.unchanged} would have come out otherwise"
-                left = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
-                write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{left}")
+                unasked = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
+                write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}")
         write_lines(_render_table(table))
     return 1 if len(reports) < len(found) or any(report.loosened for report in reports) else 0
 

@@ -69,15 +69,15 @@ def tail(values: Values) -> int:
         raise CallerError("INVOCATION_NOT_FOUND", "there is no record yet", 'spec-kitty do "…"')
     place = Index(project.root).resolve(target)
     lines, offset, ended = values["lines"], 0, False
-    wanted = lines if isinstance(lines, int) else 0
+    last_lines = lines if isinstance(lines, int) else 0
 
     def watch() -> Iterator[dict[str, object]]:
         nonlocal offset, ended
-        for event, behind in invocations.events_from(project, place, offset):
-            offset, ended = behind, ended or event.get("event") == "completed"
+        for event, end in invocations.events_from(project, place, offset):
+            offset, ended = end, ended or event.get("event") == "completed"
             yield event
 
-    _print_events(deque(watch(), wanted), bool(values["json"]))
+    _print_events(deque(watch(), last_lines), bool(values["json"]))
     while values["follow"] and not ended:
         time.sleep(_FOLLOW_PAUSE)
         _print_events(watch(), bool(values["json"]))
@@ -103,9 +103,9 @@ def verify(values: Values) -> int:
             judged, reports = verify_trail(project, trust, engine), list[RecordReport]()
         else:
             judged, reports = _verify_target(project, target, anchors, trust, required, engine)
-    shown = [_describe_report(report) for report in reports]
+    described = [_describe_report(report) for report in reports]
     if values["json"]:
-        write_json({**judged.as_value(), "reports": shown})
+        write_json({**judged.as_value(), "reports": described})
     else:
         counted = ", ".join(count(judged.count(severity), severity) for severity in (ERROR, WARNING))
         lines = [*render_findings(judged.findings), f"{_describe_verdict(judged)}, {counted}"]
@@ -219,8 +219,8 @@ def _describe_verdict(judged: SetReport) -> str:
 
 def compare(values: Values) -> int:
     """Compare two runs; 1 where they differ."""
-    given = values["targets"]
-    targets = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    option = values["targets"]
+    targets = [str(item) for item in option] if isinstance(option, list) else [str(option)]
     if targets == ["-"]:
         one, two = _read_chains(shell.stdin_bytes())
     elif len(targets) == 2:
@@ -271,7 +271,7 @@ def _read_chains(data: bytes) -> tuple[Chain, Chain]:
 def reindex(values: Values) -> int:
     """Make index and stamp anew, with the records that removed worktrees left behind."""
     project = _project()
-    taken = take_in(project)
+    adopted = take_in(project)
     keep_all(project.root)
     index = Index(project.root)
     if os.path.lexists(f"{project.root}/{layout.EVENTS}"):
@@ -280,9 +280,9 @@ def reindex(values: Values) -> int:
     for problem in dict.fromkeys(index.problems):
         write_note(f"warning: {problem}")
     if values["json"]:
-        write_json({"rows": rows, "index": layout.INDEX, "taken_in": taken})
+        write_json({"rows": rows, "index": layout.INDEX, "taken_in": adopted})
     else:
-        for path in taken:
+        for path in adopted:
             write_text(f"taken in from a removed worktree: {path}")
         write_text(f"{count(rows, 'row')} in {layout.INDEX}")
     return 0
@@ -291,15 +291,15 @@ def reindex(values: Values) -> int:
 def export(values: Values) -> int:
     """Write records and what they lead to into one file."""
     project, _ = load_project(shell.here(), shell.home())
-    given = values["ids"]
-    ids = [str(item) for item in given] if isinstance(given, list) else [str(given)]
+    option = values["ids"]
+    ids = [str(item) for item in option] if isinstance(option, list) else [str(option)]
     named = ("output", "html", "endpoint", "parquet", "archives")
     targets = [values[name] for name in named if values[name] is not None]
     if not ids and values["parquet"] is None and values["archives"] is None:
         raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty invocations export --help")
     if len(targets) != 1 or (values["endpoint"] is not None and values["format"] != "otlp"):
-        told = "expected one of --output, --html, --parquet, --archives, and with --format otlp --endpoint URL"
-        raise CallerError("USAGE", told, "spec-kitty invocations export --help")
+        expected = "expected one of --output, --html, --parquet, --archives, and with --format otlp --endpoint URL"
+        raise CallerError("USAGE", expected, "spec-kitty invocations export --help")
     if values["archives"] is not None:
         return _archive_each(project, ids, values)
     if values["parquet"] is not None:
@@ -319,8 +319,8 @@ def export(values: Values) -> int:
     if values["json"]:
         write_json(done.as_value())
         return 0
-    held = f"{count(len(done.records), 'record')}, {count(done.objects, 'object')}"
-    lines = [f"{one_line(done.path)}: {held}, {done.size} bytes"]
+    content = f"{count(len(done.records), 'record')}, {count(done.objects, 'object')}"
+    lines = [f"{one_line(done.path)}: {content}, {done.size} bytes"]
     lines.append(f"SHA-256 {done.sha256}")
     for row in done.records:
         withheld = row["withheld"]
@@ -342,14 +342,14 @@ def _archive_each(project: Project, ids: list[str], values: Values) -> int:
     with open_engine(values, "archiving records") as engine:
         safe = bool(values["safe"])
         rows = list(archive_each(list_sources(values, project.root), folder, engine, safe=safe))
-    left = [row for row in rows if row.archive is None]
+    refused = [row for row in rows if row.archive is None]
     if values["json"]:
         write_json(rows)
     else:
-        lines = [f"{one_line(folder)}: {count(len(rows) - len(left), 'archive')}"]
-        lines += [f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}" for row in left]
+        lines = [f"{one_line(folder)}: {count(len(rows) - len(refused), 'archive')}"]
+        lines += [f"left out: {row.source} {row.invocation_id or ''}: {row.code}: {row.message}" for row in refused]
         write_lines(map(one_line, lines))
-    return 1 if left else 0
+    return 1 if refused else 0
 
 
 def _export_page(project: Project, ids: list[str], values: Values) -> int:
@@ -359,13 +359,13 @@ def _export_page(project: Project, ids: list[str], values: Values) -> int:
     from specify_cli.page.page import write_page
 
     place = Index(project.root).resolve(ids[0])
-    made = write_page(project, place, str(values["html"]), proofs=bool(values["proofs"]))
+    page = write_page(project, place, str(values["html"]), proofs=bool(values["proofs"]))
     if values["json"]:
-        write_json(made)
+        write_json(page)
         return 0
-    lines = [f"{one_line(made.path)}: the page of {made.invocation_id}, {made.size} bytes", f"SHA-256 {made.sha256}"]
-    lines.append(f"its script: SHA-256 {made.script_sha256}, the same in every page of this version")
-    write_lines([*lines, *(f"left out: object {one_line(item)}" for item in made.left_out)])
+    lines = [f"{one_line(page.path)}: the page of {page.invocation_id}, {page.size} bytes", f"SHA-256 {page.sha256}"]
+    lines.append(f"its script: SHA-256 {page.script_sha256}, the same in every page of this version")
+    write_lines([*lines, *(f"left out: object {one_line(item)}" for item in page.left_out)])
     return 0
 
 
@@ -385,11 +385,11 @@ def _export_testimony(project: Project, ids: list[str], values: Values) -> int:
     data = make_testimony(record, judged).encode()
     output = str(values["output"])
     archive.create_file(output, data)
-    held = sum(item.problem is None and item.signed for item in judged)
+    valid = sum(item.problem is None and item.signed for item in judged)
     if values["json"]:
-        write_json({"path": output, "invocation_id": place.invocation_id, "approvals": held, "sha256": digest(data)})
+        write_json({"path": output, "invocation_id": place.invocation_id, "approvals": valid, "sha256": digest(data)})
     else:
-        write_text(f"{one_line(output)}: {place.invocation_id} with {count(held, 'signed approval')}")
+        write_text(f"{one_line(output)}: {place.invocation_id} with {count(valid, 'signed approval')}")
     if signers is None:
         write_note("no approval counts without --allowed-signers FILE: it says whose keys do")
     return 0
@@ -407,8 +407,8 @@ def import_(values: Values) -> int:
     return 0
 
 
-def _read_anchors(given: object) -> list[str]:
-    anchors = [str(item) for item in given] if isinstance(given, list) else []
+def _read_anchors(option: object) -> list[str]:
+    anchors = [str(item) for item in option] if isinstance(option, list) else []
     for anchor in anchors:
         if re.fullmatch(r"[0-9a-f]{64}", anchor) is None:
             raise CallerError(

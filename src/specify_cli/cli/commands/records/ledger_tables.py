@@ -37,22 +37,22 @@ def export_ledger(values: Values) -> int:
 
     folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
     rows = files = 0
-    with opened_ledger(values) as ledger, ParquetFolder(folder) as made:
+    with opened_ledger(values) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
         for day, found in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
             projects: dict[str, list[Row]] = {}
             for row in found:
                 name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
                 projects.setdefault(name, []).append(row._asdict())
-            for name, held in projects.items():
-                with made.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
-                    file.write_table(made.build(held, columns))
-                rows, files = rows + len(held), files + 1
-        records, more, left_out = _write_held(ledger.storage, made)
+            for name, whole in projects.items():
+                with parquet.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
+                    file.write_table(parquet.build(whole, columns))
+                rows, files = rows + len(whole), files + 1
+        records, more, left_out = _write_held(ledger.storage, parquet)
     files += more
     if values["json"]:
-        told = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
-        write_json(told)
+        result = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
+        write_json(result)
     else:
         held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
         lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
@@ -60,7 +60,7 @@ def export_ledger(values: Values) -> int:
     return 1 if left_out else 0
 
 
-def _write_held(storage: Storage, made: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
+def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
     """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
@@ -80,8 +80,8 @@ def _write_held(storage: Storage, made: ParquetFolder) -> tuple[int, int, list[d
                 except InvocationError as error:
                     left_out.append({"invocation_id": record.invocation_id, "why": error.code})
             for table, rows in tables.items():
-                with made.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
-                    file.write_table(made.build(rows, TABLES[table]))
+                with parquet.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
+                    file.write_table(parquet.build(rows, TABLES[table]))
                 files += 1
     return records, files, left_out
 
@@ -98,6 +98,6 @@ def _read_held(body: str) -> dict[str, list[Row]]:
     """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
     value = json.loads(body)
     opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
-    beside = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
-    lines, annexes = ([line.fields for line in found if line.fields is not None] for found in (opened, beside))
+    annex_lines = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
+    lines, annexes = ([line.fields for line in found if line.fields is not None] for found in (opened, annex_lines))
     return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])

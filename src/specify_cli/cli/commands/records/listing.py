@@ -27,10 +27,10 @@ def list_rows(values: Values) -> int:
     listing = _find_rows(project, values, filters, limit if isinstance(limit, int) else 50)
     for problem in listing.problems:
         write_note(f"warning: {problem}")
-    left = len(find_left_behind(project.root))
-    if left:
+    in_worktrees = len(find_left_behind(project.root))
+    if in_worktrees:
         write_note(
-            f"{count(left, 'record')} of removed worktrees kept in the git directory; "
+            f"{count(in_worktrees, 'record')} of removed worktrees kept in the git directory; "
             "take them in with: spec-kitty invocations reindex"
         )
     if values["json"]:
@@ -60,9 +60,9 @@ def _find_rows(project: Project, values: Values, filters: invocations.Filters, l
         return invocations.Listing(tuple(index.find_rows(read_query(values), limit)), ())
 
 
-def _note_unknown(name: str, wanted: str | None, project: Project, cache: ParseCache) -> None:
+def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCache) -> None:
     """Say that a filter names no profile or action of this project, and which one it resembles."""
-    if wanted is None:
+    if value is None:
         return
     from difflib import get_close_matches
 
@@ -71,9 +71,9 @@ def _note_unknown(name: str, wanted: str | None, project: Project, cache: ParseC
     profiles = name == "profile"
     known = [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []
     known = known or list(shipped_table().action_roles)
-    if wanted not in known:
-        near = get_close_matches(wanted, known, 1)
-        write_note(f"warning: no {name} is called {one_line(wanted)}{f'; did you mean {near[0]}?' if near else ''}")
+    if value not in known:
+        near = get_close_matches(value, known, 1)
+        write_note(f"warning: no {name} is called {one_line(value)}{f'; did you mean {near[0]}?' if near else ''}")
 
 
 _COLUMNS = (

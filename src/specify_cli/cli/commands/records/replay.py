@@ -68,16 +68,16 @@ def _replay_again(values: Values) -> int:
     if values["json"]:
         write_json({"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows})
     else:
-        said = [row for row in rows if row.verdict != MATCH]
+        bad = [row for row in rows if row.verdict != MATCH]
         write_lines(
             [
-                *(one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}") for row in said[:_ROWS_SHOWN]),
-                *([f"and {len(said) - _ROWS_SHOWN} more: --json lists them"] if len(said) > _ROWS_SHOWN else []),
+                *(one_line(f"{row.source}/{row.file}: {row.verdict}: {row.message}") for row in bad[:_ROWS_SHOWN]),
+                *([f"and {len(bad) - _ROWS_SHOWN} more: --json lists them"] if len(bad) > _ROWS_SHOWN else []),
                 f"{count(len(rows), 'record')}: " + ", ".join(f"{counts[name]} {name}" for name in VERDICTS),
             ]
         )
-    left = counts[NOT_EVALUATED] if values["strict"] else 0
-    return 1 if counts[DIFFERS] + counts[REFUSED] + left else 0
+    unevaluated = counts[NOT_EVALUATED] if values["strict"] else 0
+    return 1 if counts[DIFFERS] + counts[REFUSED] + unevaluated else 0
 
 
 def _find_root() -> str:
@@ -101,11 +101,11 @@ def _run_exact(values: Values) -> int:
 
 
 def _replay_in(project: Project, values: Values) -> int:
-    wanted = str(values["invocation_id"])
-    place = replays.closed_place(project, wanted) if values["record"] else None
+    asked_id = str(values["invocation_id"])
+    place = replays.closed_place(project, asked_id) if values["record"] else None
     replayed = replays.replay(
         project,
-        wanted,
+        asked_id,
         as_of=shell.get_text(values, "as_of"),
         compare_to=shell.get_text(values, "compare_to"),
         until=shell.get_text(values, "until"),
@@ -228,7 +228,7 @@ def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:
     for cause in value["causes"]:
         yield f"cause {cause['cause']}: {cause['message']}"
         for item in cause["changed"][:_CHANGES_SHOWN]:
-            shown = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("original", "today"))
-            yield f"  {item['what']} {one_line(item['name'])}: {shown}"
+            change = " -> ".join(one_line(item[key] or "nothing", 60) for key in ("original", "today"))
+            yield f"  {item['what']} {one_line(item['name'])}: {change}"
         if len(cause["changed"]) > _CHANGES_SHOWN:
             yield f"  and {len(cause['changed']) - _CHANGES_SHOWN} more: --json lists them"

@@ -62,13 +62,15 @@ def search(values: Values) -> int:
 
 def _render_hits(hits: list[Hit]) -> Iterator[str]:
     """Yield each record once with its request, and below it the lines that were found."""
-    shown, width = None, shown_width()
+    last_id, width = None, shown_width()
     for hit in hits:
-        if hit.invocation_id != shown:
-            shown = hit.invocation_id
-            head = one_line(f"{shown[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}", width - 28)
-            left = width - len(head) - len(str(hit.outcome)) - 5
-            request = one_line(hit.request or "", max(10, min(60, left)))
+        if hit.invocation_id != last_id:
+            last_id = hit.invocation_id
+            head = one_line(
+                f"{last_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}", width - 28
+            )
+            room = width - len(head) - len(str(hit.outcome)) - 5
+            request = one_line(hit.request or "", max(10, min(60, room)))
             yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}  {request}"
         if hit.seq is not None:
             yield f"  {hit.seq:>4}  {one_line(hit.event or '')}  {one_line(hit.snippet, max(40, width - 30))}"

@@ -82,21 +82,21 @@ def export_tables(project: Project, ids: list[str], values: Values) -> int:
         places = (place for key in index.newest() if (place := index.place(key)) is not None)
     left_out: list[dict[str, str]] = []
     counts = dict.fromkeys(TABLES, 0)
-    with ParquetFolder(folder) as made, ExitStack() as stack:
-        files = {name: stack.enter_context(made.open(f"{name}.parquet", TABLES[name])) for name in TABLES}
-        held: dict[str, list[Row]] = {name: [] for name in TABLES}
+    with ParquetFolder(folder) as parquet, ExitStack() as stack:
+        files = {name: stack.enter_context(parquet.open(f"{name}.parquet", TABLES[name])) for name in TABLES}
+        rows_of: dict[str, list[Row]] = {name: [] for name in TABLES}
 
         def flush(least: int) -> None:
-            for name, rows in held.items():
+            for name, rows in rows_of.items():
                 if len(rows) >= least:
-                    files[name].write_table(made.build(rows, TABLES[name]))
+                    files[name].write_table(parquet.build(rows, TABLES[name]))
                     counts[name] += len(rows)
                     rows.clear()
 
         for place in places:
             try:
                 for name, rows in _read_tables(project, place).items():
-                    held[name] += rows
+                    rows_of[name] += rows
             except InvocationError as error:
                 left_out.append({"invocation_id": place.invocation_id, "why": error.code})
             flush(_AT_ONCE)

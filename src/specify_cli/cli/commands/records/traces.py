@@ -36,10 +36,10 @@ def export_trace(project: Project, ids: list[str], values: Values) -> int:
     places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
     runs = [_read(project, place, safe=bool(values["safe"])) for place in places]
     if form == "agent-trace":
-        made = _make_agent_trace(project, runs[0])
+        document = _make_agent_trace(project, runs[0])
     else:
-        made = otlp.make_otlp(runs) if form == "otlp" else perfetto.make_perfetto(runs)
-    data = encode_document(made)
+        document = otlp.make_otlp(runs) if form == "otlp" else perfetto.make_perfetto(runs)
+    data = encode_document(document)
     output = shell.get_text(values, "output")
     if endpoint is not None:
         endpoint = _send(endpoint, data)
@@ -95,23 +95,23 @@ def _send(endpoint: str, data: bytes) -> str:
 def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
     """Return the trace record of a run, its lines found in the files as they are."""
     found: dict[str, list[agent_trace.Attributed]] = {}
-    held: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with open_index(project) as index:
         for path in agent_trace.list_patched(run):
             found[path] = []
             try:
-                told = explain_file(project, index, os.path.join(project.root, path))
+                explanation = explain_file(project, index, os.path.join(project.root, path))
                 with open(os.path.join(project.root, path), "rb") as file:
-                    held[path] = file.read()
+                    contents[path] = file.read()
             except (InvocationError, OSError):
                 continue
-            lines = held[path].split(b"\n")
-            for part in told.ranges:
+            lines = contents[path].split(b"\n")
+            for part in explanation.ranges:
                 if part.invocation_id == run.invocation_id:
                     text = b"\n".join(lines[part.first - 1 : part.last])
                     digest = hashlib.sha256(text).hexdigest()
                     found[path].append(agent_trace.Attributed(part.first, part.last, digest))
-    return agent_trace.make_agent_trace(run, found, _find_revision(project.root, held))
+    return agent_trace.make_agent_trace(run, found, _find_revision(project.root, contents))
 
 
 def _find_revision(root: str, files: dict[str, bytes]) -> str | None:

@@ -32,11 +32,11 @@ def checkpoint(values: Values) -> int:
 
 def enroll(values: Values) -> int:
     """Have a person's SSH key vouch for the keys of the log."""
-    made = enrollment.enroll(_load(), str(values["key"]))
+    enrolled = enrollment.enroll(_load(), str(values["key"]))
     if values["json"]:
-        write_json({"keys": [str(key) for key in made.keys], "enrollment": str(made)})
+        write_json({"keys": [str(key) for key in enrolled.keys], "enrollment": str(enrolled)})
     else:
-        write_text(f"{values['key']} vouches for {made.keys[0].name}")
+        write_text(f"{values['key']} vouches for {enrolled.keys[0].name}")
     return 0
 
 
@@ -57,15 +57,15 @@ def proof(values: Values) -> int:
             "ask the clone that wrote it for the proof",
         )
     if values["json"]:
-        made = chosen.proof
+        proof_bytes = chosen.proof
         write_json(
             {
-                **_describe(made.checkpoint),
+                **_describe(proof_bytes.checkpoint),
                 "invocation_id": place.invocation_id,
                 "kind": chosen.kind,
                 "seal": chosen.seal,
-                "number": made.number,
-                "proof": str(made),
+                "number": proof_bytes.number,
+                "proof": str(proof_bytes),
             }
         )
     else:

@@ -17,8 +17,8 @@ def view(values: Values) -> int:
     """Serve until told to stop."""
     project, cache = shell.reading_project()
     cache.save()
-    wanted = shell.get_text(values, "invocation_id")
-    chosen = None if wanted is None else Index(project.root).resolve(wanted).invocation_id
+    asked_id = shell.get_text(values, "invocation_id")
+    chosen = None if asked_id is None else Index(project.root).resolve(asked_id).invocation_id
     port = values["port"]
     try:
         bound = bind("127.0.0.1", port if isinstance(port, int) else 0)

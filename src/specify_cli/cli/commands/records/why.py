@@ -22,18 +22,18 @@ def why(values: Values) -> int:
     path, colon, number = str(values["place"]).rpartition(":")
     line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
     with open_index(project) as index:
-        told = explain_file(project, index, path if line is not None else str(values["place"]), line)
+        explanation = explain_file(project, index, path if line is not None else str(values["place"]), line)
     if values["json"]:
-        write_json(told)
+        write_json(explanation)
         return 0
-    write_lines(_render(told, whole=line is None))
+    write_lines(_render(explanation, whole=line is None))
     return 0
 
 
-def _render(told: Explanation, *, whole: bool) -> Iterator[str]:
+def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
     """Yield the ranges with what asked for them; of a single line everything that is known."""
-    origins = {origin.invocation_id: origin for origin in told.origins}
-    for part in told.ranges:
+    origins = {origin.invocation_id: origin for origin in explanation.origins}
+    for part in explanation.ranges:
         place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"
         if part.invocation_id is None:
             yield f"{place:>11}  {paint('unknown: no record tells who wrote it', 'dim')}"
@@ -44,8 +44,8 @@ def _render(told: Explanation, *, whole: bool) -> Iterator[str]:
         if not whole:
             yield from _render_origin(origin, part.uri or "")
     if whole:
-        known = told.lines - told.unknown
-        yield f"{known} of {count(told.lines, 'line')} from {count(len(origins), 'invocation')}"
+        known = explanation.lines - explanation.unknown
+        yield f"{known} of {count(explanation.lines, 'line')} from {count(len(origins), 'invocation')}"
 
 
 def _render_origin(origin: Origin, uri: str) -> Iterator[str]:

@@ -57,10 +57,10 @@ def serve(values: Values) -> int:
         try:
             bound = bind(host, port)
         except OSError as error:
-            taken = error.errno == errno.EADDRINUSE
+            in_use = error.errno == errno.EADDRINUSE
             raise EnvironmentFault(
                 "ACCESS_FAILED",
-                f"--listen {values['listen']}: {'another program listens there' if taken else error.strerror}",
+                f"--listen {values['listen']}: {'another program listens there' if in_use else error.strerror}",
                 "give another port; with port 0 a free one is taken",
             ) from error
         collector.serve(

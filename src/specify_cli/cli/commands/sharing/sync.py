@@ -173,8 +173,8 @@ def _push(project: Project, values: Values) -> int:
 
 def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
-    held = done.left.held
-    line += f", {held} wait behind a refused Started" if held else ""
+    waiting = done.left.held
+    line += f", {waiting} wait behind a refused Started" if waiting else ""
     line = line if done.witness is None else f"{line}\nlog: {done.witness}"
     if done.records is None:
         return line
@@ -288,8 +288,8 @@ def _describe_object(item: dict[str, object]) -> Iterator[str]:
         value = None
     members = list(value.items()) if isinstance(value, dict) else [(None, line) for line in text.splitlines()]
     for name, inner in members[:_MEMBERS_SHOWN]:
-        shown = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
-        begin = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}… ({len(shown)} characters)"
+        rendered = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
+        begin = rendered if len(rendered) <= _SHOWN else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
         yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
     if len(members) > _MEMBERS_SHOWN:
         yield f"  and {len(members) - _MEMBERS_SHOWN} more"

@@ -77,9 +77,9 @@ def _describe_token(token: Token) -> dict[str, object]:
     return {**token._asdict(), "scopes": sorted(token.scopes), "projects": projects}
 
 
-def _parse_projects(given: object) -> frozenset[str] | None:
+def _parse_projects(option: object) -> frozenset[str] | None:
     """Return the projects a token is for; None for `all`. Raises CallerError."""
-    names = list(map(str, given)) if isinstance(given, list) else []
+    names = list(map(str, option)) if isinstance(option, list) else []
     wrong = [name for name in names if name != "all" and not _UUID.fullmatch(name)]
     if wrong or ("all" in names and len(names) > 1):
         raise CallerError(
