@@ -29,7 +29,7 @@ def test_the_commands_of_the_page_its_compose_file_and_its_unit_are_ours() -> No
     compose = YAML(typ="safe").load(DOCS / "fleet/compose.yaml")
     unit = (DOCS / "fleet/spec-kitty-collector@.service").read_text(encoding="utf-8")
     started_by = [
-        compose["services"]["collector"]["command"],
+        compose["services"]["collector-1"]["command"],
         *(
             shlex.split(line.partition("=")[2].replace("%i", "8742"))
             for line in unit.splitlines()

@@ -25,7 +25,7 @@ from specify_cli.sync.consent import Consent
 from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
 from specify_cli.sync.cosigning import ask_cosignature
 from specify_cli.sync.outbox import Counts, Due, Outbox
-from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of
+from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of, is_passing
 from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, open_lock, unpause, wanted_path
 from specify_cli.sync.validation import faults
 
@@ -218,10 +218,17 @@ class _Push:
         from specify_cli.sync.records import deliver_records
 
         def exchange(method: str, url: str, content: bytes) -> tuple[int, bytes]:
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
-            self._require_agreement()
-            return endpoint.exchange(method, url, content)
+            def ask() -> tuple[int, bytes]:
+                self._require_agreement()
+                return endpoint.exchange(method, url, content)
+
+            retrying = Retrying(
+                retry=retry_if_result(lambda found: is_passing(found[0])),
+                stop=stop_after_attempt(self._terms.tries) | stop_before_delay(self._measure_rest()),
+                wait=REQUEST_PAUSE,
+                retry_error_callback=_get_answer,
+            )
+            return retrying(ask)
 
         def refuse(name: str, what: str, status: int, why: str) -> None:
             self._write_refusal(name, what, None, Problem(status, f"the {what} was refused", why))
@@ -288,9 +295,7 @@ class _Push:
 
     def _send_post(self, endpoint: Endpoint, events: Sequence[Mapping[str, object]]) -> PostVerdict:
         """Return the last verdict after as many tries as the terms allow; consent is asked for before each of them."""
-        rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
-        if rest <= 0:
-            raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
+        rest = self._measure_rest()
 
         def post() -> PostVerdict:
             self._require_agreement()
@@ -306,6 +311,13 @@ class _Push:
             retry_error_callback=_judge_state,
         )
         return retrying(post)
+
+    def _measure_rest(self) -> float:
+        """Return the seconds this push may still take. Raises _Halt where there are none."""
+        rest = _GROWN_PAUSE if self._deadline is None else self._deadline - time.monotonic()
+        if rest <= 0:
+            raise _Halt("partial", "the time for this push is over; the rest follows with the next one")
+        return rest
 
     def _refuse(self, outbox: Outbox, due: Due, event: Mapping[str, object] | None, problem: Problem) -> None:
         """Note what was refused and why before it is passed over, so nothing is passed over unsaid."""
@@ -351,6 +363,12 @@ class _Push:
         if self._delivered:
             outbox.note({"failures": None, "failing_since": None, "why": None, "last_success": _read_now()})
             unpause(self._folder)
+
+
+def _get_answer(state: RetryCallState) -> tuple[int, bytes]:
+    assert state.outcome is not None
+    found: tuple[int, bytes] = state.outcome.result()
+    return found
 
 
 def _judge_state(state: RetryCallState) -> PostVerdict:

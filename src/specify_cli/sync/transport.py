@@ -76,7 +76,7 @@ def judge(
             return PostVerdict("halve", {}, f"status {status} for {len(ids)} events")
         return PostVerdict("answered", {ids[0]: problem}, "")
     what = f"status {status}" + (f": {problem.detail}" if problem.detail else "")
-    if status in _AGAIN or status >= 500 or status < 200:
+    if is_passing(status):
         return PostVerdict("later", {}, what, _retry_after(headers, now))
     if status in _REDIRECTS:
         what = f"status {status}: the endpoint redirects; data goes nowhere but where consent says"
@@ -99,7 +99,7 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
         elif item.get("status") == "refused":
             given = item.get("problem")
             problem = _read_problem(given if isinstance(given, dict) else {}, None, token)
-            if problem.status is None or not (problem.status in _AGAIN or problem.status >= 500):
+            if problem.status is None or not is_passing(problem.status):
                 found[item["id"]] = problem
         else:
             return {}
@@ -118,6 +118,11 @@ def _read_problem(value: Mapping[str, object], status: int | None, token: str) -
         if isinstance(item, dict)
     )
     return Problem(own if type(own) is int else status, text(value.get("title")), text(value.get("detail")), errors)
+
+
+def is_passing(status: int) -> bool:
+    """Return whether a status, or none (0), says that the same request may be answered later."""
+    return status in _AGAIN or status >= 500 or status < 200
 
 
 def shown(text: str, token: str) -> str:

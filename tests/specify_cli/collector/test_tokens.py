@@ -8,6 +8,8 @@ import secrets
 import signal
 import socket
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
@@ -38,7 +40,7 @@ from specify_cli.collector.storage import Place, RecordPiece
 from specify_cli.collector.tokens import RateLimit, Token, Tokens
 from specify_cli.sync.contract import CONTENT_TYPE
 from specify_cli.trail.log.notes import ED25519, VerifierKey
-from support import FULL, Cli
+from support import FULL, Cli, environment
 
 NOW = "2026-11-21T12:00:00.000Z"
 SECRETS = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor", "sender", "slow", "bob")}
@@ -352,3 +354,15 @@ def test_a_collector_whose_database_is_gone_is_alive_and_not_ready(tmp_path: Pat
         after = [collector.ask("GET", path, token=None).status for path in ("/readyz", "/healthz")]
 
     assert (200, [503, 200]) == (before, after)
+
+
+def test_tokens_are_made_without_loading_a_web_server(tmp_path: Path) -> None:
+    script = (
+        "import sys; from specify_cli.cli.main import main\n"
+        "main(['collector', 'token', 'create', 'ada', '--db', 'events.db', '--project', 'all', '--json'])\n"
+        "print(sorted({'starlette', 'uvicorn', 'jinja2', 'prometheus_client'} & sys.modules.keys()))"
+    )
+    env = {**environment(tmp_path), "PYTHONPATH": ""}
+    ran = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=env, capture_output=True, text=True)
+
+    assert (ran.returncode, ran.stdout.splitlines()[-1]) == (0, "[]"), ran.stderr
