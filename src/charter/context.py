@@ -199,11 +199,11 @@ def build_charter_context(
 
 def _find_profile(root: str, profile_id: str, cache: ParseCache) -> AgentProfile:
     known = AgentProfileRepository(project_dir=PROJECT_FOLDERS, cache=cache, root=root)
-    found = known.get(profile_id)
-    if found is None:
+    profile = known.get(profile_id)
+    if profile is None:
         ids = ", ".join(item.profile_id for item in known.all())
         raise LookupError(f"no profile has the id {profile_id!r}; there are {ids}")
-    return found
+    return profile
 
 
 def files_of(inputs: ContextInputs) -> tuple[SourceFile, ...]:
@@ -316,12 +316,12 @@ def _read_charter(
     cache: ParseCache,
 ) -> tuple[Charter, Literal["missing", "present", "unreadable"], str | None]:
     """Return the charter, whether there is one, and why what it says of doctrine is not known, where that is so."""
-    found: list[Charter] = []
+    charters: list[Charter] = []
     broken = any(path in unreadable for path in (CHARTER_MARKDOWN, ".kittify", ".kittify/charter"))
     prose = by_path.get(CHARTER_MARKDOWN)
     if prose is not None:
         try:
-            found.append(parse_charter_markdown(decode_utf8(prose.data, prose.path)))
+            charters.append(parse_charter_markdown(decode_utf8(prose.data, prose.path)))
         except YamlError as error:
             broken = True
             problems.append(Problem(prose.path, error.line, error.reason, "save the file as UTF-8"))
@@ -331,7 +331,7 @@ def _read_charter(
     listed = by_path.get(CHARTER_YAML)
     if listed is not None:
         try:
-            found.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
+            charters.append(parse_charter_document(cache.parse(listed, max_bytes=CHARTER_BYTES)))
         except YamlError as error:
             lost = Problem(listed.path, error.line, error.reason, _suggest_repair(listed.path))
             problems.append(lost)
@@ -339,9 +339,9 @@ def _read_charter(
             lost = _document_problem(listed, cache, error.path, error.reason, error.repair, CHARTER_BYTES)
             problems.append(lost)
     why = f"charter lookup failed: {lost.place}: {lost.reason}" if lost else None
-    if not found:
+    if not charters:
         return Charter(), "unreadable" if broken or lost else "missing", why
-    return join_charters(*found) if len(found) == 2 else found[0], "present", why
+    return join_charters(*charters) if len(charters) == 2 else charters[0], "present", why
 
 
 def _read_policy(
@@ -551,16 +551,16 @@ def assemble_context(
     if not inputs.charter.sections:
         warnings = (*warnings, "the charter has no sections: it states no rules")
     seeds = _find_seeds(inputs, profile, action, depth)
-    found = retrieve(collection, query=query, seeds=seeds, config=settings, policy=inputs.policy)
+    retrieval = retrieve(collection, query=query, seeds=seeds, config=settings, policy=inputs.policy)
     # 4. What fits the budget becomes the text.
-    page, in_full, omitted = _write_page(inputs, collection, found, profile, action, full["budget"])
+    page, in_full, omitted = _write_page(inputs, collection, retrieval, profile, action, full["budget"])
     return bare._replace(
         text=page,
         available=True,
         warnings=warnings,
         references_count=sum(hit.artifact.origin != "charter" for hit in in_full),
         hits=tuple(_record_hit(rank, hit) for rank, hit in enumerate(in_full, start=1)),
-        filters_applied=found.filters_applied,
+        filters_applied=retrieval.filters_applied,
         omitted=tuple(omitted),
         error=inputs.charter_error,
     )
@@ -582,18 +582,18 @@ def fetch_artifact(inputs: ContextInputs, uri: str) -> Fetched:
     """
     if inputs.policy_state == "unreadable":
         return Fetched(uri, None, None, str(inputs.policy_error))
-    found = next((artifact for artifact in _collect_artifacts(inputs) if artifact.uri == uri), None)
-    if found is None:
+    match = next((artifact for artifact in _collect_artifacts(inputs) if artifact.uri == uri), None)
+    if match is None:
         of_all = (*shipped_artifacts(inputs.bundle), *inputs.artifacts)
         known = any(artifact.uri == uri for artifact in of_all)
         if known and inputs.charter_error:
             return Fetched(uri, None, None, inputs.charter_error)
         return Fetched(uri, None, None, "the charter does not put it in force" if known else "")
-    rule = deciding(inputs.policy, found)
+    rule = deciding(inputs.policy, match)
     if rule is not None and rule.action == "deny":
         because = f": {rule.reason}" if rule.reason else ""
         return Fetched(uri, None, rule, f"denied by rule {rule.id}{because}")
-    return Fetched(uri, redacted(found, rule) if rule is not None and rule.action == "redact" else found, rule)
+    return Fetched(uri, redacted(match, rule) if rule is not None and rule.action == "redact" else match, rule)
 
 
 def in_force(inputs: ContextInputs) -> tuple[str, ...]:
@@ -687,7 +687,7 @@ def _choose_mode(action: str, first_load: bool, depth: int | None) -> tuple[Mode
 def _write_page(
     inputs: ContextInputs,
     collection: Sequence[Artifact],
-    found: Retrieval,
+    retrieval: Retrieval,
     profile: AgentProfile | None,
     action: str,
     budget: int,
@@ -698,8 +698,8 @@ def _write_page(
     denied = _describe_denied(inputs, collection)
     if denied:
         page.add(denied)
-    in_full, omitted = _lay_out(page, found.hits, charter_room(budget))
-    omitted += [_describe_omission(hit.artifact, "k") for hit in found.cut]
+    in_full, omitted = _lay_out(page, retrieval.hits, charter_room(budget))
+    omitted += [_describe_omission(hit.artifact, "k") for hit in retrieval.cut]
     page.parts.append(_describe_omitted(omitted, action, _reserve_footer(budget)))
     return page.text(), in_full, omitted
 

@@ -132,15 +132,15 @@ def lint_project(
     except SourceError:
         config = None
     unread = _list_unread(root, profile_folders)
-    found = lint(inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread)
+    findings = lint(inputs, ProfileFiles(files, repository.all(), repository.problems), config, unread)
     if secrets is None:
-        return found
+        return findings
     sources = (*files_of(inputs), *files, *([config] if config else []))
     exposed = [
         _finding("SECRET", problem.path, problem.line, problem.reason, problem.repair)
         for problem in exposures(sources, secrets, cache)
     ]
-    return _sort_findings((*found, *exposed))
+    return _sort_findings((*findings, *exposed))
 
 
 def lint(
@@ -151,7 +151,7 @@ def lint(
     files.update((file.path, file.data) for file in profiles.files)
     if config is not None:
         files[config.path] = config.data
-    found = [
+    findings = [
         *_check_hidden(files),
         *_report_broken((*inputs.problems, *profiles.problems), files),
         *_check_charter(inputs, files),
@@ -160,11 +160,11 @@ def lint(
         *_check_settings(config),
         *(_report_unread(path) for path in unread),
     ]
-    return _sort_findings(found)
+    return _sort_findings(findings)
 
 
-def _sort_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(set(found), key=lambda item: (item.file, item.line or 0, item.code, item.problem)))
+def _sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(set(findings), key=lambda item: (item.file, item.line or 0, item.code, item.problem)))
 
 
 def _finding(code: str, path: str, line: int | None, problem: str, repair: str) -> Finding:
@@ -278,9 +278,9 @@ def _check_hidden(files: Mapping[str, bytes]) -> Iterator[Finding]:
     for path, data in files.items():
         text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
         for number, line in enumerate(text.split("\n"), 1):
-            found = _HIDDEN.search(line)
-            if found is not None:
-                problem = f"a character that nobody sees (U+{ord(found.group()[0]):04X}) at column {found.start() + 1}"
+            match = _HIDDEN.search(line)
+            if match is not None:
+                problem = f"a character that nobody sees (U+{ord(match.group()[0]):04X}) at column {match.start() + 1}"
                 yield _finding("HIDDEN_TEXT", path, number, problem, "remove it: agents read what reviewers cannot see")
 
 
@@ -415,11 +415,11 @@ def _check_graph(
 ) -> Iterator[Finding]:
     text = files[path].decode("utf-8", "replace")
     for node in dict.fromkeys(node for edge in inputs.edges for node in (edge.source, edge.target)):
-        found = re.search(rf"(?<![\w/:.-]){re.escape(node)}(?![\w/:-]|\.\w)", text)
-        if found is None:
+        match = re.search(rf"(?<![\w/:.-]){re.escape(node)}(?![\w/:-]|\.\w)", text)
+        if match is None:
             # Two graph files may be there; the other one names it.
             continue
-        line = text.count("\n", 0, found.start()) + 1
+        line = text.count("\n", 0, match.start()) + 1
         prefix, _, rest = node.partition(":")
         if prefix == "doctrine" and node not in known:
             kind, _, identifier = rest.removeprefix("//").partition("/")
@@ -471,7 +471,7 @@ def _check_settings(config: SourceFile | None) -> Iterator[Finding]:
 
 def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
     """Files beside those that are read, by name; hidden ones, a README and what lies behind a link are passed over."""
-    found: set[str] = set()
+    unread: set[str] = set()
     for folder in {_CHARTER_FOLDER, DOCTRINE_FOLDER, *profile_folders}:
         for parent, folders, names in os.walk(os.path.join(root, folder)):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -482,8 +482,8 @@ def _list_unread(root: str, profile_folders: Sequence[str]) -> tuple[str, ...]:
                 known = name.endswith(suffixes) and not f"{relative}/".startswith(OVERLAYS)
                 known = known or (relative == _CHARTER_FOLDER and name in _READ_HERE)
                 if not known and not name.startswith(".") and name not in _NOT_FOR_US:
-                    found.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
-    return tuple(sorted(found)[:_MAX_UNREAD])
+                    unread.add(os.fsencode(f"{relative}/{name}").decode("utf-8", "replace"))
+    return tuple(sorted(unread)[:_MAX_UNREAD])
 
 
 def _report_unread(path: str) -> Finding:

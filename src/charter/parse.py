@@ -162,7 +162,7 @@ class _Slugs:
 
 def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
     """(line index, level, text) of every heading of one or two `#`, fenced code passed over."""
-    found: list[tuple[int, int, str]] = []
+    headings: list[tuple[int, int, str]] = []
     fence = ""
     for number, line in enumerate(lines):
         opened = _FENCE.match(line)
@@ -175,8 +175,8 @@ def headings_of(lines: list[str]) -> list[tuple[int, int, str]]:
         else:
             heading = _HEADING.match(line)
             if heading:
-                found.append((number, len(heading.group(1)), heading.group(2)))
-    return found
+                headings.append((number, len(heading.group(1)), heading.group(2)))
+    return headings
 
 
 def _make_uri(slug: str) -> str:
@@ -218,13 +218,13 @@ def _split_blocks(document: Mapping[str, object]) -> Iterable[tuple[tuple[str, .
 def _read_ids(value: object, path: tuple[str | int, ...]) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise CharterError(path, f"`{path[-1]}` is not a list", "write it as a list; [] means none")
-    found: list[str] = []
+    ids: list[str] = []
     for position, item in enumerate(value):
         named = (item.get("id") or item.get("name")) if isinstance(item, dict) else item
         if not isinstance(named, (str, int)) or isinstance(named, bool):
             raise CharterError((*path, position), "not an id", "write the id of the artifact")
-        found.append(str(named))
-    return tuple(dict.fromkeys(found))
+        ids.append(str(named))
+    return tuple(dict.fromkeys(ids))
 
 
 def _read_directives(document: Mapping[str, object], names: _Slugs, remarks: list[Remark]) -> list[Artifact]:

@@ -205,15 +205,15 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
         _count_terms(terms, texts, weight, counts)
     # Of a phrase all words are asked for: who writes API docs has not named "api key".
     named = _collect_labels(collection, frozenset(terms))
-    for artifact, found in zip(collection, counts, strict=True):
+    for artifact, counted in zip(collection, counts, strict=True):
         if _count_named(artifact, named):
             labels = named.intersection((*artifact.keywords, *artifact.tags))
             for term in {term for label in labels for term in _split_label(label)}:
-                found[term] = found.get(term, 0) + _KEYWORD_WEIGHT
+                counted[term] = counted.get(term, 0) + _KEYWORD_WEIGHT
     total = len(collection)
     rarity: dict[str, int] = {}
     for term in terms:
-        holding = sum(term in found for found in counts)
+        holding = sum(term in counted for counted in counts)
         if holding:
             rarity[term] = log2(2 * total + 2, 2 * holding + 1)
     best = sum(rarity.values()) * (config.k1 + UNIT)
@@ -221,14 +221,14 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
         return [0] * total
     average = max(1, sum(lengths) // total)
     scores: list[int] = []
-    for length, found in zip(lengths, counts, strict=True):
-        if not found:
+    for length, counted in zip(lengths, counts, strict=True):
+        if not counted:
             scores.append(0)
             continue
         spread = config.k1 * (UNIT - config.b + config.b * length // average) // UNIT
         reached = sum(
             rarity[term] * (count * UNIT * (config.k1 + UNIT) // (count * UNIT + spread))
-            for term, count in found.items()
+            for term, count in counted.items()
         )
         scores.append(reached * UNIT // best)
     return scores
@@ -236,13 +236,13 @@ def lexical_scores(collection: Sequence[Artifact], terms: tuple[str, ...], confi
 
 def query_terms(query: str) -> tuple[str, ...]:
     """Return the stems a request is matched by: at most 48, in order, from its first 4,096 characters."""
-    found: dict[str, None] = {}
+    terms: dict[str, None] = {}
     for word in words(query[:MAX_QUERY]):
         if (len(word) > 1 or word.isdigit()) and word not in _STOP_WORDS:
-            found[stem(word)] = None
-            if len(found) == MAX_TERMS:
+            terms[stem(word)] = None
+            if len(terms) == MAX_TERMS:
                 break
-    return tuple(found)
+    return tuple(terms)
 
 
 def words(text: str) -> list[str]:
@@ -365,13 +365,13 @@ def _collect_labels(collection: Sequence[Artifact], terms: frozenset[str]) -> fr
 
 
 def _split_label(label: str) -> tuple[str, ...]:
-    found = _labels.get(label)
-    if found is None:
+    words_of_label = _labels.get(label)
+    if words_of_label is None:
         if len(_labels) > 20_000:
             _labels.clear()
         # A label without a word character can never be named: it asks for a stem no request has.
-        found = _labels[label] = tuple(stem(word) for word in words(label)) or ("",)
-    return found
+        words_of_label = _labels[label] = tuple(stem(word) for word in words(label)) or ("",)
+    return words_of_label
 
 
 _labels: dict[str, tuple[str, ...]] = {}

@@ -26,14 +26,14 @@ def is_first_load(root: str, action: str) -> bool:
 
 def loaded_actions(root: str) -> dict[str, object]:
     """Return the actions marked as loaded."""
-    found = _read(root)
-    return {} if isinstance(found, Problem) else found
+    state = _read(root)
+    return {} if isinstance(state, Problem) else state
 
 
 def state_problem(root: str) -> Problem | None:
     """Return why the state cannot be read, where it is there and cannot."""
-    found = _read(root)
-    return found if isinstance(found, Problem) else None
+    state = _read(root)
+    return state if isinstance(state, Problem) else None
 
 
 def _read(root: str) -> dict[str, object] | Problem:

@@ -48,16 +48,16 @@ class Graph:
 
     def distances(self, starts: Iterable[str], *, limit: int) -> Mapping[str, int]:
         """Return how many edges from the nearest start each node is, up to the limit; the starts are at 0."""
-        found = dict.fromkeys(sorted(set(starts)), 0)
-        frontier = list(found)
+        distances = dict.fromkeys(sorted(set(starts)), 0)
+        frontier = list(distances)
         for distance in range(1, limit + 1):
             frontier = [target for node in frontier for target in self._targets.get(node, ())]
-            frontier = [node for node in dict.fromkeys(frontier) if node not in found]
+            frontier = [node for node in dict.fromkeys(frontier) if node not in distances]
             if not frontier:
                 break
             for node in frontier:
-                found[node] = distance
-        return found
+                distances[node] = distance
+        return distances
 
 
 def parse_edges(document: object) -> tuple[Edge, ...]:

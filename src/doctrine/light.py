@@ -30,12 +30,12 @@ else:
 
     def sha256(data=b""):
         """As `hashlib.sha256`; that one itself where it is loaded anyway."""
-        found = sys.modules.get("hashlib")
-        if found is None:
+        module = sys.modules.get("hashlib")
+        if module is None:
             if len(data) < _LARGE:
                 return _sha256(data)
-            import hashlib as found
-        return getattr(found, "sha256", _sha256)(data)  # another thread may be loading it just now
+            import hashlib as module
+        return getattr(module, "sha256", _sha256)(data)  # another thread may be loading it just now
 
     def _make(cls, values):
         """Make a new value from a sequence or an iterable."""

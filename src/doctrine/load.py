@@ -352,10 +352,10 @@ def secrets_in(file: SourceFile, finder: SecretFinder, cache: ParseCache) -> lis
 
     Looked for once per content.
     """
-    found = cache.remember(
+    secrets = cache.remember(
         file, f"secrets {finder.name}", lambda: [list(p) for p in finder.places(file.data.decode("utf-8", "replace"))]
     )
-    return [(str(rule), int(line)) for rule, line in found]
+    return [(str(rule), int(line)) for rule, line in secrets]
 
 
 # --- the parse cache

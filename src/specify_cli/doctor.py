@@ -216,14 +216,18 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
     partial = False
     try:
         for report in verify_all(project):
-            for found in report.findings:
+            for finding in report.findings:
                 # One harmed object is one finding, however many records lead to it.
-                if found.severity == INFO or found.code in _NOT_REPORTED or found.message in reported:
+                if finding.severity == INFO or finding.code in _NOT_REPORTED or finding.message in reported:
                     continue
-                if found.code.startswith("OBJECT_"):
-                    reported.add(found.message)
+                if finding.code.startswith("OBJECT_"):
+                    reported.add(finding.message)
                 yield Finding(
-                    found.code, found.severity, found.file, found.message, _suggest_next(project, report, found)
+                    finding.code,
+                    finding.severity,
+                    finding.file,
+                    finding.message,
+                    _suggest_next(project, report, finding),
                 )
             reached.update(item.digest for item in reach.of(report.objects))
             # What cannot be read may lead to objects that then look as if nothing did.
@@ -251,22 +255,22 @@ def _check_records(project: Project, now: int, installed: Mapping[str, int]) -> 
     yield from _check_leftovers(project, None if partial else reached)
 
 
-def _suggest_next(project: Project, report: RecordReport, found: verify.Finding) -> str:
+def _suggest_next(project: Project, report: RecordReport, finding: verify.Finding) -> str:
     """Return what to do about a finding here, where that is more than it can say of itself."""
-    if found.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
+    if finding.code == "TORN_TAIL" and report.sealed and report.invocation_id is not None:
         if report.status != "open":
-            return f"truncate -s {found.offset} {found.file}  (the record is closed above it)"
+            return f"truncate -s {finding.offset} {finding.file}  (the record is closed above it)"
         close = f"spec-kitty profile-invocation complete --invocation-id {report.invocation_id}"
         return f"{close}  (or any other line the run still appends: it recovers the tail)"
-    named = _DIGEST.search(found.message)
-    if found.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID") and named is not None:
+    named = _DIGEST.search(finding.message)
+    if finding.code in ("OBJECT_MISSING", "OBJECT_ALTERED", "SNAPSHOT_INVALID") and named is not None:
         shard, rest = layout.object_parts(named.group())
         if project.config.trail == "committed" and report.status != "open":
             path = f"{layout.OBJECTS}/{shard}/{rest}"
             return f"git checkout -- {path}  (or take it from the clone that wrote it)"
         path = f"{layout.OBJECTS if project.config.trail == 'private' else layout.LOCAL_OBJECTS}/{shard}/{rest}"
         return f"copy {path} from a backup of this clone; a `do` under the same rules writes what they share anew"
-    return found.repair
+    return finding.repair
 
 
 def _check_hooks(project: Project) -> Iterator[Finding]:

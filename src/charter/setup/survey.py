@@ -194,14 +194,14 @@ def _find_languages(repository: _Repository, known: tuple[str, ...]) -> tuple[st
         language = ENDINGS.get(os.path.splitext(path)[1])
         if language and not (language == "sql" and _is_aside(path)):
             counts[language] = counts.get(language, 0) + 1
-    found = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
-    if not found:
-        found = set(counts)
-    if counts.get("typescript") and counts.get("javascript", 0) <= counts["typescript"] and "javascript" in found:
+    languages = {language for language, count in counts.items() if count > 2 or language == "sql"} | set(known)
+    if not languages:
+        languages = set(counts)
+    if counts.get("typescript") and counts.get("javascript", 0) <= counts["typescript"] and "javascript" in languages:
         # package.json speaks of JavaScript in every TypeScript project, and not every one has a tsconfig.json.
-        found = found - {"javascript"} | {"typescript"}
+        languages = languages - {"javascript"} | {"typescript"}
         known = (*known, "typescript") if "javascript" in known else known
-    return tuple(sorted(found, key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name)))
+    return tuple(sorted(languages, key=lambda name: (name == "sql", name not in known, -counts.get(name, 0), name)))
 
 
 # --- commands
@@ -215,7 +215,7 @@ def _find_steps(
     languages: tuple[str, ...],
 ) -> tuple[Step, ...]:
     general = {step.purpose: step for step in _read_targets(repository)}
-    found = list(general.values())
+    steps = list(general.values())
     by_language = [
         *_find_python_steps(repository, python, needs),
         *_find_package_steps(repository, package, needs, languages),
@@ -230,10 +230,10 @@ def _find_steps(
         ]
     # A target of the project's own stands for what it calls, and `lint` calls what checks without running.
     covered = {*general, *(("format", "types") if "lint" in general else ())}
-    found += [step for step in by_language if step.purpose not in covered]
+    steps += [step for step in by_language if step.purpose not in covered]
     order = {"": -1, **{name: place for place, name in enumerate(languages)}}
-    found.sort(key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order))))
-    return tuple(dict.fromkeys(found))
+    steps.sort(key=lambda step: (PURPOSES.index(step.purpose), order.get(step.language, len(order))))
+    return tuple(dict.fromkeys(steps))
 
 
 def _read_targets(repository: _Repository) -> Iterator[Step]:
@@ -296,17 +296,17 @@ def _find_package_steps(
     language = "typescript" if configured or "typescript" in languages else "javascript"
     locks = (("pnpm-lock.yaml", "pnpm"), ("yarn.lock", "yarn"), ("bun.lock", "bun"), ("bun.lockb", "bun"))
     runner = next((name for lock, name in locks if repository.has(lock)), "npm")
-    found: set[str] = set()
+    kinds: set[str] = set()
     for purpose, names in _KNOWN["scripts"].items():
         name = next((name for name in names.split() if isinstance(scripts.get(name), str)), None)
         # The placeholder `npm init` writes fails by design.
         if name is not None and "no test specified" not in scripts[name]:
-            found.add(purpose)
+            kinds.add(purpose)
             short = name == "test" and runner != "bun"
             yield Step(purpose, f"{runner} {name}" if short else f"{runner} run {name}", language)
-    if "lint" not in found and "eslint" in needs:
+    if "lint" not in kinds and "eslint" in needs:
         yield Step("lint", "npx eslint .", language)
-    if "types" not in found and configured:
+    if "types" not in kinds and configured:
         yield Step("types", "npx tsc --noEmit", language)
     for name, line, one in (
         ("vitest", "npx vitest run", "npx vitest run PATH -t NAME"),
@@ -314,21 +314,21 @@ def _find_package_steps(
     ):
         if name in needs:
             yield Step("one test", one, language)
-            if "test" not in found:
+            if "test" not in kinds:
                 yield Step("test", line, language)
             break
 
 
 def _find_ci(repository: _Repository) -> tuple[str, ...]:
     """Return the files that say what runs on every push."""
-    found = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
+    files = [name for name in (".gitlab-ci.yml", ".circleci/config.yml", "Jenkinsfile") if repository.has(name)]
     folder = ".github/workflows"
     try:
         names = sorted(os.listdir(f"{repository.root}/{folder}"))
     except OSError:
         names = []
     paths = [f"{folder}/{name}" for name in names if name.endswith((".yml", ".yaml")) and _PLAIN.match(name)]
-    return tuple(found + [path for path in paths if repository.has(path)])[:6]
+    return tuple(files + [path for path in paths if repository.has(path)])[:6]
 
 
 # --- data
@@ -358,8 +358,8 @@ def _find_data(repository: _Repository, needs: set[str]) -> Data | None:
 def _read_compose_file(repository: _Repository) -> str:
     """Return the database a compose file starts."""
     paths = [f"{name}.{end}" for name in ("docker-compose", "compose") for end in ("yml", "yaml")]
-    found = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
-    return "" if found is None else "PostgreSQL" if found.group(1) == "postg" else "MySQL"
+    match = re.search(r"image:\s*[\"']?(?:[\w./-]*/)?(postg|mysql|mariadb)", "\n".join(map(repository.text, paths)))
+    return "" if match is None else "PostgreSQL" if match.group(1) == "postg" else "MySQL"
 
 
 def _judge_ways_back(names: Iterable[str]) -> str:
@@ -399,7 +399,7 @@ def _find_migration_tool(repository: _Repository, needs: set[str]) -> str:
 
 def _describe_naming(names: Iterable[str]) -> str:
     """Return how migrations are numbered, where all of them agree."""
-    digits = {len(found.group(1)) if (found := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
+    digits = {len(match.group(1)) if (match := re.match(r"[Vv]?(\d+)[_.-]", name)) else 0 for name in names}
     digits.discard(0)
     if len(digits) != 1:
         return ""
@@ -440,7 +440,7 @@ def _collect_python_needs(repository: _Repository, python: Mapping[str, Any]) ->
     for name in repository.names(""):
         if re.fullmatch(r"requirements[\w.-]*\.txt", name):
             lines += repository.text(name).split("\n")
-    names = {found.group(1) for line in lines if (found := _REQUIREMENT.match(line))}
+    names = {match.group(1) for line in lines if (match := _REQUIREMENT.match(line))}
     for table in (poetry, *(group for group in _get_table(poetry, "group").values() if isinstance(group, dict))):
         names |= set(_get_table(table, "dependencies")) | set(_get_table(table, "dev-dependencies"))
     return {name.lower().replace("_", "-") for name in names}

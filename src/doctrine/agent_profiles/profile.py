@@ -177,7 +177,7 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
     value = _look(mapping, key)
     if value is None:
         return ()
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for item in value if isinstance(value, list) else [value]:
         named = item
         if isinstance(item, dict):
@@ -186,8 +186,8 @@ def _read_texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
         if text is None:
             raise ProfileError(key, "a list of texts", f"{_describe_kind(item)} in it")
         if text:
-            found[text] = None
-    return tuple(found)
+            texts[text] = None
+    return tuple(texts)
 
 
 def _read_roles(document: Mapping[str, object], *, sentinel: bool) -> tuple[str, ...]:

@@ -85,9 +85,9 @@ def run_typer(argv: list[str]) -> int:
 
 def _find_deeper(message: str) -> list[str]:
     """Return the commands of a group that have the name for which there is no command at the top."""
-    found = re.match(r"No such command '([\w-]+)'", message)
+    match = re.match(r"No such command '([\w-]+)'", message)
     paths = (command.path for command in COMMANDS if len(command.path) > 1)
-    return [" ".join(path) for path in paths if found is not None and path[-1] == found[1]]
+    return [" ".join(path) for path in paths if match is not None and path[-1] == match[1]]
 
 
 def _reword(message: str) -> str:

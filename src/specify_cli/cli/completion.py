@@ -83,11 +83,11 @@ def _spell(shell: str, value: str, about: str) -> str:
 
 def find_items(before: list[str], begun: str) -> list[Item]:
     """Return what could stand after these words and begins so, with a word of explanation."""
-    found = find_command(before)
-    if found is None:
+    matched = find_command(before)
+    if matched is None:
         items = _find_names(before)
     else:
-        command, words = found
+        command, words = matched
         open_param = _find_param(command, words, begun)
         if open_param is None:
             items = ((param.option, param.help) for param in command.params if param.kind != "argument")

@@ -52,8 +52,8 @@ def verify_ledger(values: Values, engine: Engine, policy: Policy | None) -> list
     """
     address = str(values["source"])
     with opened_ledger({"db": [address]}) as ledger, _opened_witness(ledger.home, address) as witness:
-        found = verify_again(ledger.storage, engine, witness, policy)
-        return [Verified(project, judged.report) for project, judged in found]
+        verified = verify_again(ledger.storage, engine, witness, policy)
+        return [Verified(project, judged.report) for project, judged in verified]
 
 
 @contextmanager
@@ -76,11 +76,11 @@ def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
 
 def list_held(address: str) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
-    found: list[Source] = []
+    sources: list[Source] = []
     with opened_ledger({"db": [address]}) as ledger:
-        while rows := ledger.storage.projects(None, _PAGE, found[-1].name if found else ""):
-            found += [Source(row.project_uuid, address, holder=LedgerHolder(address)) for row in rows]
-        return [one for one in found if ledger.storage.records(one.name, 1)]
+        while rows := ledger.storage.projects(None, _PAGE, sources[-1].name if sources else ""):
+            sources += [Source(row.project_uuid, address, holder=LedgerHolder(address)) for row in rows]
+        return [one for one in sources if ledger.storage.records(one.name, 1)]
 
 
 class LedgerHolder(NamedTuple):
@@ -106,8 +106,8 @@ class LedgerHolder(NamedTuple):
             for place in item.places:
                 try:
                     record, known = _read_held(ledger.storage, item.source.name, place, known)
-                    with unfolded(record) as found:
-                        yield found
+                    with unfolded(record) as opened:
+                        yield opened
                 except StorageError as error:
                     yield Opened("", (place,), Failure("ACCESS_FAILED", str(error)))
 

@@ -66,7 +66,7 @@ def find_extra(package: str, group: str) -> EnvironmentFault | None:
 
     name = package.partition(".")[0].replace("_", "-")
     needs = [line.split("; extra == ") for line in requires("spec-kitty-runtime") or () if line.startswith(name)]
-    extras = [extra.strip("'\"") for _, *found in needs for extra in found if "dev" not in extra]
+    extras = [extra.strip("'\"") for _, *names in needs for extra in names if "dev" not in extra]
     if not extras:
         return None
     extra = group if group in extras else extras[0]

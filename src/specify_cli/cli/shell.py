@@ -36,8 +36,8 @@ def here() -> str:
 
 def home() -> str | None:
     """Return the user's home folder, which is never taken for a project by its `.kittify/` alone."""
-    found = os.path.expanduser("~")
-    return found if os.path.isabs(found) else None
+    folder = os.path.expanduser("~")
+    return folder if os.path.isabs(folder) else None
 
 
 def reading_project() -> tuple[Project, ParseCache]:
@@ -141,12 +141,12 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
 
     harness = caller.session["harness"]
     call_id = os.environ.get(CALL_VARIABLES.get(harness, ""))
-    found = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
-    if found.agent_id is None:
+    where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
+    if where.agent_id is None:
         return caller, None
     return caller._replace(
-        session={**caller.session, "agent_id": found.agent_id.encode("utf-8", "replace").decode("utf-8")}
-    ), found.parent
+        session={**caller.session, "agent_id": where.agent_id.encode("utf-8", "replace").decode("utf-8")}
+    ), where.parent
 
 
 def trail() -> bool:

@@ -978,10 +978,10 @@ def parse_plain(argv: list[str]) -> tuple[Command, Values] | None:
     Plain: known options once each (repeatable ones as often as wanted), `--option value` or
     `--option=value`, values that do not begin with `-` (a lone `-` may), everything required present.
     """
-    found = find_command(argv)
-    if found is None:
+    matched = find_command(argv)
+    if matched is None:
         return None
-    command, words = found
+    command, words = matched
     options = {param.option: param for param in command.params if param.kind != "argument" or param.spelled_out}
     values: Values = {param.name: [] if param.multiple else param.default for param in command.params}
     for param in command.params:

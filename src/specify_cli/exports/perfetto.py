@@ -89,10 +89,10 @@ class _Rows:
     def get_first(self, agent: str | None) -> int:
         """Return the first row of an agent."""
         named = agent or ""
-        found = next((row for row, (owner, _) in enumerate(self._open, 1) if owner == named), None)
-        if found is None:
+        free_row = next((row for row, (owner, _) in enumerate(self._open, 1) if owner == named), None)
+        if free_row is None:
             self._open.append((named, []))
-        return found or len(self._open)
+        return free_row or len(self._open)
 
     def titles(self) -> Iterator[tuple[int, str]]:
         """Yield each row with its title."""
@@ -117,5 +117,5 @@ def _describe(span: Span) -> dict[str, str]:
 def _tell(fields: Mapping[str, object]) -> dict[str, str]:
     """Return the members of a line as texts, captured values as far as the line holds them."""
     members = {key: value for key, value in fields.items() if key not in _ENVELOPE and value is not None}
-    return {say(key): say(found if (found := read_captured(value)) is not None else value)
+    return {say(key): say(captured if (captured := read_captured(value)) is not None else value)
             for key, value in members.items()}  # fmt: skip

@@ -98,7 +98,7 @@ def read_run(
 
 def _place(lines: list[Mapping[str, object]]) -> tuple[Span, ...]:
     """Place each entry in time; one without a readable time comes with the one before it."""
-    moments = [found for line in lines if (found := _read_nanos(moment_of(line))) is not None]
+    moments = [moment for line in lines if (moment := _read_nanos(moment_of(line))) is not None]
     last = max(moments, default=0)
     now = min(moments, default=0)
     spans = []

@@ -51,7 +51,7 @@ TABLES: dict[str, dict[str, str]] = {
 def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
     """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
     all_lines = list(lines)
-    found: dict[str, list[Row]] = {
+    tables: dict[str, list[Row]] = {
         "runs": [_make_run(run, len(all_lines))],
         "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in all_lines],
         "hits": list(_list_hits(all_lines)),
@@ -64,7 +64,7 @@ def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, li
         "tokens": list(_list_tokens(all_lines)),
     }
     return {
-        name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in found[name]]
+        name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in tables[name]]
         for name, columns in TABLES.items()
     }
 

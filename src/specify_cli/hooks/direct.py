@@ -126,17 +126,17 @@ def _read_plain_modes(root: str) -> dict[str, str] | None:
     # Where YAML ends a line and bytes do not, a key could hide behind a comment (YAML 1.1 §4.2).
     if len(data) > _MAX_CONFIG or any(mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")):
         return None
-    found: dict[str, str] = {}
+    modes: dict[str, str] = {}
     for line in data.split(b"\n"):
         stripped = line.strip()
         if stripped.startswith(b"#"):
             continue
         name, _, value = stripped.decode("utf-8", "replace").partition(": ")
-        if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in found:
-            found[name] = value
+        if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in modes:
+            modes[name] = value
         elif b"redaction" in stripped or b"capture" in stripped or b"\\" in stripped:
             return None
-    return found
+    return modes
 
 
 def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:

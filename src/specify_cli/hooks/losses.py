@@ -139,12 +139,12 @@ def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
         data = durable.read_below(root, path, limit)
     except (OSError, InvocationError):
         return ()
-    found = []
+    entries = []
     for raw in data[:limit].split(b"\n"):
         try:
             value = json.loads(raw)
         except (ValueError, RecursionError):
             value = {"code": "UNREADABLE"} if raw.strip(b"\0 \t\r") else None
         if isinstance(value, dict):
-            found.append(value)
-    return [*found, {"full": True}] if len(data) > limit else found
+            entries.append(value)
+    return [*entries, {"full": True}] if len(data) > limit else entries

@@ -118,12 +118,12 @@ def find_recorder(root: str, harness: str, call: HookInput, home: str | None) ->
     agents = (subagent, None) if subagent is not None else (None,)
     for find in (_find_by_binding, _find_by_record):
         for agent in agents:
-            for number, found in enumerate(find(project, harness, session, agent)):
-                place = open_place(found.invocation_id)
+            for number, binding in enumerate(find(project, harness, session, agent)):
+                place = open_place(binding.invocation_id)
                 if place is None:
                     continue
-                if number or found.profile_id is None:
-                    _remember(root, harness, session, agent, place, found.source)
+                if number or binding.profile_id is None:
+                    _remember(root, harness, session, agent, place, binding.source)
                 return Recorder(project, place, cache=cache, writer=writer)
     raise Orphan(why, closed)
 
@@ -186,9 +186,9 @@ def _find_by_binding(project: Project, harness: str, session: str, agent: str | 
 def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
     """Return the one open record among the newest that this agent of the session began; none where there are two."""
     index, store = Index(project.root), FileRecordStore(project.root)
-    found: list[str] = []
+    ids: list[str] = []
     for number, key in enumerate(index.newest()):
-        if number >= _SEARCHED or len(found) > 1:
+        if number >= _SEARCHED or len(ids) > 1:
             break
         place = index.place(key)
         if place is None or place.folder != layout.RECORDS:
@@ -203,8 +203,8 @@ def _find_by_record(project: Project, harness: str, session: str, agent: str | N
             continue  # a subagent's `do` began it, which its first line did not know
         row = read_row(project.root, place)
         if row is not None and row.status == "open":
-            found.append(place.invocation_id)
-    return [Binding(found[0], "only-open")] if len(found) == 1 else []
+            ids.append(place.invocation_id)
+    return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
 
 
 def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
@@ -279,7 +279,7 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
     if session is None:
         return None
     index, store = Index(root), FileRecordStore(root)
-    found: list[str] = []
+    ids: list[str] = []
     for printed in call.printed:
         try:
             started = open_line(store.head(index.resolve(printed))).fields or {}
@@ -293,8 +293,8 @@ def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> s
             if owner.get("harness") != harness or not own:
                 continue
         if since is None or millis_of(printed) >= since:
-            found.append(printed)
-    if len(found) == 1:
-        return found[0]
+            ids.append(printed)
+    if len(ids) == 1:
+        return ids[0]
     bound = binding_of(root, harness, session, None)
-    return bound.invocation_id if bound is not None and bound.invocation_id in found else None
+    return bound.invocation_id if bound is not None and bound.invocation_id in ids else None

@@ -27,7 +27,7 @@ _REASONS: Mapping[str, str] = {
 
 def find_installed(root: str, home: str | None) -> dict[str, int]:
     """Return since when (ms) the hooks of each harness are installed for this project."""
-    found: dict[str, int] = {}
+    installed: dict[str, int] = {}
     for harness in HARNESSES.values():
         for scope in SCOPES:
             place = settings_place(harness, scope, root, home)
@@ -37,8 +37,8 @@ def find_installed(root: str, home: str | None) -> dict[str, int]:
                 since = os.stat(f"{place.root}/{place.relative}").st_mtime_ns // 1_000_000
             except OSError:
                 continue
-            found[harness.name] = min(since, found.get(harness.name, since))
-    return found
+            installed[harness.name] = min(since, installed.get(harness.name, since))
+    return installed
 
 
 def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> str | None:

@@ -39,15 +39,15 @@ def find_site(
         [] if name is None or name in folders[:place] else _find_projects(name, home)
         for place, name in enumerate(folders)
     ]
-    found = list(dict.fromkeys(project for group in around for project in group))
-    if len(found) > 1 and call.session_id is not None:
+    projects = list(dict.fromkeys(project for group in around for project in group))
+    if len(projects) > 1 and call.session_id is not None:
         for group in (around[-1], *around[:-1]):
             for root, git_dir in reversed(group):
                 for agent in dict.fromkeys((call.subagent, None)):
                     binding = binding_of(root, harness, call.session_id, agent)
                     if binding is not None and is_record_open(root, binding):
                         return Site(root, git_dir, harness, home, folder)
-    return Site(*found[0], harness, home, folder) if found else None
+    return Site(*projects[0], harness, home, folder) if projects else None
 
 
 def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:
@@ -55,19 +55,19 @@ def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]
 
     Within another project one counts only where a person accepted it (`root.locate`).
     """
-    found: list[tuple[str, str | None]] = []
+    projects: list[tuple[str, str | None]] = []
     here = folder
     try:
         while os.path.isabs(here):
             root, git_dir = find_root(here, home)
             if os.path.isdir(f"{root}/{layout.EVENTS}"):
-                found.append((root, git_dir))
+                projects.append((root, git_dir))
             if git_dir is None or os.path.lexists(f"{root}/.git"):
                 break
             here = os.path.dirname(root)
     except (OSError, ValueError, InvocationError):
         pass
-    return found
+    return projects
 
 
 def place_events(call: HookInput, at: Site) -> HookInput:

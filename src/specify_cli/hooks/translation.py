@@ -314,10 +314,10 @@ def _translate_result(
         if type(value) is int and 0 <= value <= _MAX_INTEGER:
             body["duration_ms"] = value
             break
-    found = [HookEvent("tool_result", _name_agent(body, subagent), "post", key)]
+    events = [HookEvent("tool_result", _name_agent(body, subagent), "post", key)]
     if "cursor_version" not in payload:  # Cursor tells edits by an event of their own
-        found += _find_patches(tool, args, output, call_id, key, ok=status == "ok", subagent=subagent)
-    return tuple(found)
+        events += _find_patches(tool, args, output, call_id, key, ok=status == "ok", subagent=subagent)
+    return tuple(events)
 
 
 def _translate_whole_call(harness: str, payload: dict[str, object], subagent: str | None) -> tuple[HookEvent, ...]:
@@ -479,14 +479,14 @@ def _diff_of(hunks: object, path: str | None) -> str | None:
 def _read_patched_files(text: str) -> list[dict[str, object]]:
     """Return the files a patch in the `*** Begin Patch` form names, in its order."""
     kinds = {"*** Add File: ": "create", "*** Update File: ": "modify", "*** Delete File: ": "delete"}
-    found: list[dict[str, object]] = []
+    files: list[dict[str, object]] = []
     for line in text.split("\n"):
         if line.startswith("*** "):
             for head, kind in kinds.items():
                 path = line[len(head) :].strip()[:MAX_PATH]
                 if line.startswith(head) and path:
-                    found.append({"path": path, "kind": kind})
-    return found
+                    files.append({"path": path, "kind": kind})
+    return files
 
 
 # --- what started here
@@ -494,21 +494,21 @@ def _read_patched_files(text: str) -> list[dict[str, object]]:
 
 def printed_ids(text: str) -> tuple[str, ...]:
     """Return the invocations named in what was printed, or in that as JSON strings hold it: each once."""
-    found: list[str] = []
+    ids: list[str] = []
     for spelled in (text, text.replace("\\", "")):
         for mark in ('"invocation_id": "', '"invocation_id":"', "--invocation-id ", ".jsonl"):
             at = spelled.rfind(mark)
             room = 10 * _MAX_PRINTED  # an output may be anything
-            while at >= 0 and room and len(found) < _MAX_PRINTED:
+            while at >= 0 and room and len(ids) < _MAX_PRINTED:
                 room -= 1
                 begin = at - 26 if mark == ".jsonl" else at + len(mark)
                 named = _find_ulid(spelled[begin : begin + 26]) if begin > 0 else None
-                if named is not None and named not in found and (mark != ".jsonl" or spelled[begin - 1] == "-"):
-                    found.append(named)
+                if named is not None and named not in ids and (mark != ".jsonl" or spelled[begin - 1] == "-"):
+                    ids.append(named)
                 at = spelled.rfind(mark, 0, at)
-        if found:
+        if ids:
             break
-    return tuple(found)
+    return tuple(ids)
 
 
 def _find_command(payload: dict[str, object]) -> str | None:
@@ -529,10 +529,10 @@ def _find_command(payload: dict[str, object]) -> str | None:
 def _find_printed(payload: dict[str, object]) -> tuple[str, ...]:
     """Return the invocations such a call's output names."""
     _, output = _read_output(payload)
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for text in _collect_texts(output):
-        found.update(dict.fromkeys(printed_ids(text)))
-    return tuple(found)
+        ids.update(dict.fromkeys(printed_ids(text)))
+    return tuple(ids)
 
 
 def _runs(command: str, verbs: frozenset[str]) -> bool:
@@ -552,20 +552,20 @@ def _collect_texts(output: object) -> list[str]:
     """Return what a tool printed, wherever its result holds it."""
     if isinstance(output, str):
         return [output]
-    found: list[str] = []
+    texts: list[str] = []
     if isinstance(output, list):
         for item in output[:32]:
-            found += _collect_texts(item) if isinstance(item, (str, dict)) else []
+            texts += _collect_texts(item) if isinstance(item, (str, dict)) else []
     elif isinstance(output, dict):
         for name in ("stdout", "output", "text_result_for_llm", "textResultForLlm", "llmContent", "text", "content"):
             value = output.get(name)
             if isinstance(value, str):
-                found.append(value)
+                texts.append(value)
             elif isinstance(value, list):
-                found += [
+                texts += [
                     part["text"] for part in value[:32] if isinstance(part, dict) and isinstance(part.get("text"), str)
                 ]
-    return found
+    return texts
 
 
 def _find_ulid(text: str) -> str | None:

@@ -79,7 +79,7 @@ def bind(
     if any(agent is not None for agent in others):
         return
     chain = list_bindings(root, harness, session, subagent)
-    value["before"] = [found._asdict() for found in chain if found.invocation_id != invocation_id][:_BEFORE]
+    value["before"] = [earlier._asdict() for earlier in chain if earlier.invocation_id != invocation_id][:_BEFORE]
     write_small(root, folder, name, value)
 
 
@@ -91,7 +91,7 @@ def binding_of(root: str, harness: str, session: str, subagent: str | None) -> B
 def list_bindings(root: str, harness: str, session: str, subagent: str | None) -> list[Binding]:
     """Return what a session is bound to, and what it was bound to before; the newest first."""
     value = read_small(root, *binding_path(harness, session, subagent))
-    return [found for found in (parse_binding(value), *list_earlier(value)) if found is not None]
+    return [binding for binding in (parse_binding(value), *list_earlier(value)) if binding is not None]
 
 
 def find_session(root: str, harness: str, subagent: str, above: str) -> str:
@@ -102,14 +102,14 @@ def find_session(root: str, harness: str, subagent: str, above: str) -> str:
     folder = f"{layout.LOCAL}/bindings"
     known = read_small(root, folder, short_digest(harness, above, "session of") + ".json")
     session = known.get("session_id") if isinstance(known, dict) else None
-    found = session if isinstance(session, str) else above
+    session_id = session if isinstance(session, str) else above
     name = short_digest(harness, subagent, "session of") + ".json"
     if not os.path.lexists(f"{root}/{folder}/{name}"):
         try:
-            write_small(root, folder, name, {"session_id": found})
+            write_small(root, folder, name, {"session_id": session_id})
         except (OSError, InvocationError):
             pass
-    return found
+    return session_id
 
 
 def parse_binding(value: object) -> Binding | None:
@@ -124,8 +124,8 @@ def parse_binding(value: object) -> Binding | None:
 def list_earlier(value: object) -> list[Binding]:
     """Return what a session was bound to before; the newest first."""
     before = value.get("before") if isinstance(value, dict) else None
-    found = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
-    return [binding for binding in found if binding is not None]
+    bindings = [parse_binding(item) for item in before[:_BEFORE]] if isinstance(before, list) else []
+    return [binding for binding in bindings if binding is not None]
 
 
 def give_back(root: str, harness: str, session: str, invocation_id: str) -> None:
@@ -134,11 +134,11 @@ def give_back(root: str, harness: str, session: str, invocation_id: str) -> None
     value = read_small(root, folder, name)
     top, before = parse_binding(value), list_earlier(value)
     bound = before if top is None else [top, *before]
-    if all(found.invocation_id != invocation_id for found in bound):
+    if all(binding.invocation_id != invocation_id for binding in bound):
         return
     if top is None or (top.invocation_id == invocation_id and top.source != "environment"):
         return
-    others = [found for found in bound if found.invocation_id != invocation_id]
+    others = [binding for binding in bound if binding.invocation_id != invocation_id]
     try:
         if others:
             write_small(root, folder, name, {**others[0]._asdict(), "before": [item._asdict() for item in others[1:]]})
@@ -193,7 +193,7 @@ def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
 
     A call that was refused or killed never ends, so a mark counts for a while only; it is removed then.
     """
-    found: list[str | None] = []
+    agents: list[str | None] = []
     folder = calls_folder(harness, session)
     try:
         with durable.folder(root, folder) as fd:
@@ -201,10 +201,10 @@ def list_under_way(root: str, harness: str, session: str) -> list[str | None]:
                 if abs(time.time() - os.stat(name, dir_fd=fd, follow_symlinks=False).st_mtime) > MARK_SECONDS:
                     os.unlink(name, dir_fd=fd)
                 elif agent is not _NO_MARK:
-                    found.append(agent if isinstance(agent, str) else None)
+                    agents.append(agent if isinstance(agent, str) else None)
     except (OSError, InvocationError):
         pass
-    return found
+    return agents
 
 
 def unmark(root: str, harness: str, session: str, subagent: str) -> None:

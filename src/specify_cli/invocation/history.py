@@ -216,14 +216,14 @@ class History:
         Without a number, of what ran beside other work, the first that was asked for in the same way.
         """
         in_order = self._in_order.get(key, ()) if number is not None else ()
-        found = in_order[number - 1] if number is not None and number <= len(in_order) else None
-        if found is None:
+        recorded = in_order[number - 1] if number is not None and number <= len(in_order) else None
+        if recorded is None:
             alike = self._list_alike().get(_shape(key, body), ())
             equal = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
-            found = next(equal, None)
-        if found is not None:
-            found.taken = True
-        return found
+            recorded = next(equal, None)
+        if recorded is not None:
+            recorded.taken = True
+        return recorded
 
     def _list_alike(self) -> Mapping[tuple[object, ...], Sequence[Recorded]]:
         """Return what ran beside other work by how it was asked for, collected when it is first needed."""
@@ -447,14 +447,14 @@ class Watch:
         self.passed_over: set[object] = set()
         calling: dict[Place, list[object]] = {}
         for at, fields in enumerate(lines):
-            found, place = signature(fields), place_of(fields)
+            signed, place = signature(fields), place_of(fields)
             calls = calling.setdefault(place, [])
             if fields.get("call_id") in calls:
                 calls.remove(fields["call_id"])
-            if found is not None:
+            if signed is not None:
                 self.left += 1
                 if self._is_beside(fields):
-                    self._beside.setdefault(found, []).append(at)
+                    self._beside.setdefault(signed, []).append(at)
                 else:
                     self._in_order.append(at)
                     self._called.append(bool(calls))
@@ -471,30 +471,30 @@ class Watch:
 
     def check(self, body: Fields) -> StoredDataError | None:
         """Take the event this one is again; the violation where there is none."""
-        found = signature(body)
-        if found is None:
+        actual = signature(body)
+        if actual is None:
             return None
         self.left -= 1
         if self._is_beside(body):
-            alike = self._beside.get(found)
+            alike = self._beside.get(actual)
             if alike:
                 alike.pop()
                 return None
             # An older writer did not mark what ran beside other work.
-            at = next((at for at in range(self._next, len(self._in_order)) if self._sign(at) == found), None)
+            at = next((at for at in range(self._next, len(self._in_order)) if self._sign(at) == actual), None)
             if at is not None:
                 del self._in_order[at], self._called[at]
                 return None
             near = next((item for item in self._iter_rest() if _is_near(item, body)), None)
-            what = "the run had none like it" if near is None else difference(signature(near) or (), found)
+            what = "the run had none like it" if near is None else difference(signature(near) or (), actual)
             return determinism_violation(what, body)
-        while self._is_called_next() and self._sign(self._next) != found:
+        while self._is_called_next() and self._sign(self._next) != actual:
             self._pass_over()
         if self._next == len(self._in_order):
             return determinism_violation(f"the run had ended there, and now comes {body['event']}", body)
         expected = self._sign(self._next)
         self._next += 1
-        return None if expected == found else determinism_violation(difference(expected or (), found), body)
+        return None if expected == actual else determinism_violation(difference(expected or (), actual), body)
 
     def _sign(self, at: int) -> Signature | None:
         return signature(self._lines[self._in_order[at]])

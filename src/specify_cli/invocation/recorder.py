@@ -452,8 +452,8 @@ def _describe_rule(rule: object) -> dict[str, object]:
     """Return digest and source of a registered rule, so that a replay can ask it again; nothing of another."""
     from specify_cli.invocation.gates import RULES
 
-    found = RULES.find(str(rule))
-    return {} if found is None else found.describe()
+    rule_function = RULES.find(str(rule))
+    return {} if rule_function is None else rule_function.describe()
 
 
 def _refused(code: str, message: str, invocation_id: str) -> InvocationError:

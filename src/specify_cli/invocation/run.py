@@ -507,10 +507,10 @@ class Run:
             self._write_seam()
             recorded_ones = 0 if self.history is None else self.history.retrievals
             number = self._count("request", first=recorded_ones)
-            found = search(self._recorder, query, k, request_id=f"r{number}", marks=self._mark(body))
+            retrieved = search(self._recorder, query, k, request_id=f"r{number}", marks=self._mark(body))
             for written in self._recorder.last_bodies[-2:]:
                 self._watch(written)
-            return found
+            return retrieved
 
     def patch(
         self,
@@ -569,13 +569,13 @@ class Run:
                 return
             usage = self._recorder.fold.usage
             seconds = self._spent_before + time.monotonic() - self._began
-            found = {
+            used = {
                 "steps": usage.steps + (about == "steps"),
                 "tool_calls": usage.tool_calls + (about == "tool_calls"),
                 "tokens": usage.tokens + (about == "model_calls"),
                 "seconds": seconds,
             }
-            for name, amount in found.items():
+            for name, amount in used.items():
                 allowed = limits.get(name)
                 if type(allowed) is int and amount > allowed:
                     spent = usage.tokens if name == "tokens" else math.ceil(amount)
@@ -659,20 +659,20 @@ class Run:
         if self._past is None:
             return None
         with self._lock:
-            found = self._past.history.take(key, body, number)
+            recorded = self._past.history.take(key, body, number)
             if self._again:
-                return found
+                return recorded
             due = self._past.history.due
-            if found is None and not marks and due is not None and scope.ordered:
+            if recorded is None and not marks and due is not None and scope.ordered:
                 name = str(body.get(ASKS[event]) or body.get("to", ""))
                 self.refuse_deviation(f"{event} {name}".strip(), _describe_asked(due.fields), "something new")
-        if found is not None:
+        if recorded is not None:
             for member in AGREED:
-                both = body.get("digest_key") == found.fields.get("digest_key")
-                if both and body.get(member) is not None and found.fields.get(member) not in (None, body[member]):
+                both = body.get("digest_key") == recorded.fields.get("digest_key")
+                if both and body.get(member) is not None and recorded.fields.get(member) not in (None, body[member]):
                     about = f"{_describe_asked(body)}, {member}"
-                    self.refuse_deviation(about, found.fields[member], body[member])
-        return found
+                    self.refuse_deviation(about, recorded.fields[member], body[member])
+        return recorded
 
     def refuse(self, error: InvocationError) -> NoReturn:
         """Refuse to go on: what is under way here has no end, and nothing further of the run begins."""

@@ -116,9 +116,9 @@ def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, 
     """Sign the log and yield the proof of each leaf of a record, with the Ed25519 key of its log."""
     make_checkpoint(project)
     for generation in open_log(project).generations():
-        found = list(prove(generation, {invocation_id}))
-        keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if found else []
-        for item in found:
+        proofs = list(prove(generation, {invocation_id}))
+        keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if proofs else []
+        for item in proofs:
             value = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
             yield {**value, "key": keys[0] if keys else ""}
 

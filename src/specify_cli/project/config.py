@@ -82,13 +82,13 @@ class Project(NamedTuple):
         if passed is not None and self.git_dir is not None:
             sentences.append(f"{passed} holds a project inside this one, which nobody accepted")
         advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
-        found = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in sentences]
+        warnings = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in sentences]
         if passed is not None and self.git_dir is None:
-            found.append(
+            warnings.append(
                 f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
                 f"work in {passed}, or make it a repository: git init {passed}"
             )
-        return tuple(found)
+        return tuple(warnings)
 
     @property
     def parse_cache_path(self) -> str | None:
@@ -107,13 +107,13 @@ def _find_secrets(text: str, rules: RuleSet) -> list[tuple[str, int]]:
         masked = redact(text, rules)
     except RedactionError:
         return []  # an engine that fails stops the request itself; the files are only looked through beside it
-    found: list[tuple[str, int]] = []
+    spans: list[tuple[str, int]] = []
     for rule in masked.counts:
         at = masked.text.find(mask := MASK.format(rule=rule))
         while at >= 0:
-            found.append((rule, masked.text.count("\n", 0, at) + 1))
+            spans.append((rule, masked.text.count("\n", 0, at) + 1))
             at = masked.text.find(mask, at + 1)
-    return found
+    return spans
 
 
 # What counts while nobody can tell what was accepted.
@@ -147,21 +147,21 @@ def _resolve_in_force(config: Config, accepted: Protections) -> Config:
     """Return the config with the stronger of what it states and what a person accepted."""
     if config.stated == accepted:
         return config
-    found, weaker = resolve_protections(config.stated, accepted)
+    in_force, weaker = resolve_protections(config.stated, accepted)
     rules = config.redaction
-    if (found.rules, found.allow) != (config.stated.rules, config.stated.allow):
+    if (in_force.rules, in_force.allow) != (config.stated.rules, config.stated.allow):
         try:
-            rules = rule_set(found.rules, found.allow)
+            rules = rule_set(in_force.rules, in_force.allow)
         except RuleError as error:
             raise _invalid("redaction", "usable rules together with those accepted before", str(error)) from error
     return config._replace(
-        trail=found.trail,
-        capture={side: found.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
-        capture_ceiling=found.capture,
+        trail=in_force.trail,
+        capture={side: in_force.capture.get(side, DEFAULT_CAPTURE) for side in SIDES},
+        capture_ceiling=in_force.capture,
         redaction=rules,
-        no_trail=found.no_trail,
+        no_trail=in_force.no_trail,
         weaker=weaker,
-        endpoints=found.endpoints,
+        endpoints=in_force.endpoints,
     )
 
 
@@ -227,11 +227,11 @@ def _capture(audit: Mapping[str, object]) -> dict[str, str]:
         unknown = sorted(str(side) for side in modes if side not in sides)
         if unknown:
             raise _invalid(f"audit.{key}.{unknown[0]}", " or ".join(sides), "an unknown side")
-        for side, found in modes.items():
-            mode = "off" if found is False else found  # YAML 1.1 writers mean off
+        for side, stated_mode in modes.items():
+            mode = "off" if stated_mode is False else stated_mode  # YAML 1.1 writers mean off
             if not isinstance(mode, str) or mode not in MODES:
                 where = f"audit.{key}.{side}" if isinstance(value, dict) else f"audit.{key}"
-                raise _invalid(where, ", ".join(MODES), spell(found))
+                raise _invalid(where, ", ".join(MODES), spell(stated_mode))
             stated[side] = mode
     return stated
 

@@ -14,14 +14,14 @@ from specify_cli.routing.router import ProjectFacts
 
 def detect_facts(root: str) -> ProjectFacts:
     """Return the languages the names in the project's root speak of, sorted."""
-    found: set[str] = set()
+    languages: set[str] = set()
     try:
         with os.scandir(root) as entries:
             for entry in entries:
                 name = entry.name.lower()
                 language = LANGUAGES.get(name) or LANGUAGES.get(os.path.splitext(name)[1])
-                if language and language not in found and entry.is_file(follow_symlinks=False):
-                    found.add(language)
+                if language and language not in languages and entry.is_file(follow_symlinks=False):
+                    languages.add(language)
     except (OSError, ValueError):
         pass
-    return ProjectFacts(tuple(sorted(found)))
+    return ProjectFacts(tuple(sorted(languages)))

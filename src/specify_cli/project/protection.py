@@ -91,7 +91,7 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
     try:
         if not isinstance(entry, dict):
             raise TypeError
-        found = Protections(
+        accepted = Protections(
             str(entry["trail"]),
             {str(side): str(mode) for side, mode in entry["capture"].items()},
             frozenset((str(rule_id), str(pattern)) for rule_id, pattern in entry["rules"]),
@@ -99,11 +99,11 @@ def read_accepted(git_dir: str | None, place: str) -> Protections | None:
             str(entry["no_trail"]),
             frozenset(map(str, entry.get("endpoints", ()))),  # older ones have none
         )
-        if not (set(found.capture) <= set(SIDES) and set(found.capture.values()) <= set(MODES)):
+        if not (set(accepted.capture) <= set(SIDES) and set(accepted.capture.values()) <= set(MODES)):
             raise ValueError
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(git_dir, f"what it holds for {place or 'the worktree'} is not of its form") from error
-    return found
+    return accepted
 
 
 def remembered_places(git_dir: str | None) -> frozenset[str]:

@@ -44,9 +44,9 @@ def shipped_records(root: str) -> frozenset[str]:
 
 def refuse_tracked_private(root: str) -> None:
     """Raise StoredDataError TRACKED_PRIVATE if git tracks private files of the project."""
-    found = tracked_private(root)
-    if found:
-        listed = ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    paths = tracked_private(root)
+    if paths:
+        listed = ", ".join(paths[:3]) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
         raise StoredDataError(
             "TRACKED_PRIVATE",
             f"git tracks files that hold private data: {listed}; the next commit would publish what is written there",

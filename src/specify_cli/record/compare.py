@@ -380,8 +380,8 @@ def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
     def make(step: int) -> Receipt:
         return _make_receipt(ordered[steps[step]], ordered[calls[step] - 1] if calls[step] else {})
 
-    found = View(len(steps), make)
-    return found if isinstance(lines, View) else tuple(found)
+    receipts = View(len(steps), make)
+    return receipts if isinstance(lines, View) else tuple(receipts)
 
 
 # Event → the member that holds the digest of what it came to.

@@ -317,10 +317,10 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     tip, end = genesis_tip(), 0
     for offset, raw in lines_in_force(data):
         line = open_line(raw)
-        found = tip_of(line)
-        if found is None or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
+        line_tip = tip_of(line)
+        if line_tip is None or line.fields is None or not _is_next_of(line.fields, tip, invocation_id):
             break
-        tip, end = found, offset + len(raw) + 1
+        tip, end = line_tip, offset + len(raw) + 1
     rest = data[end:]
     if tip.seq < 0 or b"\0" not in rest:
         return None

@@ -397,14 +397,14 @@ def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) ->
 def add_annexes(report: RecordReport, invocation_id: str, annexes: Iterable[tuple[str, bytes]]) -> RecordReport:
     """Return the report of a record with what its annexes say, which are given by file and bytes."""
     closing = report.tip if report.status == "closed" else None
-    found, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
+    findings, named, seals = list(report.findings), list(report.objects), list(report.trail.annexes)
     for file, data in annexes:
         wrong, objects = verify_annex(data, file=file, invocation_id=invocation_id, tip=closing)
-        found += wrong
+        findings += wrong
         named += objects
         seals += filter(None, [seal_at_end(data)])
     trail = report.trail._replace(annexes=tuple(seals))
-    return report._replace(findings=tuple(found), objects=tuple(named), trail=trail)
+    return report._replace(findings=tuple(findings), objects=tuple(named), trail=trail)
 
 
 def verify_annex(
@@ -670,8 +670,8 @@ class _Walk:
         time = fields.get(time_key, _A_TIME)
         if type(time) is not str or _TIME.fullmatch(time) is None:
             self._add_finding("INVALID_TIME", seq, offset, f"{time_key} is {spell(time)}")
-        found = fields.get("v")
-        if type(found) is int and found == self.version:
+        stated = fields.get("v")
+        if type(stated) is int and stated == self.version:
             return
         version = integer_at(fields, "v", 1)
         if version is None:

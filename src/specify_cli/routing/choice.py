@@ -219,17 +219,17 @@ def choose_profile(
         return (touched, home * (touched > 0), s.request, lean, priority, claims, general, first, home)
 
     keyed = [(key(s), s) for s in standings]
-    best = max(found for found, _ in keyed)
-    winners = [s for found, s in keyed if found == best]
-    second = max((found for found, _ in keyed if found != best), default=None)
+    best = max(score for score, _ in keyed)
+    winners = [s for score, s in keyed if score == best]
+    second = max((score for score, _ in keyed if score != best), default=None)
     decided = "the only profile" if len(pool) == 1 else "project profile" if len(remaining) == 1 else ""
     if second and len(winners) == 1:
         decided = next(name for name, a, b in zip(_CRITERIA, best, second, strict=True) if a != b)
-    generalists = [(found[4:], s) for found, s in keyed if _rate_generality(s.profile, table) == 2]
+    generalists = [(score[4:], s) for score, s in keyed if _rate_generality(s.profile, table) == 2]
     if len(winners) > 1 and best[0] <= 0 and generalists:
         # Specialists the request does not speak of tie: the work belongs to the role's generalist.
-        top = max(found for found, _ in generalists)
-        winners = [s for found, s in generalists if found == top]
+        top = max(score for score, _ in generalists)
+        winners = [s for score, s in generalists if score == top]
         decided = "generalist"
     why = "; ".join(part for part in (decided, winners[0].why) if part)
     return Choice(

@@ -102,7 +102,7 @@ class _Text:
 
     def find_anywhere(self, key: str, i: int, end: int) -> Phrase | None:
         """Return the first phrase of a cell between `i` and the end."""
-        return next((found[0] for j in range(i, end) if (found := self.find_phrase(key, j, end))), None)
+        return next((phrase[0] for j in range(i, end) if (phrase := self.find_phrase(key, j, end))), None)
 
     def _match(self, words: tuple[str, ...], at: int, end: int) -> int:
         """Return where the rest of a phrase ends that goes on at `at`, or 0."""
@@ -111,12 +111,12 @@ class _Text:
             if word == "*":
                 reach = _GAP
                 continue
-            found = next(
+            matched = next(
                 (j for j in range(at, min(end, at + reach)) if self.word(j) == word or self.tokens[j].kind in ",."), end
             )
-            if self.word(found) != word or found >= end:
+            if self.word(matched) != word or matched >= end:
                 return 0
-            at, reach = found + 1, 1
+            at, reach = matched + 1, 1
         return at
 
     def is_name(self, i: int, end: int) -> bool:
@@ -157,9 +157,9 @@ class _Text:
 
     def _find_negator(self, i: int) -> int:
         """Return where the words under a negation at `i` begin, or 0."""
-        found = self.find_phrase("negation_phrases", i, len(self.tokens))
-        if found:
-            return found[1]
+        phrase = self.find_phrase("negation_phrases", i, len(self.tokens))
+        if phrase:
+            return phrase[1]
         word, following = self.word(i), self.word(i + 1)
         negates = self.is_in(i, "negations") and not (word == "not" and following in ("only", "sure"))
         negates = negates or (self.is_in(i, "gerund_negators") and following.endswith("ing"))
@@ -192,9 +192,9 @@ class _Text:
         if inner:
             return inner
         for start in (last - 2, last - 1, last):
-            found = self.find_phrase("noun_phrases", start, last + 1)
-            if found and found[1] == last + 1:
-                return found[0].action
+            phrase = self.find_phrase("noun_phrases", start, last + 1)
+            if phrase and phrase[1] == last + 1:
+                return phrase[0].action
         word, nouns = self.word(last), self.table.actions("nouns")
         forms = (word, word.removesuffix("s"), word.removesuffix("es"))
         return next((nouns[form] for form in forms if form in nouns), "")
@@ -265,9 +265,9 @@ class _Text:
         topic = end < len(self.tokens) and self.tokens[end].word == ":"
         if topic and all(self.continues(j, end) and self.word(j) not in _NEEDED for j in range(i + 1, end)):
             return True
-        last, found = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
+        last, phrase = self.find_head(i, end)[0], self.find_phrase("phrases", i, end)
         action = self.name_action(last) if last > i else ""
-        return action in ("review", "analyze") and not (found and found[0].action == action)
+        return action in ("review", "analyze") and not (phrase and phrase[0].action == action)
 
     def read_question(self, i: int, end: int, question: bool, begun: bool) -> Reading | None:
         """Return the reading of a question that begins at `i`."""
@@ -295,9 +295,9 @@ class _Text:
 
     def read_order(self, i: int, end: int, *, noun: bool, opened: bool) -> tuple[Reading, int] | None:
         """Return the verb or phrase that stands at `i`, read in its surroundings, and where it ends."""
-        found = self.find_phrase("phrases", i, end)
-        if found and not (self.name_action(found[1] - 1) and self.continues(found[1], end)):
-            return self._read_phrase(i, *found, end)
+        phrase = self.find_phrase("phrases", i, end)
+        if phrase and not (self.name_action(phrase[1] - 1) and self.continues(phrase[1], end)):
+            return self._read_phrase(i, *phrase, end)
         hyphened = i + 1 < end and self.tokens[i + 1].glued and not self.is_in(i + 1, "leadins")
         helps = self.is_in(i, "leadins") and not (self.word(i) == "do" and self.is_name(i + 1, end))
         if noun or hyphened or helps or self.tokens[i].glued:
@@ -377,7 +377,7 @@ class _Text:
 
     def find_others(self, first: Reading, at: int, end: int) -> list[Reading]:
         """Return the other actions a sentence asks for beside its first: "review … and then fix …"."""
-        found: list[Reading] = []
+        readings: list[Reading] = []
         region, depth = False, 0
         for i in range(at, end):
             token = self.tokens[i]
@@ -393,8 +393,8 @@ class _Text:
                 k = end if self.word(k) in _OTHERS else k + 1
             region = region and not then
             if not region and k < end and k not in self.negated:
-                found += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
-        return [reading for reading in found if reading.action != first.action]
+                readings += self._read_other(k, end, adjacent=i == at, sure=then or i == at)
+        return [reading for reading in readings if reading.action != first.action]
 
     def _read_other(self, k: int, end: int, *, adjacent: bool, sure: bool) -> list[Reading]:
         """Return the reading of a later verb at `k`, unless it only tells how the first action ends."""
@@ -441,8 +441,8 @@ def read_request(request: str, table: RouterTable) -> Read:
     readings = (label,) if label else _read_sentences(parsed, sentences, skip)
     for find in () if readings else (_find_needs, _find_ceased, _find_signals, _find_defects, _find_mentions):
         for start, end in sentences:
-            found = [r for r in find(parsed, start, end) if r.weight != "signal" or r.action not in forbidden]
-            readings = readings or _drop_doubles(found)
+            usable = [r for r in find(parsed, start, end) if r.weight != "signal" or r.action not in forbidden]
+            readings = readings or _drop_doubles(usable)
     return Read(readings, forbidden, words)
 
 
@@ -505,12 +505,12 @@ def _read_sentences(parsed: _Text, sentences: list[tuple[int, int]], skip: int) 
 
 def _drop_doubles(readings: Iterable[Reading]) -> tuple[Reading, ...]:
     """Return the first reading of each action, and none of no action beside one that names an action."""
-    found: dict[str, Reading] = {}
+    firsts: dict[str, Reading] = {}
     for reading in readings:
-        found.setdefault(reading.action, reading)
-    if len(found) > 1:
-        found.pop("none", None)
-    return tuple(found.values())
+        firsts.setdefault(reading.action, reading)
+    if len(firsts) > 1:
+        firsts.pop("none", None)
+    return tuple(firsts.values())
 
 
 def _combine(parsed: _Text, first: Reading, at: int, end: int) -> tuple[Reading, ...]:
@@ -528,8 +528,8 @@ def _combine(parsed: _Text, first: Reading, at: int, end: int) -> tuple[Reading,
 def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield what a statement says its subject needs: "the parser needs refactoring", "it should return 404"."""
     for i in range(start, end):
-        found = parsed.find_phrase("predicate_phrases", i, end)
-        at = found[1] if found else i + 1 if parsed.is_in(i, "predicates") else end
+        phrase = parsed.find_phrase("predicate_phrases", i, end)
+        at = phrase[1] if phrase else i + 1 if parsed.is_in(i, "predicates") else end
         while at < end and parsed.word(at) in ("be", "to", "being"):
             at += 1
         if at >= end or i in parsed.negated or at in parsed.negated:
@@ -551,8 +551,8 @@ def _find_needs(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 
 def _find_ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield a change worded as an end: "stop logging passwords", "never return null", unlike "don't push"."""
-    found = parsed.find_phrase("negation_phrases", start, end)
-    at = found[1] if found else start + 1
+    phrase = parsed.find_phrase("negation_phrases", start, end)
+    at = phrase[1] if phrase else start + 1
     verb = parsed.find_verb(at)
     if start not in parsed.negated or not verb or at + 1 >= end or parsed.word(at + 1) in _THINGS:
         return
@@ -563,7 +563,7 @@ def _find_ceased(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
 
 def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
     """Yield nouns that imply an action by themselves: a bug is to be fixed, a pull request to be reviewed."""
-    found: dict[int, Reading] = {}
+    signals: dict[int, Reading] = {}
     i = start
     while i < end:
         match = parsed.find_phrase("signals", i, end)
@@ -572,10 +572,10 @@ def _find_signals(parsed: _Text, start: int, end: int) -> Iterator[Reading]:
         if match and (match[0].action == "implement" or not parsed.continues(match[1], end)):
             text, at = " ".join(match[0].words), parsed.tokens[i].at
             reading = Reading(match[0].action, text, "noun that implies the action", at, text, "signal")
-            found[match[1] - 1] = reading
+            signals[match[1] - 1] = reading
         i = match[1] if match else i + 1
     head = parsed.find_head(start, end)[0]
-    yield from [found[head]] if head in found else found.values()
+    yield from [signals[head]] if head in signals else signals.values()
 
 
 def _find_defects(parsed: _Text, start: int, end: int) -> Iterator[Reading]:

@@ -22,9 +22,9 @@ class ProfileRegistry(AgentProfileRepository):
 
     def get(self, profile_id: str) -> AgentProfile:
         """Return one profile. Raises CallerError PROFILE_NOT_FOUND listing what is available."""
-        found = super().get(profile_id)
-        if found is not None:
-            return found
+        own = super().get(profile_id)
+        if own is not None:
+            return own
         broken = [problem.path for problem in self.problems]
         unusable = f"; {len(broken)} profile files cannot be used, {broken[0]} among them" if broken else ""
         raise CallerError(

@@ -214,16 +214,16 @@ class _Router:
 
     def _refuse_several(self, readings: Sequence[Reading], besides: str = "") -> RouterAmbiguityError:
         """Return the refusal of a request that asks for several actions, with the profiles that pick each."""
-        found: list[dict[str, str]] = []
+        candidates: list[dict[str, str]] = []
         for reading in readings:
             serving = [p for p in self.allowed if self.pick_action(p, readings) == reading.action]
             for profile in self.choose(reading.action, serving).winners:
                 reason = f"'{reading.token}' ({reading.rule}) asks to {reading.action}"
-                found.append(_propose(profile, reading.action, reason))
+                candidates.append(_propose(profile, reading.action, reason))
         return RouterAmbiguityError(
             "ROUTER_AMBIGUOUS",
             f"The request can be read as {' or '.join(r.action for r in readings)}{besides}.",
-            tuple(found),
+            tuple(candidates),
             "Pick one of the candidates, or split the request into one for each action.",
         )
 
@@ -271,27 +271,27 @@ class _Router:
         """
         candidates = self.allowed if pool is None else pool
         rows = [(role, [p for p in candidates if role in p.roles]) for role in self.table.action_roles[action]]
-        serving = [(role, found) for role, found in rows if found]
+        serving = [(role, able) for role, able in rows if able]
         if not serving:
             names = {action, *self.table.aliases[action]}
-            found = [p for p in candidates if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}]
-            serving = [("", found)] if found else []
+            able = [p for p in candidates if names & {fold(v) for v in (*p.canonical_verbs, *p.capabilities)}]
+            serving = [("", able)] if able else []
         if not serving:
             return Choice()
-        role, found = next((row for row in serving if len(serving) > 1 and self._speaks_of(row[1])), serving[0])
-        return choose_profile(found, self.evidence, self.facts, self.table, role, lemma if role else "")
+        role, able = next((row for row in serving if len(serving) > 1 and self._speaks_of(row[1])), serving[0])
+        return choose_profile(able, self.evidence, self.facts, self.table, role, lemma if role else "")
 
     def _speaks_of(self, pool: Sequence[AgentProfile]) -> bool:
         return any(judge_standing(p, self.evidence, self.facts, self.table).request > 0 for p in pool)
 
     def list_choices(self) -> tuple[dict[str, str], ...]:
         """Return for each action the profile whose first role it is: the choices when the text says nothing."""
-        found: list[dict[str, str]] = []
+        choices: list[dict[str, str]] = []
         for action in ACTIONS:
             serving = [p for p in self.profiles if self.own_actions(p)[0] == action]
             for profile in self.choose(action, serving).winners[:1]:
-                found.append(_propose(profile, action, f"{profile.name}: {action}"))
-        return tuple(found)
+                choices.append(_propose(profile, action, f"{profile.name}: {action}"))
+        return tuple(choices)
 
 
 def _propose(profile: AgentProfile, action: str, reason: str) -> dict[str, str]:

@@ -249,10 +249,10 @@ class SessionImporter:
                     new_id=lambda: new_ulid(at, os.urandom(10)),  # noqa: B023  # called at once
                     trace_id=trace_id,
                 )
-                found, blobs = [done.body, *done.gaps], done.objects
+                composed, blobs = [done.body, *done.gaps], done.objects
             except PayloadError as error:
-                found, blobs = [gap("not_recordable", event.event, message=str(error))], ()
-            for body in found:
+                composed, blobs = [gap("not_recordable", event.event, message=str(error))], ()
+            for body in composed:
                 if body["event"] == "stage_transition":
                     body, stage = {**body, "from": body.get("from", stage)}, body["to"]
                 bodies.append({**body, "at": rfc3339(at)})

@@ -327,7 +327,7 @@ class _GeminiReader(_Reader):
 
     def _answer(self, call: Line) -> None:
         results = [part.get("functionResponse") for part in call.get("result") or []]
-        response: dict[str, Any] = next((found["response"] for found in results if isinstance(found, dict)), {})
+        response: dict[str, Any] = next((result["response"] for result in results if isinstance(result, dict)), {})
         at = parse_time(call.get("timestamp"))
         if call.get("status") == "cancelled":
             self.answer("PostToolUse", str(call["id"]), at, "denied", tool_response=response)
@@ -407,10 +407,10 @@ def _find_patch(call: Line) -> str | None:
         return text
     at = text.find(_PATCH)
     try:
-        found = json.JSONDecoder().raw_decode(text, at + len(_PATCH))[0] if at >= 0 else None
+        patch = json.JSONDecoder().raw_decode(text, at + len(_PATCH))[0] if at >= 0 else None
     except ValueError:
         return None
-    return found if isinstance(found, str) else None
+    return patch if isinstance(patch, str) else None
 
 
 def _spell_patch(changes: object, cwd: str) -> str:

@@ -64,16 +64,16 @@ def _find_claude(home: str, environment: Mapping[str, str]) -> Iterator[Transcri
 def _find_codex(home: str, environment: Mapping[str, str]) -> Iterator[Transcript]:
     top = environment.get("CODEX_HOME") or f"{home}/.codex"
     below: dict[str, dict[str, str]] = {}
-    found = []
+    transcripts = []
     for path in [*_list_files(f"{top}/sessions", 3, ".jsonl"), *_list_files(f"{top}/archived_sessions", 0, ".jsonl")]:
         head = _read_head(path, _FIRST)
         head = (head if b"\n" in head else _read_head(path)).partition(b"\n")[0]
         own, parent = path.removesuffix(".jsonl")[-36:], _PARENT.search(head)
         if parent is None:
-            found.append((path, own, _find_cwd(head)))
+            transcripts.append((path, own, _find_cwd(head)))
         else:
             below.setdefault(parent[1].decode("utf-8", "replace"), {})[own] = path
-    for path, own, cwd in found:
+    for path, own, cwd in transcripts:
         agents: dict[str, str] = {}
         waiting = [own]
         while waiting:  # a subagent's own subagents name it, not the session
@@ -89,8 +89,8 @@ def _find_gemini(home: str, environment: Mapping[str, str]) -> Iterator[Transcri
         folder = os.path.dirname(marker)
         cwd = _read_head(marker).decode("utf-8", "replace").strip()
         for path in [*_list_files(f"{folder}/chats", 0, ".jsonl"), *_list_files(f"{folder}/chats", 0, ".json")]:
-            found = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', _read_head(path, 4096))
-            named = "" if found is None else found[1].decode("ascii")
+            match = re.search(rb'"sessionId": ?"([A-Za-z0-9_-]+)"', _read_head(path, 4096))
+            named = "" if match is None else match[1].decode("ascii")
             files = _list_files(f"{folder}/chats/{named}", 0, ".jsonl") if named else []
             yield _describe(path, cwd, {Path(file).stem: file for file in files})
 
@@ -150,9 +150,9 @@ def _read_head(path: str, size: int = _HEAD) -> bytes:
 
 
 def _find_cwd(head: bytes) -> str:
-    found = _CWD.search(head)
+    match = _CWD.search(head)
     try:
-        return "" if found is None else str(json.loads(found[1]))
+        return "" if match is None else str(json.loads(match[1]))
     except ValueError:
         return ""
 

@@ -46,8 +46,8 @@ class Approval(NamedTuple):
     def describe(self, file: str) -> Finding | None:
         """Return the finding of what speaks against it."""
         seq = self.fields.get("seq")
-        found = seq if isinstance(seq, int) else None
-        return None if self.problem is None else finding(self.problem, file, found, self.offset, self.detail)
+        number = seq if isinstance(seq, int) else None
+        return None if self.problem is None else finding(self.problem, file, number, self.offset, self.detail)
 
 
 def make_statement(fields: Mapping[str, object]) -> str:
@@ -58,20 +58,20 @@ def make_statement(fields: Mapping[str, object]) -> str:
 
 def find_subject(entries: Iterable[Entry], refers_to: str, name: str | None) -> Entry | None:
     """Return the last line of the call or gate of a name, or the one with the request."""
-    found = None
+    subject = None
     for entry in entries:
         key = {"call": "call_id", "gate": "gate"}.get(refers_to)
         if entry.event == _SUBJECTS[refers_to] and (key is None or entry.fields.get(key) == name):
-            found = entry
-    return found
+            subject = entry
+    return subject
 
 
 def get_proposer(started: Mapping[str, object], subject: Mapping[str, object]) -> Mapping[str, object]:
     """Return who wrote a line: the writer it names, else who opened the record."""
     for holder, key in ((subject, "by"), (started, "session"), (started, "actor")):
-        found = holder.get(key)
-        if isinstance(found, dict) and (key != "session" or "session_id" in found):
-            return found
+        proposer = holder.get(key)
+        if isinstance(proposer, dict) and (key != "session" or "session_id" in proposer):
+            return proposer
     return {}
 
 
@@ -105,7 +105,7 @@ def check_approvals(report: RecordReport, root: str, signers: Signers | None) ->
     if record is None:
         return report
     judged = judge_approvals(list(record.entries), signers)
-    wrong = [found for item in judged if (found := item.describe(report.file)) is not None]
+    wrong = [finding for item in judged if (finding := item.describe(report.file)) is not None]
     return report._replace(findings=(*report.findings, *wrong))
 
 

@@ -102,12 +102,12 @@ def verify_in_trail(
     own = next(iter([report for report in reports if report.file == place.path]))
     if anchors:
         own = queries.verify_place(project, place, anchors=anchors)
-    found = [
+    own_findings = [
         item
         for item in watch.findings()
         if item.code.startswith("LOG_") or place.invocation_id in f"{item.file} {item.message}"
     ]
-    judged = judge_set([own], found, anchored=bool(anchors))
+    judged = judge_set([own], own_findings, anchored=bool(anchors))
     level, not_proven = watch.assess(judged)
     return judged._replace(level=level, not_proven=not_proven), own
 
@@ -214,16 +214,16 @@ class TrailWatch:
     def _view_own(self, generation: Generation) -> LogView:
         name = f"{generation.path}/leaves"
         relative = os.path.relpath(name, self._project.root)
-        found = [(f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
+        checkpoints = [(f"{relative[:-6]}checkpoint", _read_checkpoint(f"{generation.path}/checkpoint"))]
         folder = f"{self._project.root}/{layout.CHECKPOINTS}"
-        found.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
-        found += self._read_published_checkpoints(generation.name)
+        checkpoints.append((f"{layout.CHECKPOINTS}/{generation.name}", _read_checkpoint(f"{folder}/{generation.name}")))
+        checkpoints += self._read_published_checkpoints(generation.name)
         keys = [key for key, _ in read_keys(generation)]
         self._note_vouchers(generation.name, f"{generation.path}", "enrolled", keys)
         leaves = self._parse(relative, enumerate(generation.read_lines()))
         ended = any(other.home == generation.home and other.number > generation.number for other in self._generations)
         witnesses = read_witnesses(generation.home) if self._trust.policy is None else {}
-        view = self._judge(LogView(generation.name, relative, True, leaves, ended=ended), found, keys, witnesses)
+        view = self._judge(LogView(generation.name, relative, True, leaves, ended=ended), checkpoints, keys, witnesses)
         for path, start, data in self._read_segments(generation.name):
             if data != generation.read_bytes(start, len(data)):
                 self._findings.append(
@@ -252,14 +252,14 @@ class TrailWatch:
         gap = next((number for number in range(max(leaves, default=-1) + 1) if number not in leaves), None)
         lines = self._parse(folder, sorted(leaves.items()))
         view = LogView(name, folder, False, lines, (), gap)
-        found = self._read_published_checkpoints(name)
-        origins = {checkpoint.origin for _, checkpoint in found if checkpoint is not None}
+        checkpoints = self._read_published_checkpoints(name)
+        origins = {checkpoint.origin for _, checkpoint in checkpoints if checkpoint is not None}
         policy = self._trust.policy
         trusted = [] if policy is None else [key for key in policy.logs if key.name in origins]
         for file in list_names(f"{self._project.root}/{folder}"):
             if file.endswith(".enrolled"):
                 trusted += self._note_vouchers(name, f"{self._project.root}/{folder}", file)
-        return self._judge(view, found, trusted)
+        return self._judge(view, checkpoints, trusted)
 
     def _note_vouchers(
         self, name: str, folder: str, file: str, own: Sequence[VerifierKey] | None = None
@@ -276,15 +276,15 @@ class TrailWatch:
             return ()
         if enrollment is None or (own is not None and not set(own) <= set(enrollment.keys)):
             return ()
-        found = signers.find(enrollment.signature, NAMESPACE, enrollment.statement)
-        if found:
-            self._vouchers.setdefault(name, set()).update(found)
-        return tuple(key for key in enrollment.keys if found and key.name.endswith(f"/{name}"))
+        signer = signers.find(enrollment.signature, NAMESPACE, enrollment.statement)
+        if signer:
+            self._vouchers.setdefault(name, set()).update(signer)
+        return tuple(key for key in enrollment.keys if signer and key.name.endswith(f"/{name}"))
 
     def _judge(
         self,
         view: LogView,
-        found: Iterable[tuple[str, Checkpoint | None]],
+        candidates: Iterable[tuple[str, Checkpoint | None]],
         keys: Iterable[VerifierKey],
         witnesses: Mapping[str, VerifierKey] = MappingProxyType({}),
     ) -> LogView:
@@ -294,7 +294,7 @@ class TrailWatch:
         """
         keys = list(keys)
         checkpoints: list[tuple[str, Checkpoint]] = []
-        for file, item in found:
+        for file, item in candidates:
             if item is not None and _name_of(item) != view.name:
                 self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, f"it speaks of the log {item.origin}"))
             elif item is not None:
@@ -355,10 +355,10 @@ class TrailWatch:
         files = [f"{folder}/{file}" for file in names if file.endswith(".checkpoint")]
         out: list[tuple[str, Checkpoint | None]] = []
         for file in files:
-            found = _read_checkpoint(f"{self._project.root}/{file}")
-            if found is None:
+            checkpoint = _read_checkpoint(f"{self._project.root}/{file}")
+            if checkpoint is None:
                 self._findings.append(finding("LOG_UNVERIFIED", file, None, 0, "it is no checkpoint"))
-            out.append((file, found))
+            out.append((file, checkpoint))
         return out
 
     # --- what only a look at other places settles
@@ -511,11 +511,11 @@ def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
         return None
     index = Index(root)
     try:
-        found = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
-        data = b"".join(FileRecordStore(root).read(place) for place in found)
+        places = [place for key in index.lookup(invocation_id) if (place := index.place(key)) is not None]
+        data = b"".join(FileRecordStore(root).read(place) for place in places)
     except (OSError, InvocationError, ValueError):
         return None
-    if not found:
+    if not places:
         return None
     folder = layout.annex_folder(invocation_id)
     for name in sorted(os.listdir(f"{root}/{folder}")) if os.path.isdir(f"{root}/{folder}") else ():

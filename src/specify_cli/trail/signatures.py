@@ -58,8 +58,8 @@ class Signers(NamedTuple):
             file.write(signature)
             file.flush()
             listed = _run(["-Y", "find-principals", "-s", file.name, "-f", self.path], "")
-            found = listed.stdout.split() if listed.returncode == 0 else []
-            return tuple(name for name in found if self._verify(file.name, namespace, text, name))
+            principals = listed.stdout.split() if listed.returncode == 0 else []
+            return tuple(name for name in principals if self._verify(file.name, namespace, text, name))
 
     def has_signed(self, name: str, signature: str, namespace: str, text: str, at: str) -> bool:
         """Return whether a person's key signed a text, and was good at a time (`YYYYMMDDHHMMSS` in UTC)."""

@@ -45,9 +45,9 @@ def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine = HER
     Raises EnvironmentFault where the engine does.
     """
     items = [list_items(source) for source in sources]
-    found = share_out(engine, partial(_examine, trust), [item for group in items for item in group], _lose)
+    results = share_out(engine, partial(_examine, trust), [item for group in items for item in group], _lose)
     for source, group in zip(sources, items, strict=True):
-        examined = islice(found, len(group))
+        examined = islice(results, len(group))
         try:
             if source.is_archive:
                 yield _judge_archive(source, next(examined), trust.signers)
@@ -72,8 +72,8 @@ def verify_export(path: str, trust: Trust, anchors: Sequence[str] = ()) -> Exami
             raise CallerError(
                 "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
             )
-        found = archive.verify_contents(contents, anchors)
-        reports = [check_approvals(report, contents.project.root, trust.signers) for report in found]
+        verified = archive.verify_contents(contents, anchors)
+        reports = [check_approvals(report, contents.project.root, trust.signers) for report in verified]
         return Examined(reports, check_proofs(contents, reports, trust.policy))
 
 

@@ -100,8 +100,8 @@ def read_state(project: Project, invocation_id: str | None) -> str:
     states = []
     for path in paths:
         try:
-            found = os.stat(os.path.join(project.root, path))
-            states.append(f"{found.st_size}.{found.st_mtime_ns}")
+            status = os.stat(os.path.join(project.root, path))
+            states.append(f"{status.st_size}.{status.st_mtime_ns}")
         except OSError:
             states.append("-")
     return " ".join(states)

@@ -70,8 +70,8 @@ def write_batch(batch: Batch, *, as_json: bool, dry_run: bool) -> None:
 
 
 def _describe_masks(body: dict[str, object]) -> list[str]:
-    found = body.get("redactions")
-    return list(found) if isinstance(found, dict) else []
+    redactions = body.get("redactions")
+    return list(redactions) if isinstance(redactions, dict) else []
 
 
 def _describe_body(body: dict[str, object]) -> str:

@@ -15,11 +15,11 @@ def state(values: Values) -> int:
     """Show where a run stands, now or after a line."""
     at = values["at"]
     project, _ = shell.reading_project()
-    found = resuming.state_of(project, str(values["invocation_id"]), at if isinstance(at, int) else None)
+    run_state = resuming.state_of(project, str(values["invocation_id"]), at if isinstance(at, int) else None)
     if values["json"]:
-        write_json({**found.as_value(), "state_hash": found.state_hash})
+        write_json({**run_state.as_value(), "state_hash": run_state.state_hash})
     else:
-        write_lines(_render_state(found))
+        write_lines(_render_state(run_state))
     return 0
 
 
@@ -101,21 +101,21 @@ def _report_end(invocation_id: str, *, as_json: bool) -> None:
         write_text(f"{invocation_id} was resumed and closed\nlook at it: spec-kitty invocations show {invocation_id}")
 
 
-def _render_state(found: ExecutionState) -> list[str]:
-    current = found.current_step
-    usage = found.usage
+def _render_state(run_state: ExecutionState) -> list[str]:
+    current = run_state.current_step
+    usage = run_state.usage
     lines = [
-        f"after {f'seq {found.seq}' if found.seq >= 0 else 'its last line'}: {found.status}"
-        + (f" as {found.outcome}" if found.outcome else ""),
-        f"stage:      {one_line(found.stage or '—')}",
+        f"after {f'seq {run_state.seq}' if run_state.seq >= 0 else 'its last line'}: {run_state.status}"
+        + (f" as {run_state.outcome}" if run_state.outcome else ""),
+        f"stage:      {one_line(run_state.stage or '—')}",
         f"step:       {one_line(f'{current[0]} ({current[1]})') if current else '—'}",
-        f"completed:  {len(found.completed_steps)}",
+        f"completed:  {len(run_state.completed_steps)}",
     ]
-    lines += [f"  {one_line(end.step)} ({end.ordinal})  {end.decision}" for end in found.completed_steps]
-    lines += [f"  {one_line(step)} ({ordinal})  failed" for step, ordinal in found.failed_steps]
-    lines += [f"open calls: {', '.join(map(one_line, found.open_calls)) or 'none'}"]
+    lines += [f"  {one_line(end.step)} ({end.ordinal})  {end.decision}" for end in run_state.completed_steps]
+    lines += [f"  {one_line(step)} ({ordinal})  failed" for step, ordinal in run_state.failed_steps]
+    lines += [f"open calls: {', '.join(map(one_line, run_state.open_calls)) or 'none'}"]
     lines += [f"spent:      {usage.steps} steps, {usage.tool_calls} tool calls, {usage.tokens} tokens"]
-    return [*lines, f"state:      {found.state_hash}"]
+    return [*lines, f"state:      {run_state.state_hash}"]
 
 
 def _render_plan(plan: resuming.ResumePlan) -> list[str]:

@@ -49,14 +49,14 @@ def _read_begin(root: str, harness: str, session: str, agent: str | None) -> int
     """Return when (ms) the newest call of this agent that begins an invocation was told to be under way."""
     folder = calls_folder(harness, session)
     now = time.time_ns() // 1_000_000
-    found = []
+    begun = []
     with durable.folder(root, folder) as fd:
         for name in sorted(os.listdir(fd))[:_MAX_MARKS]:
             mark = read_small(root, folder, name)
             since = mark.get("at") if isinstance(mark, dict) and mark.get("agent_id") == agent else None
             if type(since) is int and now - 1000 * MARK_SECONDS < since <= now:
-                found.append(since)
-    return max(found, default=None)
+                begun.append(since)
+    return max(begun, default=None)
 
 
 def take_in(recorder: Recorder, harness: str, session: str, agent: str | None, since: int) -> None:

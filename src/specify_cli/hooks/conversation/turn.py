@@ -92,8 +92,8 @@ def record_unknown(root: str, harness: str, call: HookInput, home: str | None) -
 
 def read_prompt(root: str, harness: str, session: str) -> str | None:
     """Return the newest prompt of a session as it was kept, masked; None where there is none, empty where not kept."""
-    found = _read_prompt(root, harness, session)
-    return None if found is None else found[1]
+    prompt = _read_prompt(root, harness, session)
+    return None if prompt is None else prompt[1]
 
 
 def _read_prompt(root: str, harness: str, session: str) -> tuple[str, str] | None:
@@ -109,10 +109,10 @@ def _read_prompt(root: str, harness: str, session: str) -> tuple[str, str] | Non
 
 def give_prompt(recorder: Recorder, harness: str, session: str) -> None:
     """Append the newest prompt of a session to a record of it that lacks it."""
-    found = _read_prompt(recorder.project.root, harness, session)
-    if found is None:
+    prompt = _read_prompt(recorder.project.root, harness, session)
+    if prompt is None:
         return
-    key, text = found
+    key, text = prompt
     payload: dict[str, object] = {"text": text} if text else {}
     _append(recorder, "prompt", payload, digest_of_names(key, "prompt")[:32])
 

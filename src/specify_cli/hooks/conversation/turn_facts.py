@@ -114,8 +114,8 @@ def join_texts(content: object, *keys: str) -> str:
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
-    found = [part.get(key) for part in parts if isinstance(part, dict) for key in keys]
-    return "\n".join(text for text in found if isinstance(text, str))
+    texts = [part.get(key) for part in parts if isinstance(part, dict) for key in keys]
+    return "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _read_claude(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:

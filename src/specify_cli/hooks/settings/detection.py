@@ -83,8 +83,8 @@ def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus
     """Return how things stand for every harness, in the project and for the user."""
     rows = []
     for harness in HARNESSES.values():
-        found = [settings_place(harness, scope, root, home) for scope in SCOPES]
-        there = [standing(place) for place in found if place is not None]
+        candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
+        there = [standing(place) for place in candidates if place is not None]
         places = [PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there]
         installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
         detected = is_detected(harness, root, home)
@@ -153,12 +153,12 @@ def list_in_use(root: str, home: str | None, scope: Literal["project", "user"], 
     if not installing:
         places = [settings_place(harness, scope, root, home) for harness in HARNESSES.values()]
         return [place.harness for place in places if place is not None and standing(place).state != "absent"]
-    found = [harness for harness in HARNESSES.values() if is_detected(harness, root, home)]
-    if not found:
+    harnesses = [harness for harness in HARNESSES.values() if is_detected(harness, root, home)]
+    if not harnesses:
         raise CallerError(
             "HARNESS_NOT_FOUND",
             "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
             "spec-kitty hooks install --harness claude-code",
             candidates=[{"name": harness.name} for harness in HARNESSES.values()],
         )
-    return found
+    return harnesses

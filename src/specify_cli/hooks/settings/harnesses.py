@@ -103,14 +103,14 @@ _MAX_HANDLERS = 200
 
 def wanted(harness: Harness) -> tuple[Wanted, ...]:
     """Return what an install puts into a settings file, in order."""
-    found: list[Wanted] = []
+    elements: list[Wanted] = []
     for event in harness.events:
         element = dict(harness.handler)
         if harness.form != "flat":
             matcher = {"matcher": "*"} if event in harness.matched else {}
             element = {**matcher, "hooks": [element]}
-        found.append(Wanted((_KEY if harness.form == "named" else "hooks", event), element))
-    return tuple(found)
+        elements.append(Wanted((_KEY if harness.form == "named" else "hooks", event), element))
+    return tuple(elements)
 
 
 def is_ours(harness: Harness, handler: object) -> bool:
@@ -210,12 +210,12 @@ def _read_root(text: str, harness: Harness) -> Node:
 
 def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
     """Return a member that has to be of a kind where it is there at all. Raises JsonTextError."""
-    found = [child for child in outer.children if child.key == key]
-    if len(found) > 1:
-        raise JsonTextError(text, found[1].start, f"the key {json.dumps(key)} stands twice")
-    if not found:
+    members = [child for child in outer.children if child.key == key]
+    if len(members) > 1:
+        raise JsonTextError(text, members[1].start, f"the key {json.dumps(key)} stands twice")
+    if not members:
         return None
-    node = found[0].node
+    node = members[0].node
     if node.kind != kind:
         raise JsonTextError(text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}")
     return node
@@ -230,9 +230,9 @@ def _insert_value(
 ) -> str:
     container = _read_root(text, harness)
     for name in path:
-        found = container.find(name)
-        assert found is not None
-        container = found
+        child = container.find(name)
+        assert child is not None
+        container = child
     return insert(text, container, key, value, style, comments=harness.comments)
 
 

@@ -144,8 +144,8 @@ def standing(place: SettingsPlace) -> Standing:
             ours: State = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
             state: State = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
             return Standing(place, state, None)
-        found = presence(text, place.harness)
-        return Standing(place, "outdated" if found == "partial" else found, None)
+        present = presence(text, place.harness)
+        return Standing(place, "outdated" if present == "partial" else present, None)
     except JsonTextError as error:
         return Standing(place, "invalid", _invalid(place, error).message)
     except StoredDataError as error:

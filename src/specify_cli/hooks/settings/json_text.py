@@ -108,8 +108,8 @@ class _Reader:
         if head == "[":
             return self.collection(at, depth, "array", "]")
         if head == '"':
-            found, end = self.string(at)
-            return Node("scalar", at, end, found)
+            string, end = self.string(at)
+            return Node("scalar", at, end, string)
         for word, meant in _WORDS:
             if text.startswith(word, at):
                 return Node("scalar", at, at + len(word), meant)
@@ -123,8 +123,8 @@ class _Reader:
 
     def string(self, at: int) -> tuple[str, int]:
         if self.text[at : at + 1] != '"':
-            found = self.text[at : at + 1]
-            raise JsonTextError(self.text, at, f"expected a string, found {found!r}" if found else "expected a string")
+            quote = self.text[at : at + 1]
+            raise JsonTextError(self.text, at, f"expected a string, found {quote!r}" if quote else "expected a string")
         try:
             value: tuple[str, int] = scanstring(self.text, at + 1, True)
             return value

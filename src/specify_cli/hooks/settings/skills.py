@@ -78,8 +78,8 @@ def install_skills(
 ) -> tuple[SkillFile, ...]:
     """Write what is missing. Raises StoredDataError where a link or folder stands in the way, EnvironmentFault."""
     there = {name for name in BLOCK_FILES if (text := _read(root, name)) is not None and _MARKED.search(text)}
-    found = [file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))]
-    planned = [_plan_install(file, force=force) for file in found]
+    files = [file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))]
+    planned = [_plan_install(file, force=force) for file in files]
     if not dry_run:
         for file in planned:
             if file.state in ("new", "replaced"):
@@ -102,21 +102,21 @@ def uninstall_skills(root: str, *, force: bool = False, dry_run: bool = False) -
 
 def look_at_skills(root: str) -> tuple[SkillFile, ...]:
     """Return every file of ours as it stands: absent, unchanged or edited. Raises StoredDataError."""
-    found = []
+    files = []
     for path, source, _ in FILES:
         content, there = shipped(source), _read(root, path)
         state: State = "absent" if there is None else "unchanged" if there == content else "edited"
-        found.append(SkillFile(path, state, content, there))
+        files.append(SkillFile(path, state, content, there))
     for path in BLOCK_FILES:
         there = _read(root, path)
         block = _make_block(there or "")
         marked = None if there is None else _MARKED.search(there)
         if there is None or marked is None:
-            found.append(SkillFile(path, "absent", _with_block(there or ""), there))
+            files.append(SkillFile(path, "absent", _with_block(there or ""), there))
         else:
             whole = there[: marked.start()] + block + there[marked.end() :]
-            found.append(SkillFile(path, "unchanged" if there == whole else "edited", whole, there))
-    return tuple(found)
+            files.append(SkillFile(path, "unchanged" if there == whole else "edited", whole, there))
+    return tuple(files)
 
 
 def shipped(source: str) -> str:

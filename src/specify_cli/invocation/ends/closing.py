@@ -107,11 +107,11 @@ def compose_closing(named: Named, *, outcome: str, closed_by: str, at: str) -> l
 
 def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -> None:
     """Refuse to close a record again with another outcome. Raises CallerError OUTCOME_DIFFERS."""
-    found = completed.get("outcome")
-    if found not in (None, outcome):
+    recorded = completed.get("outcome")
+    if recorded not in (None, outcome):
         raise CallerError(
             "OUTCOME_DIFFERS",
-            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {found}, not as {outcome}; "
+            f"{place.invocation_id} was closed at {completed.get('completed_at')} as {recorded}, not as {outcome}; "
             "closing is final, and nothing was changed",
             f'spec-kitty invocations show {place.invocation_id}, or begin another: spec-kitty do "REQUEST"',
         )

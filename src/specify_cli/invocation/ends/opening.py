@@ -178,13 +178,15 @@ def choose_advisor(project: Project, cache: ParseCache) -> Callable[[str], Advis
     table, facts = shipped_table(), detect_facts(project.root)
 
     def choose(prompt: str) -> Advisor:
-        found = route(prompt, profiles, table, facts, None)
-        if isinstance(found, RouterDecision):
-            return Advisor(found.profile_id, found.action, found.confidence, found.match_reason)
+        decision = route(prompt, profiles, table, facts, None)
+        if isinstance(decision, RouterDecision):
+            return Advisor(decision.profile_id, decision.action, decision.confidence, decision.match_reason)
         first = profiles[0].profile_id
         named = route(prompt, profiles, table, facts, first)
         action = named.action if isinstance(named, RouterDecision) else "analyze"
-        return Advisor(first, action, "domain_keyword", f"not routed: {found.error_code}; the first profile stands in")
+        return Advisor(
+            first, action, "domain_keyword", f"not routed: {decision.error_code}; the first profile stands in"
+        )
 
     return choose
 

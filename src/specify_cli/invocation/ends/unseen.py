@@ -47,7 +47,7 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
     lines = [{**entry.fields, "event": entry.event} for entry in record.entries]
     began, spans = millis_of(invocation_id), list_spans(lines)
     named = {line.get("what"): _read_moment(line) for line in lines if line.get("reason") == "unseen_change"}
-    found: list[str] = []
+    paths: list[str] = []
     for path in _list_changed(root, began):
         changed = _read_change(root, path)
         if changed is None or changed < began:
@@ -56,10 +56,10 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
             continue
         masked = redact(path, rules).text[:_MAX_PATH]
         if changed > (named.get(masked) or -1):
-            found.append(masked)
-    gaps = [_describe(path) for path in found[:MAX_NAMED]]
-    if len(found) > MAX_NAMED:
-        more = len(found) - MAX_NAMED
+            paths.append(masked)
+    gaps = [_describe(path) for path in paths[:MAX_NAMED]]
+    if len(paths) > MAX_NAMED:
+        more = len(paths) - MAX_NAMED
         gaps.append(gap("unseen_change", "further files", count=more, message="they changed while no tool ran"))
     return gaps
 

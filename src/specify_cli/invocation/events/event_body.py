@@ -191,10 +191,10 @@ def find_known(
     events = tuple(key is not None and holds(dedupe_bytes(key)) for key in keys)
     data = read(0) if any(events) else b""
     described = zip(items, keys, events, strict=True)
-    found = [conflict_gap(data, str(key), item.body) for item, key, there in described if there]
+    conflicts = [conflict_gap(data, str(key), item.body) for item, key, there in described if there]
     if change is not None and (all(events) or holds(dedupe_bytes(str(change["dedupe"])))):
         change = None
-    return Known(events, tuple(body for body in found if body is not None), change)
+    return Known(events, tuple(body for body in conflicts if body is not None), change)
 
 
 def change_gap(started: Mapping[str, object], settings: Settings) -> dict[str, object] | None:

@@ -178,13 +178,13 @@ def _describe(kind: str, fields: Mapping[str, object]) -> str:
 
 def _find_gist(head: str) -> str:
     """Return the one argument that says what a call does, where there is one; else the text itself."""
-    found = _GIST.search(head)
-    if found is None:
+    match = _GIST.search(head)
+    if match is None:
         return head
     try:
-        return say(json.loads(f'"{found[1]}"'))
+        return say(json.loads(f'"{match[1]}"'))
     except ValueError:
-        return found[1]
+        return match[1]
 
 
 def _find_step(fields: Mapping[str, object], open_steps: Mapping[tuple[str, str], int], kind: str) -> int | None:

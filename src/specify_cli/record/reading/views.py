@@ -197,9 +197,9 @@ class _Lines(Sequence["Entry"]):
         return entry
 
     def _look_up(self, place: int) -> Entry:
-        found = self._kept.get(place)
-        if found is not None:
-            return found
+        cached = self._kept.get(place)
+        if cached is not None:
+            return cached
         offset, size = self._offsets[place], self._sizes[place]
         start, block = self._block
         if not start <= offset <= offset + size <= start + len(block):

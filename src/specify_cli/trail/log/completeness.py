@@ -235,8 +235,8 @@ class Completeness:
         """Return the invocations with a leaf that nobody outside has seen."""
         return self._count(cursor.unseen for cursor in self._cursors)
 
-    def _count(self, found: Iterable[set[str]]) -> set[str]:
-        every = set[str]().union(*found)
+    def _count(self, sets: Iterable[set[str]]) -> set[str]:
+        every = set[str]().union(*sets)
         return every if self._only is None else every & {self._only}
 
     def _take_leaf(self, cursor: _Cursor) -> None:

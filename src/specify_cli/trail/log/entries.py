@@ -93,8 +93,8 @@ class TrailLog:
 
     def current(self) -> Generation | None:
         """Return the log that was written last; None where nothing was."""
-        found = [(generation.changed_at(), generation) for generation in self.generations()]
-        return max(found)[1] if found else None
+        by_time = [(generation.changed_at(), generation) for generation in self.generations()]
+        return max(by_time)[1] if by_time else None
 
     def begin(self, after: Generation, leaves: bytes) -> Generation:
         """Return a new log in place of one that may not be continued, with these leaves. Raises OSError."""
@@ -171,9 +171,9 @@ class TrailLog:
             text = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
             roots = (text, self.root) if os.path.isabs(text) and "\0" not in text else (self.root,)
             known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
-            found = next(filter(None, known), None)
-            if found is not None:
-                self.append(generation, Leaf(kind, invocation_id, found[0]), found[1], {}, again=True)
+            leaf = next(filter(None, known), None)
+            if leaf is not None:
+                self.append(generation, Leaf(kind, invocation_id, leaf[0]), leaf[1], {}, again=True)
             os.unlink(name, dir_fd=pending)
         finally:
             os.close(fd)

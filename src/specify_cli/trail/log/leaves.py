@@ -115,5 +115,5 @@ def list_names(folder: str) -> list[str]:
 
 def list_generations(home: str) -> list[str]:
     """Return the names of the logs in a folder, the oldest first."""
-    found = [(int(match.group(1)), name) for name in list_names(home) if (match := GENERATION_NAME.fullmatch(name))]
-    return [name for _, name in sorted(found)]
+    numbered = [(int(match.group(1)), name) for name in list_names(home) if (match := GENERATION_NAME.fullmatch(name))]
+    return [name for _, name in sorted(numbered)]

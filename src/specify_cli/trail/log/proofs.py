@@ -43,19 +43,19 @@ def collect_proofs(project: Project, invocation_ids: Set[str], annexed: Set[str 
     Raises CallerError NOTHING_LOGGED where there is none of one, EXTRA_MISSING, StoredDataError, EnvironmentFault.
     """
     make_checkpoint(project)
-    found: dict[str, bytes] = {}
+    proofs: dict[str, bytes] = {}
     for generation in open_log(project).generations():
         for item in prove(generation, invocation_ids):
             if item.kind == ANNEX and item.seal not in annexed:
                 continue
             name = f"{layout.PROOFS}/{item.invocation_id}/{item.kind}-{item.proof.number}.tlog-proof"
-            found.setdefault(name, str(item.proof).encode())
+            proofs.setdefault(name, str(item.proof).encode())
     for invocation_id in sorted(invocation_ids):
-        if not any(f"/{invocation_id}/" in name for name in found):
+        if not any(f"/{invocation_id}/" in name for name in proofs):
             raise CallerError(
                 "NOTHING_LOGGED", f"{invocation_id} is in no log of this clone", "export it where it was written"
             )
-    return found
+    return proofs
 
 
 def check_proofs(contents: Contents, reports: Iterable[RecordReport], policy: Policy | None) -> Checked:

@@ -27,8 +27,8 @@ _SEGMENT = re.compile(r"([0-9]{1,12})-([0-9]{1,12})\.leaves")
 def list_segments(root: str, name: str) -> list[tuple[str, int, int]]:
     """Return (file name, number of its first leaf, number behind its last) of each published piece of a log."""
     names = list_names(f"{root}/{layout.TRAIL_LOG}/{name}")
-    found = [(match[0], int(match[1]), int(match[2])) for file in names if (match := _SEGMENT.fullmatch(file))]
-    return sorted((item for item in found if item[1] < item[2]), key=lambda item: item[1:])
+    segments = [(match[0], int(match[1]), int(match[2])) for file in names if (match := _SEGMENT.fullmatch(file))]
+    return sorted((item for item in segments if item[1] < item[2]), key=lambda item: item[1:])
 
 
 def publish_leaves(root: str, generation: Generation) -> None:

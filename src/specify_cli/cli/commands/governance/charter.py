@@ -41,7 +41,7 @@ def context(values: Values) -> int:
         return _show_artifact(values)
     project, cache = shell.reading_project()
     profile = values["profile"]
-    found = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
+    chosen = None if profile is None else ProfileRegistry(project.root, cache).get(str(profile))
     if values["action"] is None:
         message = "charter context needs --action, or --uri for one artifact"
         raise CallerError("USAGE", message, "spec-kitty charter context --action review")
@@ -54,7 +54,7 @@ def context(values: Values) -> int:
     try:
         result = build_charter_context(
             project.root,
-            profile=found,
+            profile=chosen,
             action=str(values["action"]),
             request=request,
             mark_loaded=bool(values["mark_loaded"]),
@@ -99,10 +99,10 @@ def _show_artifact(values: Values) -> int:
     project, cache = shell.reading_project()
     inputs = load_inputs(project.root, cache)
     cache.save()
-    found = fetch_artifact(inputs, uri)
-    artifact, rule = found.artifact, found.rule
+    fetched = fetch_artifact(inputs, uri)
+    artifact, rule = fetched.artifact, fetched.rule
     if artifact is None:
-        raise _not_shown(inputs, found)
+        raise _not_shown(inputs, fetched)
     decided = None if rule is None else {"rule_id": rule.id, "action": rule.action, "reason": rule.reason}
     value = {
         "uri": artifact.uri,
@@ -118,15 +118,15 @@ def _show_artifact(values: Values) -> int:
     return 0
 
 
-def _not_shown(inputs: ContextInputs, found: Fetched) -> CallerError:
-    if found.rule is not None or inputs.policy_state == "unreadable":
-        return CallerError("WITHHELD", f"{found.uri}: {found.refusal}", "spec-kitty charter lint")
+def _not_shown(inputs: ContextInputs, fetched: Fetched) -> CallerError:
+    if fetched.rule is not None or inputs.policy_state == "unreadable":
+        return CallerError("WITHHELD", f"{fetched.uri}: {fetched.refusal}", "spec-kitty charter lint")
     uris = list(in_force(inputs))
-    near = [f"charter://section/{found.uri}", *(f"doctrine://{kind}/{found.uri}" for kind in KINDS)]
-    near = [uri for uri in near if uri in uris] or difflib.get_close_matches(found.uri, uris, 3)
+    near = [f"charter://section/{fetched.uri}", *(f"doctrine://{kind}/{fetched.uri}" for kind in KINDS)]
+    near = [uri for uri in near if uri in uris] or difflib.get_close_matches(fetched.uri, uris, 3)
     return CallerError(
         "DOCTRINE_NOT_FOUND",
-        f"nothing in force has the uri {found.uri!r}{f': {found.refusal}' if found.refusal else ''}",
+        f"nothing in force has the uri {fetched.uri!r}{f': {fetched.refusal}' if fetched.refusal else ''}",
         f"spec-kitty charter context --uri {near[0]}"
         if near
         else "spec-kitty charter context --action review --explain",
@@ -163,18 +163,18 @@ def lint(values: Values) -> int:
     """Show every finding with file, line, problem and repair; 1 where one is an error."""
     project, _ = load_project(shell.here(), shell.home(), lenient=True)
     folders = PROJECT_FOLDERS
-    found = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
+    findings = list(lint_project(project.root, profile_folders=folders, secrets=project.secrets))
     broken = project.config.error
-    if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in found):
+    if broken is not None and not any(item.code == "CONFIG_BROKEN" for item in findings):
         line = _find_config_line(project.root, broken.message)
-        found.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
-    errors = sum(item.severity == ERROR for item in found)
-    report = LintReport(not errors, errors, len(found) - errors, found)
+        findings.append(Finding(ERROR, "CONFIG_BROKEN", layout.CONFIG, line, broken.message, broken.suggestion))
+    errors = sum(item.severity == ERROR for item in findings)
+    report = LintReport(not errors, errors, len(findings) - errors, findings)
     if values["json"]:
         write_json(report)
         return 1 if errors else 0
     lines: list[str] = []
-    for item in found:
+    for item in findings:
         place = item.file if item.line is None else f"{item.file}:{item.line}"
         lines.append(f"{item.severity}: {one_line(place)}: {one_line(item.problem)} ({item.code})")
         lines.append(f"  {one_line(item.repair)}")

@@ -52,10 +52,10 @@ def synthesize(values: Values) -> int:
     # 1. What the repository says, and what its people answer.
     root, _ = find_root(shell.here(), shell.home())
     facts = detect_facts(root)
-    found = survey(root, root_languages=facts.languages)
-    answers = proposals(found) if person is None else _run_interview(person, proposals(found), root)
+    surveyed = survey(root, root_languages=facts.languages)
+    answers = proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
     # 2. The files, beside what is there.
-    files = plan(found, answers, shipped=ProfileRegistry(root).all())
+    files = plan(surveyed, answers, shipped=ProfileRegistry(root).all())
     drafts, notes = plan_drafts(root, files, facts)
     if not values["json"] or person is not None:
         _show_preview(drafts, to_people=bool(values["json"]))
@@ -84,8 +84,8 @@ def synthesize(values: Values) -> int:
 def write_defaults(root: str) -> tuple[set[str], list[str]]:
     """Write the new files that the repository suggests, without an interview; return their paths, and notes."""
     facts = detect_facts(root)
-    found = survey(root, root_languages=facts.languages)
-    files = plan(found, proposals(found), shipped=ProfileRegistry(root).all())
+    surveyed = survey(root, root_languages=facts.languages)
+    files = plan(surveyed, proposals(surveyed), shipped=ProfileRegistry(root).all())
     drafts, notes = plan_drafts(root, files, facts)
     written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
     return written, [*notes, *more]

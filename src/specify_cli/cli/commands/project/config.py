@@ -120,27 +120,27 @@ def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None =
 
 def accept(values: Values) -> int:
     """Show what the work tree asks for, ask, and remember the answer in the git directory."""
-    found = locate(shell.here(), shell.home())
-    if found.git_dir is None:
+    site = locate(shell.here(), shell.home())
+    if site.git_dir is None:
         raise EnvironmentFault(
             "NOT_A_REPOSITORY",
-            f"{found.root} is in no git repository; what is accepted is kept in the git directory, where no file of a "
+            f"{site.root} is in no git repository; what is accepted is kept in the git directory, where no file of a "
             "project can plant it",
-            f"git init {found.root}",
+            f"git init {site.root}",
         )
     as_json = bool(values["json"])
-    root = found.passed or found.root
+    root = site.passed or site.root
     place = place_below(root, find_worktree(root) or root)
     stated = stated_protections(root)
     try:
-        accepted = read_accepted(found.git_dir, place) or DEFAULTS
+        accepted = read_accepted(site.git_dir, place) or DEFAULTS
     except StoredDataError as error:
         if not as_json:
             write_lines([one_line(error.message)])
         accepted = DEFAULTS
     weaker = list(resolve_protections(stated, accepted)[1])
-    if found.passed is not None:
-        weaker.insert(0, f"project: {root} becomes a project of its own inside {found.root}")
+    if site.passed is not None:
+        weaker.insert(0, f"project: {root} becomes a project of its own inside {site.root}")
     if weaker:
         if not as_json:
             write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
@@ -151,7 +151,7 @@ def accept(values: Values) -> int:
                 f"no person accepted, so nothing was changed; {root} asks for: {'; '.join(weaker)}",
                 "run it yourself in a terminal: spec-kitty config accept",
             )
-    write_accepted(found.git_dir, place, stated)
+    write_accepted(site.git_dir, place, stated)
     if as_json:
         write_json({"root": root, "accepted": weaker})
     else:

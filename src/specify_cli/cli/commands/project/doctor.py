@@ -31,19 +31,19 @@ def doctor(values: Values) -> int:
     swept = []
     if values["sweep"]:
         swept = list(sweep(project, shell.home(), shell.caller(), time.time_ns() // 1_000_000))
-    found = [*examine(project, cache, home=shell.home()), *_sync(project)]
-    errors = sum(item.severity == ERROR for item in found)
+    findings = [*examine(project, cache, home=shell.home()), *_sync(project)]
+    errors = sum(item.severity == ERROR for item in findings)
     if values["json"]:
-        write_json(DoctorReport(errors == 0, found, swept))
+        write_json(DoctorReport(errors == 0, findings, swept))
         return 1 if errors else 0
     lines = [f"closed as {item.outcome}: {item.invocation_id}" for item in swept]
     counts: dict[str, int] = {}
-    for item in found:
+    for item in findings:
         counts[item.code] = counts.get(item.code, 0) + 1
         if counts[item.code] <= _LISTED:
             lines.append(f"{item.severity}: {item.code} {one_line(item.path)}: {one_line(item.message)}")
             lines += [f"  next: {one_line(item.repair)}"] if item.repair else []
     lines += [f"  … and {count - _LISTED} more {code}" for code, count in counts.items() if count > _LISTED]
-    lines.append("nothing is wrong" if not found else f"{errors} of {len(found)} are errors")
+    lines.append("nothing is wrong" if not findings else f"{errors} of {len(findings)} are errors")
     write_lines(lines)
     return 1 if errors else 0

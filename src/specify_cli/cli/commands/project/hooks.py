@@ -69,12 +69,12 @@ def status(values: Values) -> int:
     """Show how things stand for every harness, in the project and for the user."""
     root, home = _find_folders()
     program = find_program(root)
-    found = describe_hooks(program, root, home)
+    standings = describe_hooks(program, root, home)
     if values["json"]:
-        write_json(found)
+        write_json(standings)
         return 0
     lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
-    for row in found.harnesses:
+    for row in standings.harnesses:
         opens = " · its sessions get records by themselves" if opens_by_itself(root, row.harness) else ""
         lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}{opens}")
         for place in row.places:

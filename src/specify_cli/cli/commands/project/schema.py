@@ -19,13 +19,13 @@ def schema(values: Values) -> int:
             write_lines(names)
         return 0
     name = str(values["name"])
-    found = schema_of(name) if name in SHAPES else event_schema() if name == "event" else schema_of_event(name)
-    if found is None:
+    document = schema_of(name) if name in SHAPES else event_schema() if name == "event" else schema_of_event(name)
+    if document is None:
         raise CallerError(
             "SCHEMA_NOT_FOUND",
             f"no schema has the name {name!r}",
             "spec-kitty schema",
             candidates=[{"name": item} for item in names],
         )
-    write_json(found)
+    write_json(document)
     return 0

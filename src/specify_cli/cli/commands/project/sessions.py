@@ -48,11 +48,11 @@ def import_sessions(values: Values) -> int:
     done: list[tuple[str, Taken]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
         for harness in named:
-            found = list(find_transcripts(harness, home, os.environ))
-            for number, transcript in enumerate(found, 1):
+            transcripts = list(find_transcripts(harness, home, os.environ))
+            for number, transcript in enumerate(transcripts, 1):
                 done.append((harness, importer.take(transcript, harness)))
                 if progress is not None:
-                    progress(number, len(found))
+                    progress(number, len(transcripts))
     cache.save()
     answer = _summarize(named, done)
     if values["json"]:

@@ -40,17 +40,17 @@ def uninstall(values: Values) -> int:
     return _tell(uninstall_skills(root, force=bool(values["force"]), dry_run=bool(values["dry_run"])), values)
 
 
-def _tell(found: Sequence[SkillFile], values: Values) -> int:
+def _tell(files: Sequence[SkillFile], values: Values) -> int:
     changes, dry = "dry_run" in values, bool(values.get("dry_run"))
     if values["json"]:
-        write_json(describe_installed(found, dry_run=dry))
+        write_json(describe_installed(files, dry_run=dry))
         return 0
     lines = []
-    for file in found:
+    for file in files:
         lines.append(f"{file.state:<9} {file.path}")
         if dry and file.diff and file.state != "absent":
             lines.append(escape(file.diff).rstrip("\n"))
-    if changes and any(file.state == "edited" for file in found):
+    if changes and any(file.state == "edited" for file in files):
         lines.append("what was edited is kept; --force changes it too, --dry-run shows the difference")
     if dry:
         lines.append("nothing was written")

@@ -50,13 +50,13 @@ def _backtest_sources(
 ) -> int:
     """Print what would have come out otherwise in many projects or archives, and name those that could not be asked."""
     sources = list_sources(values, "")
-    found = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
-    reports = [one.report for one in found if one.report is not None]
+    results = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
+    reports = [one.report for one in results if one.report is not None]
     table = tabulate(reports)
     if values["json"]:
-        write_json({"sources": found, "table": table})
+        write_json({"sources": results, "table": table})
     else:
-        for one in found:
+        for one in results:
             name, report = one_line(one.source), one.report
             if report is None:
                 write_text(
@@ -67,7 +67,7 @@ def _backtest_sources(
                 unasked = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
                 write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}")
         write_lines(_render_table(table))
-    return 1 if len(reports) < len(found) or any(report.loosened for report in reports) else 0
+    return 1 if len(reports) < len(results) or any(report.loosened for report in reports) else 0
 
 
 def _render(report: Backtest) -> Iterator[str]:
@@ -117,29 +117,29 @@ def bisect(values: Values) -> int:
     """Print which commit first changes a record's decision; 1 where one does."""
     project, cache = shell.reading_project()
     cache.save()
-    found = bisecting.find_culprit(project, str(values["invocation_id"]))
+    culprit = bisecting.find_culprit(project, str(values["invocation_id"]))
     if values["json"]:
-        write_json(found)
+        write_json(culprit)
     else:
-        write_lines(_render_culprit(found))
-    return 0 if found.cause == "none" else 1
+        write_lines(_render_culprit(culprit))
+    return 0 if culprit.cause == "none" else 1
 
 
-def _render_culprit(found: bisecting.Culprit) -> Iterator[str]:
-    asked = count(found.asked, "commit")
-    if found.cause == "none":
-        yield f"nothing up to now changes what {found.invocation_id} decided ({asked} asked)"
+def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
+    asked = count(culprit.asked, "commit")
+    if culprit.cause == "none":
+        yield f"nothing up to now changes what {culprit.invocation_id} decided ({asked} asked)"
         return
-    if found.cause == "code":
-        yield f"spec-kitty itself decides otherwise; other than then: {', '.join(found.code) or 'nothing it names'}"
-    elif found.cause == "work tree":
+    if culprit.cause == "code":
+        yield f"spec-kitty itself decides otherwise; other than then: {', '.join(culprit.code) or 'nothing it names'}"
+    elif culprit.cause == "work tree":
         yield f"what is not committed yet changes it ({asked} asked before)"
-    elif found.commit is not None:
-        yield f"{found.commit.sha} {found.commit.at} {one_line(str(found.commit.author))}"
-        yield f"  {one_line(str(found.commit.subject))}"
-    for item in found.transitions[:_SHOWN]:
+    elif culprit.commit is not None:
+        yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
+        yield f"  {one_line(str(culprit.commit.subject))}"
+    for item in culprit.transitions[:_SHOWN]:
         yield f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
-    if len(found.transitions) > _SHOWN:
-        yield f"  and {len(found.transitions) - _SHOWN} more: --json lists them"
-    if found.base is not None:
-        yield f"decided as then up to: {str(found.base.sha)[:12]} {one_line(str(found.base.subject))}"
+    if len(culprit.transitions) > _SHOWN:
+        yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"
+    if culprit.base is not None:
+        yield f"decided as then up to: {str(culprit.base.sha)[:12]} {one_line(str(culprit.base.subject))}"

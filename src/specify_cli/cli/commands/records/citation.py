@@ -20,9 +20,9 @@ def context(values: Values) -> int:
 
 def _show(uri: str, values: Values) -> int:
     project, _ = shell.reading_project()
-    found = resolve_uri(project, uri)
-    if values["json"] or not isinstance(found.value, str):
-        write_json(found if values["json"] else found.value)
+    cited = resolve_uri(project, uri)
+    if values["json"] or not isinstance(cited.value, str):
+        write_json(cited if values["json"] else cited.value)
     else:
-        write_text(found.value or "(empty)")
+        write_text(cited.value or "(empty)")
     return 0

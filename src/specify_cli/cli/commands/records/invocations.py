@@ -155,14 +155,14 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         if is_ledger(str(values["source"])):
             from specify_cli.cli.ledger import verify_ledger  # loads a collector's storage
 
-            found = verify_ledger(values, engine, trust.policy)
+            verified = verify_ledger(values, engine, trust.policy)
         else:
-            found = list(verify_sources(list_sources(values, ""), trust, engine))
-    codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in found)]
+            verified = list(verify_sources(list_sources(values, ""), trust, engine))
+    codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in verified)]
     if values["json"]:
-        write_json([_describe_source(one) for one in found])
+        write_json([_describe_source(one) for one in verified])
         return max(codes)
-    for one in found:
+    for one in verified:
         name = one_line(one.source)
         if one.report is None:
             why = one.failure
@@ -173,9 +173,9 @@ def _verify_sources(values: Values, trust: Trust) -> int:
     return max(codes)
 
 
-def _describe_source(found: Verified) -> dict[str, object]:
-    report = None if found.report is None else {**found.report.as_value(), "reports": []}
-    return {"source": found.source, "failure": found.failure, "report": report}
+def _describe_source(verified: Verified) -> dict[str, object]:
+    report = None if verified.report is None else {**verified.report.as_value(), "reports": []}
+    return {"source": verified.source, "failure": verified.failure, "report": report}
 
 
 def _read_trust(values: Values) -> Trust:
@@ -195,9 +195,9 @@ def _read_signers(values: Values) -> Signers | None:
     allowed, revoked = shell.get_text(values, "allowed_signers"), shell.get_text(values, "revoked")
     if allowed is None:
         return None
-    found = Signers(os.path.abspath(allowed), None if revoked is None else os.path.abspath(revoked))
-    found.check()
-    return found
+    signers = Signers(os.path.abspath(allowed), None if revoked is None else os.path.abspath(revoked))
+    signers.check()
+    return signers
 
 
 def _describe_report(report: RecordReport) -> dict[str, object]:

@@ -39,9 +39,9 @@ def export_ledger(values: Values) -> int:
     rows = files = 0
     with opened_ledger(values) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
-        for day, found in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
+        for day, group in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
             projects: dict[str, list[Row]] = {}
-            for row in found:
+            for row in group:
                 name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
                 projects.setdefault(name, []).append(row._asdict())
             for name, whole in projects.items():
@@ -65,12 +65,12 @@ def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, lis
     records = files = 0
     left_out: list[dict[str, str]] = []
     for project in _page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid):
-        found = _page_through(
+        pages = _page_through(
             lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
             lambda record: record.invocation_id,
         )
         name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
-        for day, of_day in groupby(found, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
+        for day, of_day in groupby(pages, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
             tables: dict[str, list[Row]] = {}
             for record in of_day:
                 try:
@@ -99,5 +99,5 @@ def _read_held(body: str) -> dict[str, list[Row]]:
     value = json.loads(body)
     opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
     annex_lines = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
-    lines, annexes = ([line.fields for line in found if line.fields is not None] for found in (opened, annex_lines))
+    lines, annexes = ([line.fields for line in part if line.fields is not None] for part in (opened, annex_lines))
     return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])

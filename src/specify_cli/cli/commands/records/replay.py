@@ -62,8 +62,8 @@ def _replay_again(values: Values) -> int:
     root = "" if values["source"] is not None else _find_root()
     with open_engine(values, "replaying records") as engine:
         terms = {"epsilon": shell.get_text(values, "epsilon") or DEFAULT_EPSILON}
-        found = replay_again(list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms)
-        rows = list(found)
+        results = replay_again(list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms)
+        rows = list(results)
     counts = Counter(row.verdict for row in rows)
     if values["json"]:
         write_json({"records": len(rows), **{name: counts[name] for name in VERDICTS}, "rows": rows})
@@ -171,7 +171,7 @@ def _ask_other(values: Values) -> int:
     headers["anthropic-version"] = "2023-06-01"
     project, cache = shell.reading_project()
     cache.save()
-    found = ask_other_model(
+    replayed = ask_other_model(
         project,
         str(values["invocation_id"]),
         str(values["ab"]),
@@ -182,18 +182,18 @@ def _ask_other(values: Values) -> int:
         caller=shell.caller(),
     )
     if values["json"]:
-        write_json(found)
+        write_json(replayed)
     else:
-        write_lines(_render_answers(found))
-    return shell.judge_exit(found.match, values)
+        write_lines(_render_answers(replayed))
+    return shell.judge_exit(replayed.match, values)
 
 
-def _render_answers(found: ModelReplay) -> Iterator[str]:
+def _render_answers(result: ModelReplay) -> Iterator[str]:
     yield (
-        f"{count(len(found.calls), 'model call')}: {found.count('same')} same, {found.count('differs')} differ, "
-        f"{found.count('not_evaluated')} not evaluated; child {found.replay_invocation_id or 'none'}"
+        f"{count(len(result.calls), 'model call')}: {result.count('same')} same, {result.count('differs')} differ, "
+        f"{result.count('not_evaluated')} not evaluated; child {result.replay_invocation_id or 'none'}"
     )
-    for call in found.calls:
+    for call in result.calls:
         verdict = call.verdict.replace("_", " ")
         yield f"{verdict}  seq {call.seq} {one_line(call.model)} {one_line(call.reason or '', 300)}".rstrip()
         if call.diff is not None:

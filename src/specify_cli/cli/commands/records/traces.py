@@ -94,11 +94,11 @@ def _send(endpoint: str, data: bytes) -> str:
 
 def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
     """Return the trace record of a run, its lines found in the files as they are."""
-    found: dict[str, list[agent_trace.Attributed]] = {}
+    attributed: dict[str, list[agent_trace.Attributed]] = {}
     contents: dict[str, bytes] = {}
     with open_index(project) as index:
         for path in agent_trace.list_patched(run):
-            found[path] = []
+            attributed[path] = []
             try:
                 explanation = explain_file(project, index, os.path.join(project.root, path))
                 with open(os.path.join(project.root, path), "rb") as file:
@@ -110,8 +110,8 @@ def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
                 if part.invocation_id == run.invocation_id:
                     text = b"\n".join(lines[part.first - 1 : part.last])
                     digest = hashlib.sha256(text).hexdigest()
-                    found[path].append(agent_trace.Attributed(part.first, part.last, digest))
-    return agent_trace.make_agent_trace(run, found, _find_revision(project.root, contents))
+                    attributed[path].append(agent_trace.Attributed(part.first, part.last, digest))
+    return agent_trace.make_agent_trace(run, attributed, _find_revision(project.root, contents))
 
 
 def _find_revision(root: str, files: dict[str, bytes]) -> str | None:

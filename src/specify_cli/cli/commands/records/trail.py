@@ -45,11 +45,11 @@ def proof(values: Values) -> int:
     project = _load()
     place = Index(project.root).resolve(str(values["invocation_id"]))
     make_checkpoint(project)
-    found = [
+    matching = [
         item for generation in open_log(project).generations() for item in prove(generation, {place.invocation_id})
     ]
     kinds = (START,) if values["start"] else (CLOSE, START)
-    chosen: Logged | None = next((item for kind in kinds for item in found if item.kind == kind), None)
+    chosen: Logged | None = next((item for kind in kinds for item in matching if item.kind == kind), None)
     if chosen is None:
         raise CallerError(
             "NOTHING_LOGGED",

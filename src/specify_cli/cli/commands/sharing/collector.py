@@ -101,7 +101,7 @@ def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
     name, _, port = text.rpartition(":")
     name = name.removeprefix("[").removesuffix("]") if name.startswith("[") else name
     try:
-        found = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
+        address = ipaddress.ip_address("127.0.0.1" if name == "localhost" else name)
     except ValueError as error:
         raise CallerError(
             "INVALID_VALUE", f"--listen: expected ADDRESS:PORT, found {text!r}", "--listen 127.0.0.1:8742"
@@ -110,13 +110,13 @@ def _parse_address(text: str, *, anywhere: bool) -> tuple[str, int]:
         raise CallerError(
             "INVALID_VALUE", f"--listen: expected a port from 0 to 65535, found {port!r}", "--listen 127.0.0.1:8742"
         )
-    if not found.is_loopback and not anywhere:
+    if not address.is_loopback and not anywhere:
         raise CallerError(
             "INVALID_VALUE",
             f"--listen {text}: the collector speaks plain HTTP, which must not leave this machine",
             "listen on 127.0.0.1 behind a proxy that speaks TLS; if the proxy is elsewhere, add --behind-tls-proxy",
         )
-    return str(found), int(port)
+    return str(address), int(port)
 
 
 def _read_secret(path: str, option: str) -> str:
@@ -140,13 +140,13 @@ def _read_private_text(path: str, option: str, limit: int) -> str:
             "INVALID_VALUE", f"{option} {path}: {error.strerror}", f"(umask 077; openssl rand -hex 32 > {path})"
         ) from error
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        stats = os.fstat(descriptor)
+        if not stat.S_ISREG(stats.st_mode):
             raise CallerError("INVALID_VALUE", f"{option} {path}: expected a regular file", "name a file")
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(stats.st_mode) & 0o077:
             raise CallerError(
                 "INVALID_VALUE",
-                f"{option} {path}: expected a file only its owner can read, found mode {stat.S_IMODE(found.st_mode):o}",
+                f"{option} {path}: expected a file only its owner can read, found mode {stat.S_IMODE(stats.st_mode):o}",
                 f"chmod 600 {path}",
             )
         data = os.read(descriptor, limit + 1)

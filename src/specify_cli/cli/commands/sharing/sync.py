@@ -102,11 +102,11 @@ def disable(values: Values) -> int:
 def status(values: Values) -> int:
     """Show how delivery stands."""
     project, _ = shell.reading_project()
-    found = standing(project, os.environ)
+    sync_status = standing(project, os.environ)
     if values["json"]:
-        write_json(found)
+        write_json(sync_status)
         return 0
-    write_text(_render_status(found))
+    write_text(_render_status(sync_status))
     return 0
 
 
@@ -178,10 +178,10 @@ def _describe_push(done: Pushed) -> str:
     line = line if done.witness is None else f"{line}\nlog: {done.witness}"
     if done.records is None:
         return line
-    found = done.records
+    records = done.records
     return (
-        f"{line}\nwhole records: {found.records} delivered, {found.refused} refused, {done.left.records or 0} left;"
-        f" {count(found.objects, 'object')}; {found.leaves} leaves of the log"
+        f"{line}\nwhole records: {records.records} delivered, {records.refused} refused, {done.left.records or 0} left;"
+        f" {count(records.objects, 'object')}; {records.leaves} leaves of the log"
     )
 
 
@@ -303,29 +303,29 @@ def _render_event(event: dict[str, object]) -> Iterator[str]:
             yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
 
 
-def _render_status(found: SyncStatus) -> str:
-    if found.endpoint is None:
+def _render_status(state: SyncStatus) -> str:
+    if state.endpoint is None:
         lines = ["sync is off: nothing leaves this project"]
-        if found.proposal is not None:
-            lines.append(f"the project proposes {one_line(found.proposal)}; see it with: spec-kitty sync enable")
+        if state.proposal is not None:
+            lines.append(f"the project proposes {one_line(state.proposal)}; see it with: spec-kitty sync enable")
         return "\n".join(lines)
-    left_out = ", ".join(f"{number} {why}" for why, number in (found.excluded or {}).items())
+    left_out = ", ".join(f"{number} {why}" for why, number in (state.excluded or {}).items())
     rows = [
-        ("endpoint", f"{found.endpoint} at level {found.level}, agreed {found.consented_at}"),
-        ("token", found.token),
-        ("pending", f"{found.pending}" + (f", oldest {found.oldest_pending}" if found.oldest_pending else "")),
-        ("whole records", None if found.records is None else f"{found.records} pending, with their objects"),
-        ("delivered", found.delivered),
-        ("refused", f"{found.refused}" + (f", see {found.propagation_errors}" if found.refused else "")),
-        ("held", f"{found.held} behind a refused Started" if found.held else None),
+        ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
+        ("token", state.token),
+        ("pending", f"{state.pending}" + (f", oldest {state.oldest_pending}" if state.oldest_pending else "")),
+        ("whole records", None if state.records is None else f"{state.records} pending, with their objects"),
+        ("delivered", state.delivered),
+        ("refused", f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else "")),
+        ("held", f"{state.held} behind a refused Started" if state.held else None),
         ("excluded", left_out or "0"),
-        ("last success", found.last_success or "never"),
-        ("failing since", found.failing_since),
-        ("why", found.why),
-        ("paused until", found.paused_until),
-        ("now", "a push is under way" if found.running else None),
+        ("last success", state.last_success or "never"),
+        ("failing since", state.failing_since),
+        ("why", state.why),
+        ("paused until", state.paused_until),
+        ("now", "a push is under way" if state.running else None),
     ]
     lines = [f"{name + ':':<15}{one_line(value)}" for name, value in rows if value is not None]
-    if not found.enabled:
+    if not state.enabled:
         lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
     return "\n".join(lines)

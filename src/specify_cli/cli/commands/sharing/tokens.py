@@ -41,11 +41,11 @@ def create_token(values: Values) -> int:
 def list_tokens(values: Values) -> int:
     """Show every token without its secret. Raises StoredDataError, EnvironmentFault."""
     with _opened_tokens(values) as (tokens, _):
-        found = tokens.list_all()
+        rows = tokens.list_all()
     if values["json"]:
-        write_json([_describe_token(token) for token in found])
+        write_json([_describe_token(token) for token in rows])
         return 0
-    for token in found:
+    for token in rows:
         projects = "all projects" if token.projects is None else f"{len(token.projects)} projects"
         if token.projects is not None and len(token.projects) == 1:
             (projects,) = token.projects
