@@ -184,9 +184,13 @@ def test_what_the_compose_file_starts_takes_what_clones_send_while_collectors_en
     assert cli(*enable, env=given).code == 0
 
     def deliver() -> str:
+        """Deliver one record; what the proxy cannot do yet the next push does, as the next command would."""
         cli("do", "implement WP01")
         cli("profile-invocation", "complete", "last")
-        return str(cli("sync", "push", "--json", env=given).json()["state"])
+        end, done = time.monotonic() + _PATIENCE, {"state": ""}
+        while done["state"] != "delivered" and time.monotonic() < end:
+            done = cli("sync", "push", "--json", env=given).json()
+        return done["state"]
 
     states = [deliver()]
     # One is killed, and one is told to end as an engine tells it: it answers on until nobody is sent there.
