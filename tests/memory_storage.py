@@ -136,7 +136,7 @@ class MemoryStorage:
         with self._lock:
             wanted = [one for one in objects if self._objects.get((project, one), "") is None]
             self._objects.update({(project, one): objects[one] for one in wanted})
-            self._revisions[project] = self._revisions.get(project, 0) + bool(objects)
+            self._revisions[project] = self._revisions.get(project, 0) + bool(wanted)
             return len(wanted)
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:

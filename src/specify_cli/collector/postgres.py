@@ -32,6 +32,8 @@ _DEFAULTS = {
     "application_name": "spec-kitty collector",
 }
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+# Beyond the server's limits: of a value, not of the server.
+_OF_WHAT_WAS_SENT = "54"
 _ESCAPED = re.compile("\uffff(.)")
 
 
@@ -126,6 +128,8 @@ class PostgresDatabase:
                     return result
             except (*_LOST, psycopg.errors.DeadlockDetected) as error:
                 _drop(connection)
+                if str(getattr(error, "sqlstate", None)).startswith(_OF_WHAT_WAS_SENT):
+                    raise StorageError(f"{self._place}: {type(error).__name__}") from error
                 if time.monotonic() > end or self._closing.wait(0.1):
                     raise StorageError(f"{self._place}: no server answers ({type(error).__name__})") from error
             except psycopg.Error as error:

@@ -189,9 +189,9 @@ class SqlStorage:
                 [(objects[digest], project, digest) for digest, _ in wanted],
             )
             transaction.run(
-                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + 1"
+                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + ?"
                 " WHERE project_uuid = ?",
-                (len(wanted), len(wanted), project),
+                (len(wanted), len(wanted), int(bool(wanted)), project),
             )
             return len(wanted)
 

@@ -27,7 +27,7 @@ from collecting import OTHER_PROJECT, PROJECT, completed, id_of, record_of, star
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.collector.database import SqliteDatabase, read_steps
-from specify_cli.collector.holdings import decode_report, read_record
+from specify_cli.collector.holdings import decode_report, encode_report, read_record
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.postgres import PostgresDatabase
 from specify_cli.collector.reception import Refused
@@ -53,6 +53,7 @@ from specify_cli.collector.storage import (
     compute_edge,
 )
 from specify_cli.sync.contract import canonical
+from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import encode
 
 # Every engine is held to these claims, in `make stress` as well.
@@ -687,6 +688,56 @@ def test_a_database_of_an_older_schema_is_taken_over(tmp_path: Path, version: in
     assert [STORED] == storage.accept([started(3)], NOW, "ada")
     assert Totals(3, 2, 3, 1) == storage.totals()
     storage.close()
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_records_and_logs_of_before_objects_are_taken_over_and_go_on(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    piece, events = record_of(1)
+    value = {name: text for name, text in json.loads(piece.body).items() if name in ("name", "lines", "annexes")}
+    body, leaves = json.dumps(value), "".join(f"start {id_of(one)} {one:064x}\n" for one in range(3))
+    rows = (
+        (
+            "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (PROJECT, piece.invocation_id, NOW, "ada", encode_report(piece.report), body, compute_digest(body)),
+        ),
+        (
+            "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size) VALUES (?, ?, ?, ?, ?, ?)",
+            (PROJECT, "1-0e7563e2", "ada", "k", "a state of before", 2),
+        ),
+        ("INSERT INTO leaves VALUES (?, ?, ?, ?)", (PROJECT, "1-0e7563e2", 0, leaves[: 2 * LEAF_BYTES])),
+        ("UPDATE totals SET records = 1, revision = 2 WHERE project_uuid = ?", (PROJECT,)),
+    )
+    address = str(tmp_path / "events.db")
+    if engine == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        address = server.make_schema(tmp_path.name[-40:])
+    opened = open_ledger([address])
+    opened.storage.accept(events, NOW, "ada")
+    # As a collector of the version before left it.
+    undo = ["DROP TABLE object", "DROP TABLE log_conflict", "ALTER TABLE log DROP COLUMN edge"]
+    undo += [f"ALTER TABLE totals DROP COLUMN {name}" for name in ("whole", "objects", "missing")]
+    if engine == "postgres":
+        undo += ["ALTER TABLE forks DROP CONSTRAINT forks_once", "UPDATE collector SET version = 2"]
+        undo += ["ALTER TABLE forks ADD CONSTRAINT forks_pkey PRIMARY KEY (origin, held, sent)"]
+    else:
+        undo += ["PRAGMA user_version = 4"]
+    for statement, values in (*((one, ()) for one in undo), *rows):
+        opened.home.write(lambda transaction: transaction.run(statement, values))  # noqa: B023  # called at once
+    opened.storage.close()
+    storage = open_ledger([address]).storage
+    edge = compute_edge(leaves)
+    note = f"spec-kitty/p/1-0e7563e2\n3\n{encode(edge.root())}\n\n\u2014 x AAAAAAAA\n"
+    grown = storage.keep_leaves(PROJECT, LogPiece("1-0e7563e2", 2, leaves[2 * LEAF_BYTES :], "k", note), NOW, "ada")
+    objects = record_of(1, objects=["d" * 64])[0]
+    [row] = storage.projects(None, 9)
+    again = storage.keep_record(PROJECT, objects, NOW, "ada")
+    storage.close()
+
+    assert (grown, row.records, row.whole, row.missing) == ((STORED, 3), 1, 1, 0)
+    assert again == (DUPLICATE, ["d" * 64])
 
 
 @pytest.mark.parametrize("table", ["event", "invocation"])

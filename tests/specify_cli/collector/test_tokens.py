@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import secrets
 import signal
@@ -195,6 +196,10 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
         kept = [
             keep("mallory", PROJECT, record_of(5)[0]),
             keep("mallory", OTHER_PROJECT, record_of(5)[0]),
+            *(
+                collector.ask("PUT", f"/v1/projects/{project}/objects", json.dumps(held), token=SECRETS["mallory"])
+                for project in (PROJECT, OTHER_PROJECT)
+            ),
         ]
         logged = [register("mallory", project, 1) for project in (PROJECT, "project")]
         return [(answer.status, answer.body) for answer in read + sent + kept + logged]
@@ -208,9 +213,10 @@ def test_one_tenant_learns_nothing_of_another(tenants: tuple[Collector, Ask]) ->
         path = f"/v1/projects/{project}/records/{piece.invocation_id}"
         return collector.ask("PUT", path, piece.body, token=SECRETS[name])
 
+    held = {hashlib.sha256(b"a rule of ada's").hexdigest(): "a rule of ada's"}
     before = learn()
     assert 200 == register("ada", PROJECT, 2).status
-    piece, events = record_of(5)
+    piece, events = record_of(5, objects=held)
     ask("ada", "/v1/events", events[:1])
     ask("ada", "/v1/events", events[1:])
     assert 200 == keep("ada", PROJECT, piece).status

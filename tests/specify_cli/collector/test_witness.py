@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from collecting import TOKEN, Collector, serving, shown, token_file
+from postgres import Server
 from specify_cli.collector.database import SqliteDatabase
+from specify_cli.collector.postgres import PostgresDatabase
 from specify_cli.collector.storage import StorageUnusable
 from specify_cli.collector.witness import State, Witness, judge, parse_request
 from specify_cli.trail.log.entries import open_log
@@ -62,9 +64,13 @@ def open_witness(path: Path) -> Witness:
     return Witness(SqliteDatabase(str(path), schema="witness"), "w.example")
 
 
-@pytest.fixture
-def witness(tmp_path: Path) -> Iterator[Witness]:
-    opened = open_witness(tmp_path / "witness.db")
+@pytest.fixture(params=["sqlite", "postgres"])
+def witness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Witness]:
+    if request.param == "sqlite":
+        opened = open_witness(tmp_path / "witness.db")
+    else:
+        server: Server = request.getfixturevalue("postgres")
+        opened = Witness(PostgresDatabase(server.make_schema(tmp_path.name[-40:])), "w.example")
     yield opened
     opened.close()
 
