@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test judges core browser stress bench harness lint coverage mutants golden docs constraints clean
+.PHONY: demo test judges capsule core browser stress bench harness lint coverage mutants golden docs constraints clean
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
@@ -32,7 +32,13 @@ browser: $(READY)
 	  echo "axe-core could not be installed: its tests skip" >&2
 	$(BIN)/python -m pytest tests/browser -rs
 
-stress: $(READY) judges
+# memvid's package for the tests of capsules: 300 MB, so only where they are asked for.
+capsule: $(READY)
+	@$(BIN)/python -c 'import memvid_sdk' 2>/dev/null || \
+	  $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps -r tests/specify_cli/capsule/requirements.txt || \
+	  echo "memvid's package could not be installed: the tests of capsules skip" >&2
+
+stress: $(READY) judges capsule
 	SPEC_KITTY_STRESS=full $(BIN)/python -m pytest -m stress -s
 
 harness: $(READY)

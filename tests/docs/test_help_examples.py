@@ -40,6 +40,8 @@ HOOK = {"session_id": "s", "hook_event_name": "PreToolUse", "tool_name": "Read",
 REFUSED = {
     "spec-kitty sync enable --endpoint https://collector.example.org/v1/events": "CONSENT_NEEDED",
     "spec-kitty replay ID --ab MODEL --endpoint https://models.example.org/v1/messages": "CONSENT_NEEDED",
+    "spec-kitty capsule": "INVALID_VALUE",
+    "spec-kitty capsule --check": "INVALID_VALUE",
     "spec-kitty sync push": "SYNC_DISABLED",
     "spec-kitty sync push --dry-run": "SYNC_DISABLED",
     "spec-kitty sync retry": "SYNC_DISABLED",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from specify_cli.cli import shell
-from specify_cli.cli.render import progress_bar
+from specify_cli.cli.render import bar_when_long
 from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.sharing import Engine, parse_scheduler
 from specify_cli.storage.sources import Source, find_sources
-
-# Work that is done sooner needs no bar.
-_PATIENCE = 1.0
 
 
 @contextmanager
@@ -31,17 +26,8 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
     if address is not None and workers > 1:
         raise CallerError("USAGE", "--workers and --engine exclude each other", "give one of the two")
     scheduler = None if address is None else parse_scheduler(address)
-    with ExitStack() as stack:
-        began = time.monotonic()
-        bar: list[Callable[[int, int], None]] = []
-
-        def tell(done: int, total: int) -> None:
-            if not bar and time.monotonic() - began > _PATIENCE:
-                bar.append(stack.enter_context(progress_bar(what)))
-            for show in bar:
-                show(done, total)
-
-        yield Engine(workers, scheduler, tell if os.isatty(2) else None)
+    with bar_when_long(what) as tell:
+        yield Engine(workers, scheduler, tell)
 
 
 def list_sources(values: Values, root: str) -> list[Source]:

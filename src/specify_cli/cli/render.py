@@ -7,10 +7,11 @@ shown and never interpreted.
 from __future__ import annotations
 
 import sys
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from specify_cli.record.verify import Finding
 
 _WIDE = 160
+# How many seconds a work may take before a bar tells of it.
+_PATIENCE = 1.0
 _OF_A_SESSION = {"session_id": "session", "agent_id": "subagent"}
 
 
@@ -318,6 +321,24 @@ def _render_import(imported: object) -> list[str]:
     program = " ".join(one_line(imported.get(name) or "") for name in ("harness", "version")).strip()
     at = local_time(_text(imported.get("at")))
     return [f"imported: at {at} from a transcript of {program}; its times are that transcript's claims"]
+
+
+@contextmanager
+def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Give what shows a bar once a work takes longer than a moment; None where no person watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    began, bar = time.monotonic(), list[Callable[[int, int], None]]()
+    with ExitStack() as stack:
+
+        def tell(done: int, total: int) -> None:
+            if not bar and time.monotonic() - began > _PATIENCE:
+                bar.append(stack.enter_context(progress_bar(what)))
+            for show in bar:
+                show(done, total)
+
+        yield tell
 
 
 @contextmanager

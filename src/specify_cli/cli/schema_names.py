@@ -5,6 +5,7 @@ SCHEMA_NAMES = (
     "archived",
     "backtest",
     "brief",
+    "capsule",
     "charter-artifact",
     "charter-context",
     "charter-lint",

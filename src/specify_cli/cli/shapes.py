@@ -22,6 +22,7 @@ from charter import lint
 from charter.setup import synthesize
 from doctrine.agent_profiles import profile
 from specify_cli import doctor
+from specify_cli.capsule import filling
 from specify_cli.hooks.settings import detection, skills
 from specify_cli.invocation.caller import HOOKED
 from specify_cli.invocation.ends import closing, opening
@@ -1176,6 +1177,7 @@ SHAPES: dict[str, Any] = {
     "invocation": Invocation,
     "page": shape_of(page.Page),
     "search-hit": shape_of(database.Hit),
+    "capsule": shape_of(filling.Capsule),
     "explanation": shape_of(why.Explanation),
     "backtest": shape_of(backtest.Backtest),
     "culprit": shape_of(bisect.Culprit),

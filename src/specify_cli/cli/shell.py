@@ -174,6 +174,10 @@ def deliver() -> None:
         from specify_cli.sync.trigger import start_push
 
         start_push(root)
+    if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/capsule"):
+        from specify_cli.trail.log.automatic import start_detached
+
+        start_detached("specify_cli.capsule.filling", root)
 
 
 def take_in_beside(caller: Caller, invocation_id: str) -> None:

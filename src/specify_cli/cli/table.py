@@ -606,6 +606,14 @@ _COMMANDS = (
         "0 stopped by a signal · 1 refused · 2 usage",
     ),
     Command(
+        ("capsule",),
+        "records.capsule:capsule",
+        "Fill memvid's capsule beside the files with what it does not hold, for `memory_backend: capsule`.",
+        (Param("check", "flag", "Then hold both against each other: bytes, and what recorded queries find."),),
+        ("spec-kitty capsule", "spec-kitty capsule --check"),
+        "0 filled, and the same · 1 refused, or they differ · 2 usage",
+    ),
+    Command(
         ("resume",),
         "resume:resume",
         "Go on with an unfinished run; without a program only say what that would do.",

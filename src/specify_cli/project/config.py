@@ -43,6 +43,9 @@ from specify_cli.redaction.redact import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+# What holds records beside the files: nothing, or a capsule of memvid's.
+BACKENDS = ("files", "capsule")
+
 
 class Config(NamedTuple):
     """`.kittify/config.yaml` as values; `data` is None where there is no file.
@@ -185,8 +188,8 @@ def parse_config(document: object, data: bytes | None) -> Config:
     """Return the config a parsed document describes. Raises StoredDataError CONFIG_INVALID naming the key."""
     top = _require_mapping(document, "the document")
     backend = top.get("memory_backend", "files")
-    if backend != "files":
-        raise _invalid("memory_backend", "files", spell(backend))
+    if backend not in BACKENDS:
+        raise _invalid("memory_backend", " or ".join(BACKENDS), spell(backend))
     trail = top.get("trail", "private")
     if trail not in TRAILS:
         raise _invalid("trail", " or ".join(TRAILS), spell(trail))

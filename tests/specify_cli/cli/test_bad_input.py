@@ -126,7 +126,7 @@ def test_a_yaml_bomb_in_a_profile_is_named_and_blocks_nothing(cli: Cli, project:
 
 @pytest.mark.parametrize(
     ("text", "named"),
-    [("trail: [", "line"), ("memory_backend: capsule", "memory_backend"), ("trail: &a x", "line 1")],
+    [("trail: [", "line"), ("memory_backend: cloud", "memory_backend"), ("trail: &a x", "line 1")],
 )
 def test_a_broken_config_is_one_error(cli: Cli, project: Path, text: str, named: str) -> None:
     (project / ".kittify").mkdir()

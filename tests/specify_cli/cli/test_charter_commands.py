@@ -144,7 +144,7 @@ def test_a_charter_that_is_there_is_never_rewritten(cli: Cli, project: Path, pat
 
 @pytest.mark.parametrize(
     ("config", "line"),
-    [("trail: private\nmemory_backend: capsule\n", 2), ("a: 1\naudit:\n  capture_llm_io: FULL\n", 3)],
+    [("trail: private\nmemory_backend: cloud\n", 2), ("a: 1\naudit:\n  capture_llm_io: FULL\n", 3)],
 )
 def test_lint_names_the_line_of_any_setting_that_cannot_be_used(
     cli: Cli, chartered: Path, config: str, line: int

@@ -105,7 +105,7 @@ def test_one_harmed_object_is_one_finding_however_many_records_lead_to_it(cli: C
 
 def test_a_config_that_cannot_be_used_is_a_finding_and_stops_no_reader(cli: Cli, chartered: Path) -> None:
     one = cli("do", "implement WP03", "--json").json()["invocation_id"]
-    (chartered / ".kittify/config.yaml").write_text("memory_backend: capsule\n")
+    (chartered / ".kittify/config.yaml").write_text("memory_backend: cloud\n")
 
     assert "CONFIG_INVALID" in _codes(cli)
     for argv in (

@@ -147,7 +147,7 @@ def test_a_check_of_many_records_shows_how_far_it_is(
 ) -> None:
     begin(cli, "implement WP01", "review WP02")
     quiet = seen("invocations", "verify", "--all")
-    monkeypatch.setattr("specify_cli.cli.engine._PATIENCE", 0.0)
+    monkeypatch.setattr("specify_cli.cli.render._PATIENCE", 0.0)
     told = seen("invocations", "verify", "--all", TERM="xterm")
 
     assert "checking records" not in quiet

@@ -552,7 +552,7 @@ def test_an_unknown_setting_is_an_error_naming_it(project: Path) -> None:
     config = project / layout.CONFIG
     config.parent.mkdir(parents=True)
     for text, named in [
-        ("memory_backend: capsule\n", "memory_backend"),
+        ("memory_backend: cloud\n", "memory_backend"),
         ("trail: public\n", "trail"),
         ("audit:\n  capture_llm_io: everything\n", "audit.capture_llm_io"),
         ("audit:\n  capture_tool_io: {tool_arg: full}\n", "audit.capture_tool_io.tool_arg"),

@@ -1,4 +1,4 @@
-"""One contract for records and one for objects, run against memory and disk; then what only files have."""
+"""The published contract for records and one for objects, run against memory and disk; then what only files have."""
 
 from __future__ import annotations
 
@@ -11,122 +11,29 @@ from pathlib import Path
 import pytest
 
 from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip
+from specify_cli.storage.contract import AT, DATA, ID, NAME, PLACE, STARTED, RecordStoreContract, make_note
 from specify_cli.storage.memory import MemoryObjectStore, MemoryRecordStore
 from specify_cli.storage.store import (
     Body,
     FileObjectStore,
     FileRecordStore,
-    LockedRecord,
-    Place,
     RecordStore,
     places,
 )
 
-ID = "01JD4Q3S0000000000000000A1"
-NAME = f"implementer-{ID}.jsonl"
-PLACE = Place(layout.RECORDS, NAME, ID, "implementer")
-AT = "2024-11-20T09:00:00.000Z"
-STARTED: Body = {"event": "started", "started_at": AT, "profile_id": "implementer"}
-DATA, _ = chain(genesis_tip(), ID, [STARTED])
+
+class TestMemory(RecordStoreContract):
+    def make_store(self, folder: Path) -> RecordStore:
+        del folder
+        return MemoryRecordStore()
 
 
-def _note(number: int) -> Body:
-    return {"event": "artifact_link", "at": AT, "ref": f"{number}.py", "digest": "0" * 64}
-
-
-def _close(held: LockedRecord) -> list[Body]:
-    return [] if held.tip.event == "completed" else [{"event": "completed", "completed_at": AT, "outcome": "done"}]
-
-
-@pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> RecordStore:
-    return MemoryRecordStore() if request.param == "memory" else FileRecordStore(str(tmp_path))
-
-
-def test_what_is_created_is_what_is_read(store: RecordStore) -> None:
-    store.create(NAME, DATA)
-
-    assert store.read(PLACE) == DATA
-
-
-def test_a_record_is_never_created_over_another(store: RecordStore) -> None:
-    store.create(NAME, DATA)
-    with pytest.raises(FileExistsError):
-        store.create(NAME, b"other\n")
-
-    assert store.read(PLACE) == DATA
-
-
-def test_an_append_continues_the_chain(store: RecordStore) -> None:
-    store.create(NAME, DATA)
-    tip = store.append(PLACE, lambda _: [_note(1), _note(2)], AT)
-
-    expected, expected_tip = chain(genesis_tip(), ID, [STARTED, _note(1), _note(2)])
-    assert store.read(PLACE) == expected
-    assert tip == expected_tip
-
-
-def test_the_composer_sees_the_last_line(store: RecordStore) -> None:
-    store.create(NAME, DATA)
-    seen: list[tuple[int, str]] = []
-    store.append(PLACE, lambda held: seen.append((held.tip.seq, held.tip.event)) or [], AT)  # type: ignore[func-returns-value]
-
-    assert seen == [(0, "started")]
-    assert store.read(PLACE) == DATA
-
-
-def test_a_composer_that_refuses_leaves_the_record_alone(store: RecordStore) -> None:
-    store.create(NAME, DATA)
-
-    def refuse(_: LockedRecord) -> list[Body]:
-        raise CallerError("ALREADY_COMPLETED", "no", "none")
-
-    with pytest.raises(CallerError):
-        store.append(PLACE, refuse, AT)
-    assert store.read(PLACE) == DATA
-
-
-def test_a_record_that_is_not_there_is_not_found(store: RecordStore) -> None:
-    with pytest.raises(FileNotFoundError):
-        store.read(PLACE)
-    with pytest.raises(FileNotFoundError):
-        store.append(PLACE, lambda _: [_note(1)], AT)
-
-
-@pytest.mark.parametrize(
-    ("data", "code"),
-    [(b'{"event":"started"}\n', "RECORD_UNSEALED"), (DATA.replace(b"implementer", b"implementor"), "RECORD_DAMAGED")],
-)
-def test_what_cannot_be_continued_is_refused_by_code(store: RecordStore, data: bytes, code: str) -> None:
-    store.create(NAME, data)
-    with pytest.raises(InvocationError) as caught:
-        store.append(PLACE, lambda _: [_note(1)], AT)
-
-    assert caught.value.code == code
-    assert store.read(PLACE) == data
-
-
-def test_a_torn_tail_is_mended_by_the_next_append(store: RecordStore) -> None:
-    whole, _ = chain(genesis_tip(), ID, [STARTED, _note(1)])
-    store.create(NAME, whole[:-10])
-    store.append(PLACE, lambda _: [_note(2)], AT)
-
-    record = fold(store.read(PLACE))
-    assert record is not None
-    assert [entry.event for entry in record.entries] == ["started", "recovered", "artifact_link"]
-
-
-def test_an_adopted_closing_line_gets_its_lf_and_nothing_follows_it(store: RecordStore) -> None:
-    closed, _ = chain(
-        genesis_tip(), ID, [STARTED, *_close(LockedRecord(genesis_tip(), lambda _: b"", lambda _: False))]
-    )
-    store.create(NAME, closed[:-1])
-    store.append(PLACE, lambda _: [_note(1)], AT)
-
-    assert store.read(PLACE) == closed
+class TestFiles(RecordStoreContract):
+    def make_store(self, folder: Path) -> RecordStore:
+        return FileRecordStore(str(folder))
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -225,7 +132,7 @@ def test_what_is_not_a_plain_file_is_no_record(tmp_path: Path, kind: str) -> Non
         path.mkdir()
     store = FileRecordStore(str(tmp_path))
 
-    for act in (lambda: store.read(PLACE), lambda: store.append(PLACE, lambda _: [_note(1)], AT)):
+    for act in (lambda: store.read(PLACE), lambda: store.append(PLACE, lambda _: [make_note(1)], AT)):
         with pytest.raises(InvocationError) as caught:
             act()
         assert caught.value.code == "NOT_A_REGULAR_FILE"
@@ -233,7 +140,7 @@ def test_what_is_not_a_plain_file_is_no_record(tmp_path: Path, kind: str) -> Non
 
 def test_an_append_to_a_long_record_reads_only_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FileRecordStore(str(tmp_path))
-    long, _ = chain(genesis_tip(), ID, [STARTED, *(_note(number) for number in range(2_000))])
+    long, _ = chain(genesis_tip(), ID, [STARTED, *(make_note(number) for number in range(2_000))])
     store.create(NAME, long)
     read = 0
     real = os.pread
@@ -245,7 +152,7 @@ def test_an_append_to_a_long_record_reads_only_its_end(tmp_path: Path, monkeypat
         return data
 
     monkeypatch.setattr(os, "pread", counting)
-    store.append(PLACE, lambda _: [_note(1)], AT)
+    store.append(PLACE, lambda _: [make_note(1)], AT)
 
     assert len(long) > 500_000
     assert read <= 2 * 64 * 1024
@@ -257,7 +164,7 @@ def test_a_last_line_longer_than_the_window_is_still_found(tmp_path: Path) -> No
     big: Body = {"event": "artifact_link", "at": AT, "ref": "x" * 300_000, "digest": "0" * 64}
     data, _ = chain(genesis_tip(), ID, [{**STARTED, "request_text": "y" * 200_000}, big])
     store.create(NAME, data)
-    tip = store.append(PLACE, lambda _: [_note(7)], AT)
+    tip = store.append(PLACE, lambda _: [make_note(7)], AT)
 
     assert tip.seq == 2
     assert b"7.py" in store.read(PLACE)
@@ -266,7 +173,7 @@ def test_a_last_line_longer_than_the_window_is_still_found(tmp_path: Path) -> No
 def _append_many(root: str, worker: int, count: int) -> None:
     store = FileRecordStore(root)
     for number in range(count):
-        store.append(PLACE, lambda _, n=number: [_note(worker * 1000 + n)], AT, sync=False)  # type: ignore[misc]
+        store.append(PLACE, lambda _, n=number: [make_note(worker * 1000 + n)], AT, sync=False)  # type: ignore[misc]
 
 
 def test_racing_appends_make_one_chain_and_keep_each_writers_order(tmp_path: Path) -> None:
@@ -293,7 +200,7 @@ def test_a_record_replaced_while_waiting_for_its_lock_is_opened_again(
 ) -> None:
     store = FileRecordStore(str(tmp_path))
     store.create(NAME, DATA)
-    other, _ = chain(genesis_tip(), ID, [STARTED, _note(1)])
+    other, _ = chain(genesis_tip(), ID, [STARTED, make_note(1)])
     real = durable.lock
     replaced: list[int] = []
 
@@ -305,9 +212,9 @@ def test_a_record_replaced_while_waiting_for_its_lock_is_opened_again(
         real(fd, shown, wait)
 
     monkeypatch.setattr(durable, "lock", swap)
-    store.append(PLACE, lambda _: [_note(2)], AT)
+    store.append(PLACE, lambda _: [make_note(2)], AT)
 
-    expected, _ = chain(genesis_tip(), ID, [STARTED, _note(1), _note(2)])
+    expected, _ = chain(genesis_tip(), ID, [STARTED, make_note(1), make_note(2)])
     assert store.read(PLACE) == expected
 
 

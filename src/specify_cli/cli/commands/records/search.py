@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters
 from specify_cli.cli.output import one_line, paint, write_json, write_lines, write_note, write_text
-from specify_cli.cli.render import local_time, progress_bar, shown_width
+from specify_cli.cli.render import bar_when_long, local_time, shown_width
 from specify_cli.cli.table import Values
 from specify_cli.project.config import Project
 from specify_cli.search.database import Hit, Query, SearchIndex
@@ -27,20 +25,12 @@ def read_query(values: Values) -> Query:
 @contextmanager
 def open_index(project: Project) -> Iterator[SearchIndex]:
     """Open the index of words and bring it up to date, with a bar where a person watches."""
-    with SearchIndex(project) as index, ExitStack() as stack:
-        index.update(partial(_show_progress, stack, []) if os.isatty(2) else None)
-        stack.close()
+    with SearchIndex(project) as index:
+        with bar_when_long("indexing records") as tell:
+            index.update(tell)
         for problem in index.problems:
             write_note(f"warning: {problem}")
         yield index
-
-
-def _show_progress(stack: ExitStack, bar: list[Callable[[int, int], None]], done: int, total: int) -> None:
-    """Show a bar once there is more to do than a moment takes."""
-    if done < total and not bar:
-        bar.append(stack.enter_context(progress_bar("indexing records")))
-    for show in bar:
-        show(done, total)
 
 
 def search(values: Values) -> int:
