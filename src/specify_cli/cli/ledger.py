@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -45,13 +45,13 @@ def opened_ledger(values: Values) -> Iterator[Ledger]:
         ledger.storage.close()
 
 
-def verify_ledger(values: Values, engine: Engine, policy: Policy | None) -> list[Verified]:
-    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
+def verify_ledger(addresses: Sequence[str], engine: Engine, policy: Policy | None) -> list[Verified]:
+    """Return what the whole records in a collector's databases prove, for each project. Raises as `opened_ledger`.
 
     Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
     """
-    address = str(values["source"])
-    with opened_ledger({"db": [address]}) as ledger, _opened_witness(ledger.home, address) as witness:
+    given: list[object] = list(addresses)
+    with opened_ledger({"db": given}) as ledger, _opened_witness(ledger.home, addresses[0]) as witness:
         verified = verify_again(ledger.storage, engine, witness, policy)
         return [Verified(project, judged.report) for project, judged in verified]
 
@@ -74,25 +74,27 @@ def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
 # --- records a collector holds, as a source of work
 
 
-def list_held(address: str) -> list[Source]:
+def list_held(addresses: Sequence[str]) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
     sources: list[Source] = []
-    with opened_ledger({"db": [address]}) as ledger:
-        while rows := ledger.storage.projects(None, _PAGE, sources[-1].name if sources else ""):
-            sources += [Source(row.project_uuid, address, holder=LedgerHolder(address)) for row in rows]
-        return [one for one in sources if ledger.storage.records(one.name, 1)]
+    holder, after = LedgerHolder(tuple(addresses)), ""
+    with opened_ledger({"db": list(addresses)}) as ledger:
+        while rows := ledger.storage.projects(None, _PAGE, after):
+            sources += [Source(row.project_uuid, addresses[0], holder=holder) for row in rows if row.records]
+            after = rows[-1].project_uuid
+    return sources
 
 
 class LedgerHolder(NamedTuple):
-    """The records that a collector's database holds; another process opens it by its address."""
+    """The records that a collector's databases hold; another process opens them by their addresses, the home first."""
 
-    address: str
+    addresses: tuple[str, ...]
 
     def list_items(self, source: Source) -> list[Item]:
         """Return the records of a project, so many at a time, in the order of their ids."""
         items: list[Item] = []
         after = ""
-        with opened_ledger({"db": [self.address]}) as ledger:
+        with opened_ledger({"db": list(self.addresses)}) as ledger:
             while page := ledger.storage.records(source.name, _AT_ONCE, after):
                 items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
                 after = page[-1].invocation_id
@@ -100,7 +102,7 @@ class LedgerHolder(NamedTuple):
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
         """Yield each record with the objects it leads to, laid out alone."""
-        with opened_ledger({"db": [self.address]}) as ledger:
+        with opened_ledger({"db": list(self.addresses)}) as ledger:
             # Most objects are those of the record before: nothing is asked for twice in a row.
             known: dict[str, str] = {}
             for place in item.places:
@@ -113,7 +115,7 @@ class LedgerHolder(NamedTuple):
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the log of a project that began last, and which invocations began by all of them."""
-        with opened_ledger({"db": [self.address]}) as ledger:
+        with opened_ledger({"db": list(self.addresses)}) as ledger:
             logs = ledger.storage.logs(source.name)
         if not logs:
             return None

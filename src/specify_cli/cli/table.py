@@ -99,7 +99,13 @@ _WHICH = (
 _ENGINE = (
     Param("workers", "option", "Share the work out among N processes.", 1, integer=True, metavar="N"),
     Param("engine", "option", "Share it out on a Dask cluster: dask://HOST:PORT.", metavar="URL"),
-    Param("source", "option", "Not this project: a folder of projects or archives.", metavar="DIR"),
+    Param(
+        "source",
+        "option",
+        "Not this project: a folder of projects or archives, or a collector's database; repeatable for its shards.",
+        multiple=True,
+        metavar="DIR",
+    ),
 )
 _LEDGER = Param("db", "option", "A SQLite file, or postgresql://….", required=True, metavar="DB")
 _ANSWER = "0 recorded · 1 refused, nothing recorded · 2 usage"

@@ -60,7 +60,8 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
     status, body = endpoint.exchange("POST", f"{base}/add-log", keys.encode())
     if status != 200:
-        return f"not cosigned: the witness does not take this log's keys ({status})"
+        why = "; the token may lack the scope witness" if status == 403 else ""
+        return f"not cosigned: the witness does not take this log's keys ({status}{why})"
     status, body = _send(endpoint, base, generation, checkpoint, 0)
     if status == 409 and body.strip().isdigit() and int(body) <= checkpoint.size:
         status, body = _send(endpoint, base, generation, checkpoint, int(body))

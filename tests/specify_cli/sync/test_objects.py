@@ -313,3 +313,28 @@ def test_two_clones_that_disagree_over_a_log_leave_both_states(
     assert LEVELS.index(held["level"]) < LEVELS.index("logged")
     log = held["logs"][0]
     assert (log["witnessed"], log["witness"], log["forks"]) == (4, "w.example.org", 1)
+
+
+def test_the_shards_of_a_collector_are_one_source(cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    (folder := tmp_path / "served").mkdir()
+    first, second = str(folder / "one.db"), str(folder / "two.db")
+    uuids, projects = [], [tmp_path / f"p{number}" for number in range(4)]
+    with serving(folder, "--db", first, "--db", second, "--witness", "w.example.org") as sharded:
+        for project in projects:
+            shutil.copytree(chartered, project, symlinks=True)
+            git(project, "init", "-q")
+            cli("init", cwd=project)
+            argv = ("sync", "enable", "--endpoint", endpoint(sharded), "--level", "records", "--yes")
+            assert cli(*argv, cwd=project, env=ENV).code == 0
+            cli("do", "implement WP01", cwd=project)
+            cli("profile-invocation", "complete", "last", cwd=project)
+            cli("sync", "push", cwd=project, env=ENV)
+        uuids = [row["project_uuid"] for row in sharded.get("/v1/projects").json()["items"]]
+    both = ("--source", first, "--source", second)
+    verified = cli("invocations", "verify", *both, "--json").json()
+    replayed, alone = cli("replay", *both, "--json").json(), cli("replay", "--source", second, "--json").json()
+    mixed = cli("replay", "--source", first, "--source", str(tmp_path), "--json")
+
+    assert [(one["source"], one["report"]["level"]) for one in verified] == [(uuid, "witnessed") for uuid in uuids]
+    assert [row["source"] for row in replayed["rows"]] == uuids and replayed["match"] == 4 > alone["match"] > 0
+    assert mixed.error()["error_code"] == "USAGE"

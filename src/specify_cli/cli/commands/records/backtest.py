@@ -33,7 +33,7 @@ def backtest(values: Values) -> int:
     candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
     moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
     with open_engine(values, "asking records") as engine:
-        if values["source"] is not None:
+        if values["source"]:
             return _backtest_sources(values, candidate, moment, rules, engine)
         project, cache = shell.reading_project()
         cache.save()

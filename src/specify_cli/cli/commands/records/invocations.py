@@ -12,7 +12,7 @@ from pathlib import Path
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.engine import is_ledger, list_sources, open_engine
+from specify_cli.cli.engine import get_given, list_sources, names_ledger, open_engine
 from specify_cli.cli.output import (
     one_line,
     write_json,
@@ -94,7 +94,7 @@ def verify(values: Values) -> int:
     if anchors and target is None:
         raise CallerError("USAGE", "--anchor without a target", "invocations verify ID --anchor SEAL")
     required, trust = shell.get_text(values, "require"), _read_trust(values)
-    if values["source"] is not None:
+    if values["source"]:
         return _verify_sources(values, trust)
     with open_engine(values, "checking records") as engine:
         if target is None:
@@ -152,10 +152,10 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         other = "a target" if values["target"] is not None else "--remember"
         raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
     with open_engine(values, "checking records") as engine:
-        if is_ledger(str(values["source"])):
+        if names_ledger(values):
             from specify_cli.cli.ledger import verify_ledger  # loads a collector's storage
 
-            verified = verify_ledger(values, engine, trust.policy)
+            verified = verify_ledger(get_given(values), engine, trust.policy)
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
     codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in verified)]

@@ -37,7 +37,7 @@ _ANSWER_SECONDS = 300.0
 
 def replay(values: Values) -> int:
     """Replay exactly, 1 where something differs; or against today, whose diff is an answer."""
-    if values["all"] or values["source"] is not None:
+    if values["all"] or values["source"]:
         return _replay_again(values)
     if values["invocation_id"] is None:
         raise CallerError("USAGE", "Missing argument 'ID'.", "spec-kitty replay --help")
@@ -59,7 +59,7 @@ def _replay_again(values: Values) -> int:
     if foreign:
         option = "ID" if foreign[0] == "invocation_id" else "--" + foreign[0].replace("_", "-")
         raise CallerError("USAGE", f"{option} is about one record", "spec-kitty replay --all")
-    root = "" if values["source"] is not None else _find_root()
+    root = "" if values["source"] else _find_root()
     with open_engine(values, "replaying records") as engine:
         terms = {"epsilon": shell.get_text(values, "epsilon") or DEFAULT_EPSILON}
         results = replay_again(list_sources(values, root), engine, rules=shell.get_text(values, "rules"), **terms)
