@@ -89,13 +89,13 @@ def share_out(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable
 
 def _run(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, str], R]) -> Iterator[R]:
     if engine.scheduler is not None:
-        found = _run_on_cluster(engine.scheduler, act, items)
+        parts_done = _run_on_cluster(engine.scheduler, act, items)
     elif engine.workers > 1 and len(items) > 1:
-        found = _run_among_processes(engine.workers, act, items)
+        parts_done = _run_among_processes(engine.workers, act, items)
     else:
         yield from act(items)
         return
-    for part, results in found:
+    for part, results in parts_done:
         if isinstance(results, _Refused):
             raise results.family(results.code, results.message, results.suggestion)
         yield from (lose(item, _WHY) for item in part) if results is None else results
@@ -133,7 +133,7 @@ def _run_among_processes(workers: int, act: Act[T, R], items: Sequence[T]) -> Fo
                 while rest and len(waiting) < _AHEAD * workers:
                     waiting.append((rest[0], pool.submit(_run_part, act, rest[0])))
                     rest.popleft()
-                found = waiting[0][1].result()
+                results = waiting[0][1].result()
             except BrokenProcessPool:
                 # With one process all that was on its way is lost.
                 rest.extendleft(part for part, _ in reversed(waiting))
@@ -142,14 +142,14 @@ def _run_among_processes(workers: int, act: Act[T, R], items: Sequence[T]) -> Fo
                 pool, tries = ProcessPoolExecutor(workers), tries + 1
                 if tries == _TRIES:
                     tries, part = 0, rest.popleft()
-                    found = _run_alone(act, part)
-                    if found is None and len(part) > 1:
+                    results = _run_alone(act, part)
+                    if results is None and len(part) > 1:
                         rest.extendleft(reversed(_split(part)))
                     else:
-                        yield part, found
+                        yield part, results
                 continue
             tries = 0
-            yield waiting.popleft()[0], found
+            yield waiting.popleft()[0], results
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -206,22 +206,22 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
                     waiting.append((part, client.submit(run, part, pure=False)))
                 part, future = waiting.popleft()
                 try:
-                    found = future.result()
+                    results = future.result()
                 except KilledWorker:
-                    found = None
-                if found is None and len(part) > 1:
+                    results = None
+                if results is None and len(part) > 1:
                     waiting.extendleft((one, client.submit(run, one, pure=False)) for one in reversed(_split(part)))
                 else:
-                    yield part, found
+                    yield part, results
     except (OSError, CancelledError) as error:
         raise _describe_outage(address, str(error) or type(error).__name__) from error
 
 
 def _run_checked(build: str, act: Act[T, R], part: Sequence[T]) -> list[R] | _Refused:
     """Return the results of a part, on a worker that may have joined after the others were asked for their build."""
-    found, host = read_build()
-    if found != build:
-        return _Refused(EnvironmentFault, *_describe_other_build(found, build, host))
+    own_build, host = read_build()
+    if own_build != build:
+        return _Refused(EnvironmentFault, *_describe_other_build(own_build, build, host))
     return _run_part(act, part)
 
 

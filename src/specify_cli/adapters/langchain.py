@@ -114,8 +114,8 @@ class RecordCallbacks(BaseCallbackHandler):
     def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
         """Record what a tool gave; a message that says so is an error."""
         failed = getattr(output, "status", None) == "error"
-        given = output.content if isinstance(output, BaseMessage) else _make_plain(output)
-        self._observer.end(run_id, given, error=str(given) if failed else None)
+        result = output.content if isinstance(output, BaseMessage) else _make_plain(output)
+        self._observer.end(run_id, result, error=str(result) if failed else None)
 
     def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """Record that a tool failed."""
@@ -143,10 +143,10 @@ class RecordCallbacks(BaseCallbackHandler):
         """Record that a search failed."""
         self._observer.end(run_id, None, error=error)
 
-    def _ask(self, run_id: UUID, parent: UUID | None, prompt: object, given: Mapping[str, Any]) -> None:
-        asked, told = given.get("invocation_params") or {}, given.get("metadata") or {}
-        program = ((given.get("model") or {}).get("id") or [None])[-1]
-        names = (asked.get("model"), asked.get("model_name"), told.get("ls_model_name"), program)
+    def _ask(self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]) -> None:
+        asked, metadata = options.get("invocation_params") or {}, options.get("metadata") or {}
+        program = ((options.get("model") or {}).get("id") or [None])[-1]
+        names = (asked.get("model"), asked.get("model_name"), metadata.get("ls_model_name"), program)
         model = next((name for name in names if isinstance(name, str) and name), "unknown")
         self._observer.begin_model(run_id, model, prompt, self._find_step(parent))
 

@@ -39,9 +39,9 @@ class Observer:
         self._steps: dict[Hashable, Step] = {}
         self._begun: dict[Hashable, _Begun] = {}
 
-    def begin_step(self, key: Hashable, name: str, given: object) -> None:
+    def begin_step(self, key: Hashable, name: str, step_input: object) -> None:
         """Record that a unit of work begins."""
-        self._steps[key] = self._run.begin_step(name, given)
+        self._steps[key] = self._run.begin_step(name, step_input)
 
     def end_step(self, key: Hashable, output: object, error: BaseException | None = None) -> None:
         """Record what a unit of work came to."""
@@ -84,12 +84,12 @@ class Observer:
             answer = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         took = max(0, round(1000 * (time.monotonic() - begun.at)))
         if begun.event == "tool_result":
-            said: dict[str, object] = {"status": "ok" if error is None else "error", "output": answer}
+            outcome: dict[str, object] = {"status": "ok" if error is None else "error", "output": answer}
         else:
             counted = {name: count for name, count in (tokens or {}).items() if type(count) is int and count >= 0}
-            said = {"response": answer, "ok": error is None, "model": model or begun.payload["model"]}
-            said |= {"tokens": counted} if counted else {}
-        self._run.record(begun.event, {**begun.payload, **said, "duration_ms": took}, step=begun.step)
+            outcome = {"response": answer, "ok": error is None, "model": model or begun.payload["model"]}
+            outcome |= {"tokens": counted} if counted else {}
+        self._run.record(begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step)
 
 
 def parse_text(text: object) -> object:

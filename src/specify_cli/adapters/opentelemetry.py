@@ -37,43 +37,49 @@ class RecordSpans(SpanProcessor):
         """Record what a span of generative AI tells."""
         if span.context is None:
             return
-        said: Mapping[str, Any] = span.attributes or {}
-        operation = said.get("gen_ai.operation.name")
+        attributes: Mapping[str, Any] = span.attributes or {}
+        operation = attributes.get("gen_ai.operation.name")
         error = None
         if span.status.status_code is StatusCode.ERROR:
-            error = span.status.description or str(said.get("error.type") or "error")
+            error = span.status.description or str(attributes.get("error.type") or "error")
         step = None if span.parent is None else self._observer.find_step(span.parent.span_id)
         if operation in _AGENTS:
             failure = None if error is None else RuntimeError(error)
-            self._observer.end_step(span.context.span_id, parse_text(said.get("gen_ai.output.messages")), failure)
+            self._observer.end_step(span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure)
         elif operation in _ASKS:
-            self._record_model(span, said, error, step)
+            self._record_model(span, attributes, error, step)
         elif operation == "execute_tool":
-            self._record_tool(span, said, error, step)
+            self._record_tool(span, attributes, error, step)
 
-    def _record_model(self, span: ReadableSpan, said: Mapping[str, Any], error: str | None, step: Step | None) -> None:
-        tokens = {side: said.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")}
+    def _record_model(
+        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+    ) -> None:
+        tokens = {side: attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")}
         counted = {side: count for side, count in tokens.items() if type(count) is int}
         payload: dict[str, object] = {
-            "model": str(said.get("gen_ai.response.model") or said.get("gen_ai.request.model") or "unknown"),
-            "prompt": parse_text(said.get("gen_ai.input.messages")),
-            "response": error if error is not None else parse_text(said.get("gen_ai.output.messages")),
+            "model": str(
+                attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model") or "unknown"
+            ),
+            "prompt": parse_text(attributes.get("gen_ai.input.messages")),
+            "response": error if error is not None else parse_text(attributes.get("gen_ai.output.messages")),
             "ok": error is None,
             "duration_ms": _measure(span),
         }
         self._run.record("model_call", payload | ({"tokens": counted} if counted else {}), step=step)
 
-    def _record_tool(self, span: ReadableSpan, said: Mapping[str, Any], error: str | None, step: Step | None) -> None:
-        tool, call_id = str(said.get("gen_ai.tool.name") or span.name), said.get("gen_ai.tool.call.id")
+    def _record_tool(
+        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+    ) -> None:
+        tool, call_id = str(attributes.get("gen_ai.tool.name") or span.name), attributes.get("gen_ai.tool.call.id")
         payload: dict[str, object] = {"tool": tool, "side_effect": "external"}
         if call_id:
             payload["call_id"] = str(call_id)
-        if "gen_ai.tool.call.arguments" in said:
-            payload["args"] = parse_text(said["gen_ai.tool.call.arguments"])
+        if "gen_ai.tool.call.arguments" in attributes:
+            payload["args"] = parse_text(attributes["gen_ai.tool.call.arguments"])
         body = self._run.record("tool_call", payload, step=step)
         result: dict[str, object] = {"tool": tool, "call_id": body["call_id"], "duration_ms": _measure(span)}
-        if error is not None or "gen_ai.tool.call.result" in said:
-            result["output"] = error if error is not None else parse_text(said["gen_ai.tool.call.result"])
+        if error is not None or "gen_ai.tool.call.result" in attributes:
+            result["output"] = error if error is not None else parse_text(attributes["gen_ai.tool.call.result"])
         self._run.record("tool_result", {**result, "status": "ok" if error is None else "error"}, step=step)
 
 

@@ -63,10 +63,10 @@ class RecordAgent(AbstractCapability[Any]):
     ) -> Any:
         """Make the call, and record it with its result."""
         effect = self._effects.get(call.tool_name, "external")
-        async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as made:
-            if not made.done:
-                made.result = await handler(args)
-        return made.result
+        async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as tool_call:
+            if not tool_call.done:
+                tool_call.result = await handler(args)
+        return tool_call.result
 
 
 def _count_tokens(answer: Any) -> dict[str, int]:

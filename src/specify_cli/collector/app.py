@@ -208,13 +208,13 @@ async def _answer_unrouted(request: Request, error: Exception) -> Response:
 
 async def _authorize(setting: _Setting, request: Request, scope: str) -> Token:
     """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     offered: str | None = None
     if scheme.lower() == "bearer":
-        offered = given.strip()
+        offered = token_text.strip()
     elif scheme.lower() == "basic" and scope == READ:
         try:
-            offered = base64.b64decode(given.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
+            offered = base64.b64decode(token_text.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             offered = None
     token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
@@ -271,17 +271,17 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
         received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
         faultless = [one.event for one in received if one.problem is None]
         verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
-        found = results(received, verdicts)
-        for one, (value, problem) in zip(received, found, strict=True):
+        answered = results(received, verdicts)
+        for one, (value, problem) in zip(received, answered, strict=True):
             setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
             if problem is not None and problem.kind in ("conflict", "owned"):
                 facts = {"kind": problem.kind, "id": one.id, "client": token.name, "why": problem.title.lower()}
                 _LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
-        said = [str(value["status"]) for value, _ in found]
-        request.state.counts = {status: said.count(status) for status in ("stored", "duplicate", "refused")}
-        if len(found) == 1 and (alone := found[0][1]) is not None:
+        states = [str(value["status"]) for value, _ in answered]
+        request.state.counts = {status: states.count(status) for status in ("stored", "duplicate", "refused")}
+        if len(answered) == 1 and (alone := answered[0][1]) is not None:
             return _answer_refusal(request, alone)
-        return _answer_json({"results": [value for value, _ in found]})
+        return _answer_json({"results": [value for value, _ in answered]})
 
     return await anyio.to_thread.run_sync(take, limiter=setting.parsing)
 
@@ -369,12 +369,12 @@ async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[Stor
                 Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
             ) from error
     projects = request.state.token.narrow(None if project is None else frozenset({project}))
-    found = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
-    if not found:
+    by_project = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
+    if not by_project:
         raise Refused(Problem("not-found", "no event of this invocation is held"))
-    if len(found) > 1:
-        raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(found)}"))
-    return next(iter(found.items()))
+    if len(by_project) > 1:
+        raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(by_project)}"))
+    return next(iter(by_project.items()))
 
 
 async def _take_record(setting: _Setting, request: Request) -> Response:
@@ -446,16 +446,16 @@ def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
 async def _list_projects(setting: _Setting, request: Request) -> Response:
     """GET /v1/projects: how much is held of each, and how far that is proven."""
     rows, following = await _page_projects(setting, request)
-    found = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
-    return _answer_json({"items": found, "next": following})
+    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return _answer_json({"items": projects, "next": following})
 
 
 async def _page_projects(setting: _Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
-    given = dict(request.query_params.multi_items())
-    limit, after = given.pop("limit", str(DEFAULT_LIMIT)), given.pop("cursor", "")
+    query = dict(request.query_params.multi_items())
+    limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
     try:
-        if given:
-            raise ValueError(f"{min(given)} is not one of limit, cursor")
+        if query:
+            raise ValueError(f"{min(query)} is not one of limit, cursor")
         size, last = PARAMETERS["limit"](limit), project_uuid(after) if after else ""
     except ValueError as error:
         raise Refused(Problem("bad-parameter", str(error)[:500])) from error
@@ -483,14 +483,14 @@ async def _show_project(setting: _Setting, request: Request) -> Response:
 async def _show_projects(setting: _Setting, request: Request) -> Response:
     """GET /projects: the projects for people."""
     rows, following = await _page_projects(setting, request)
-    found = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
-    return Response(pages.projects(found, following), media_type="text/html")
+    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return Response(pages.projects(projects, following), media_type="text/html")
 
 
 async def _list_conflicts(setting: _Setting, request: Request) -> Response:
     """GET /v1/conflicts: the newest ones."""
-    found = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
-    return _answer_json({"items": [conflict._asdict() for conflict in found]})
+    conflicts = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
+    return _answer_json({"items": [conflict._asdict() for conflict in conflicts]})
 
 
 def _require_witness(setting: _Setting) -> Witness:
@@ -592,8 +592,8 @@ async def _show_detail(setting: _Setting, request: Request) -> Response:
 
 async def _find_whole(setting: _Setting, place: Place) -> Whole | None:
     """Return the whole record of an invocation that the token may read, if one is held."""
-    found = await run_in_threadpool(setting.storage.bodies, [place])
-    return read_whole(found[place]) if place in found else None
+    bodies = await run_in_threadpool(setting.storage.bodies, [place])
+    return read_whole(bodies[place]) if place in bodies else None
 
 
 async def _show_proof(setting: _Setting, request: Request) -> Response:
@@ -630,18 +630,18 @@ def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
 
 async def _show_comparison(setting: _Setting, request: Request) -> Response:
     """GET /compare?a=PROJECT/ID&b=PROJECT/ID."""
-    found = []
+    sides = []
     for name in ("a", "b"):
         project, _, invocation_id = request.query_params.get(name, "").partition("/")
         allowed = request.state.token.narrow(frozenset({project}))
         phases = await run_in_threadpool(setting.storage.phases, invocation_id, allowed)
         if project not in phases:
             raise Refused(Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held"))
-        told = {one.phase: one for one in phases[project]}
+        by_phase = {one.phase: one for one in phases[project]}
         whole = await _find_whole(setting, Place(invocation_id, project))
-        found.append((row_of(told.get(STARTED), told.get(COMPLETED)), whole))
+        sides.append((row_of(by_phase.get(STARTED), by_phase.get(COMPLETED)), whole))
     try:
-        return Response(await run_in_threadpool(pages.comparison, found), media_type="text/html")
+        return Response(await run_in_threadpool(pages.comparison, sides), media_type="text/html")
     except InvocationError as error:
         raise Refused(Problem("not-found", f"{error.message}; {error.suggestion}")) from error
 
@@ -680,15 +680,15 @@ class _Edge:
         try:
             await self._app(scope, receive, sending)
         finally:
-            taken = time.monotonic() - begun
+            seconds = time.monotonic() - begun
             # What is not here is one route, so that who guesses paths makes no new series.
-            self._metrics.observe_request(scope["method"][:8], state.get("route", "none"), status, taken)
+            self._metrics.observe_request(scope["method"][:8], state.get("route", "none"), status, seconds)
             facts = {
                 "method": scope["method"],
                 # The path as it came, percent-encoded and without its query, which may name people.
                 "path": scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200],
                 "status": status,
-                "milliseconds": round(1000 * taken),
+                "milliseconds": round(1000 * seconds),
                 **({"client": state["token"].name} if "token" in state else {}),
                 **state.get("counts", {}),
             }

@@ -99,10 +99,10 @@ def read_objects(body: bytes) -> dict[str, str]:
     value = parse_object(body, None)
     for digest, text in value.items():
         try:
-            held = compute_digest(text) if isinstance(text, str) else ""
+            actual = compute_digest(text) if isinstance(text, str) else ""
         except UnicodeEncodeError:
-            held = ""
-        if held != digest:
+            actual = ""
+        if actual != digest:
             raise Refused(Problem("invalid-object", f"{digest[:64]}: expected the text with this SHA-256"))
     return {digest: str(text) for digest, text in value.items()}
 
@@ -152,8 +152,8 @@ def count_rules(bodies: Iterable[str], limit: int) -> tuple[list[tuple[str, int]
     counts: Counter[str] = Counter()
     whole = 0
     for body in bodies:
-        told = (json.loads(line) for line in read_lines(body) if "://" in line)
-        rules = {text for fields in told for kind, text in marks_of(fields) if kind == "rule"}
+        lines = (json.loads(line) for line in read_lines(body) if "://" in line)
+        rules = {text for fields in lines for kind, text in marks_of(fields) if kind == "rule"}
         whole += bool(rules)
         counts.update(uri for uri in rules if "://" in uri)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:limit], whole
@@ -220,8 +220,8 @@ def decode_report(text: str) -> RecordReport:
     file, invocation_id, sealed, status, lines, tip, findings, _, facts = json.loads(text)
     started, completed, annexes, linked, cites, approvals = facts
     trail = TrailFacts(started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), approvals)
-    found = tuple(Finding(*one) for one in findings)
-    return RecordReport(file, invocation_id, sealed, status, lines, tip, found, (), trail)
+    decoded = tuple(Finding(*one) for one in findings)
+    return RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
 
 
 # --- what it proves
@@ -239,7 +239,7 @@ class Seen(NamedTuple):
 
     def narrow(self, origins: frozenset[str]) -> "Seen":
         """Return what it has seen of some logs."""
-        cosigned, forked = (tuple(one for one in found if one.origin in origins) for found in self[1:])
+        cosigned, forked = (tuple(one for one in group if one.origin in origins) for group in self[1:])
         return Seen(self.witness, cosigned, forked)
 
 
@@ -312,8 +312,8 @@ def view_log(log: HeldLog, seen: Seen, policy: Policy | None = None) -> LogView:
     if policy is not None:
         witnessed = own.size if _is_cosigned(policy, own) else 0
     file = f"log {log.name}"
-    told = [(f"{file}, as cosigned", one) for one in cosigned] + [(f"{file}, as forked", one) for one in forked]
-    return LogView(log.name, file, False, lines, ((file, own), *told), None, own.size, min(own.size, witnessed))
+    checkpoints = [(f"{file}, as cosigned", one) for one in cosigned] + [(f"{file}, as forked", one) for one in forked]
+    return LogView(log.name, file, False, lines, ((file, own), *checkpoints), None, own.size, min(own.size, witnessed))
 
 
 def _is_cosigned(policy: Policy, checkpoint: Checkpoint) -> bool:

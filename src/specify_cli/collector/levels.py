@@ -104,9 +104,9 @@ class Levels:
         with self._lock:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = _Known(row.revision, origins, seen, judged, described, conflicts)
-            self._known[row.project_uuid] = found
-        return found
+            entry = _Known(row.revision, origins, seen, judged, described, conflicts)
+            self._known[row.project_uuid] = entry
+        return entry
 
     def _pick(self, origins: frozenset[str]) -> Seen:
         """Return what the witness has seen of some logs."""

@@ -49,16 +49,16 @@ def timeline(
     problem: Problem | None = None,
 ) -> str:
     """Return the list of invocations with its filter form; without any, how to send the first."""
-    given = {name: value for name, value in query if value and name != "cursor"}
+    filters = {name: value for name, value in query if value and name != "cursor"}
     return _PAGES.get_template("timeline.html").render(
         rows=[(row, link_of(row)) for row in rows],
-        given={**dict.fromkeys(PARAMETERS, ""), **given},
-        filtered=bool(given.keys() - {"limit"}),
+        given={**dict.fromkeys(PARAMETERS, ""), **filters},
+        filtered=bool(filters.keys() - {"limit"}),
         paged=any(name == "cursor" and value for name, value in query),
-        first="/?" + urlencode(given) if given else "/",
-        following=None if following is None else "/?" + urlencode({**given, "cursor": following}),
+        first="/?" + urlencode(filters) if filters else "/",
+        following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
         totals=totals,
-        pictures="/pictures?" + urlencode({name: value for name, value in given.items() if name != "limit"}),
+        pictures="/pictures?" + urlencode({name: value for name, value in filters.items() if name != "limit"}),
         endpoint=endpoint,
         problem=problem,
     )
@@ -75,8 +75,8 @@ def detail(
 ) -> str:
     """Return one invocation: its waterfall, what both phases say, each as it was received, and what was refused."""
     phases = {one.phase: one for one in stored}
-    said = {one.phase: flat(one.event) for one in stored}
-    begun, ended = said.get("started", {}), said.get("completed", {})
+    by_phase = {one.phase: flat(one.event) for one in stored}
+    begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
     payload, extension = "data.payload.", f"{EXTENSION}."
     facts = [
         ("Request", begun.get(f"{extension}request_text")),
@@ -93,7 +93,7 @@ def detail(
         ("Evidence", ended.get(f"{extension}evidence_ref")),
         ("Project", project),
         ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
-        ("Origin", "merged: the sender received the record with git" if _is_merged(said) else None),
+        ("Origin", "merged: the sender received the record with git" if _is_merged(by_phase) else None),
     ]
     return _PAGES.get_template("detail.html").render(
         invocation_id=str(stored[0].event["subject"]),
@@ -107,7 +107,12 @@ def detail(
         waterfall=None if whole is None else _draw(whole),
         page=f"/invocations/{quote(str(stored[0].event['subject']))}/page?{urlencode({'project': project})}",
         phases=[
-            (one, level_of(one), sorted(said[one.phase].items()), json.dumps(one.event, ensure_ascii=False, indent=2))
+            (
+                one,
+                level_of(one),
+                sorted(by_phase[one.phase].items()),
+                json.dumps(one.event, ensure_ascii=False, indent=2),
+            )
             for one in stored
         ],
     )
@@ -120,8 +125,8 @@ def _draw(whole: Whole) -> Markup:
         return Markup("<p>{}</p>").format(error.message)
 
 
-def _is_merged(said: Mapping[str, Mapping[str, object]]) -> bool:
-    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in said.values())
+def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
+    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in by_phase.values())
 
 
 def pictures(query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date) -> str:
@@ -153,17 +158,17 @@ def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
 
 def proof(whole: Whole) -> bytes:
     """Return the page of a record that a browser checks by itself."""
-    told = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
-    said = {
-        "note": [remark.line for remark in note_done(told)],
-        "not_seen": list_unseen(told[0], told),
+    lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
+    facts = {
+        "note": [remark.line for remark in note_done(lines)],
+        "not_seen": list_unseen(lines[0], lines),
         "replay": "not replayed here",
         "left_out": [],
         "keys": [],
     }
-    return make_page(whole.lines, whole.annexes, [], [], said)
+    return make_page(whole.lines, whole.annexes, [], [], facts)
 
 
-def problem(found: Problem) -> str:
+def problem(fault: Problem) -> str:
     """Return a page for what could not be shown."""
-    return _PAGES.get_template("problem.html").render(problem=found)
+    return _PAGES.get_template("problem.html").render(problem=fault)

@@ -54,16 +54,16 @@ class _Statements:
         self._connection = connection
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        given = [_escape(value) for value in values]
-        cursor = self._connection.execute(_translate(statement), given)
+        escaped = [_escape(value) for value in values]
+        cursor = self._connection.execute(_translate(statement), escaped)
         if cursor.description is None:
             return []
         return [tuple(map(_unescape, row)) for row in cursor.fetchall()]
 
     def run_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
-        given = [[_escape(value) for value in row] for row in rows]
+        escaped = [[_escape(value) for value in row] for row in rows]
         with self._connection.cursor() as cursor:
-            cursor.executemany(_translate(statement), given)
+            cursor.executemany(_translate(statement), escaped)
 
 
 def _translate(statement: str) -> str:
@@ -78,11 +78,11 @@ class PostgresDatabase:
 
     def __init__(self, dsn: str) -> None:
         try:
-            given = conninfo_to_dict(dsn)
+            options = conninfo_to_dict(dsn)
         except psycopg.ProgrammingError as error:
             raise StorageUnusable(f"not an address of a PostgreSQL database: {error}") from error
-        self._place = f"{given.get('host', 'this machine')}/{given.get('dbname', '')}"
-        self._options: dict[str, Any] = {**_DEFAULTS, **given}
+        self._place = f"{options.get('host', 'this machine')}/{options.get('dbname', '')}"
+        self._options: dict[str, Any] = {**_DEFAULTS, **options}
         self._idle: list[psycopg.Connection[Any]] = []
         self._turns = threading.BoundedSemaphore(_CONNECTIONS)
         self._closing = threading.Event()
@@ -164,8 +164,8 @@ def _migrate(transaction: Transaction, place: str) -> None:
     if encoding != "UTF8":
         raise StorageUnusable(f"{place}: expected a database in UTF8, found {encoding}")
     transaction.run("CREATE TABLE IF NOT EXISTS collector (version INTEGER NOT NULL)")
-    found = transaction.run("SELECT version FROM collector")
-    version, steps = found[0][0] if found else 0, read_steps("postgres")
+    rows = transaction.run("SELECT version FROM collector")
+    version, steps = rows[0][0] if rows else 0, read_steps("postgres")
     if version > len(steps):
         raise StorageUnusable(f"{place} has schema version {version}, this collector knows {len(steps)}")
     try:

@@ -159,16 +159,16 @@ def _refuse_constant(name: str) -> object:
 
 
 def _read_item(item: object) -> Received:
-    found = faults(item)
+    faults_found = faults(item)
     event = item if isinstance(item, dict) else {}
     named = event.get("id")
-    return Received(named if isinstance(named, str) else None, event, _invalid(found) if found else None)
+    return Received(named if isinstance(named, str) else None, event, _invalid(faults_found) if faults_found else None)
 
 
-def _invalid(found: Sequence[Fault]) -> Problem:
-    first = found[0]
-    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    listed = tuple({"pointer": fault.pointer[:300], "detail": fault.detail[:500]} for fault in found[:_LISTED])
+def _invalid(faults_found: Sequence[Fault]) -> Problem:
+    first = faults_found[0]
+    more = f" (and {len(faults_found) - 1} more)" if len(faults_found) > 1 else ""
+    listed = tuple({"pointer": fault.pointer[:300], "detail": fault.detail[:500]} for fault in faults_found[:_LISTED])
     return Problem("invalid-event", f"{first.pointer[:300] or 'the event'}: {first.detail[:500]}{more}", listed)
 
 
@@ -177,20 +177,20 @@ def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple
 
     `verdicts` are the storage's for the events without a fault.
     """
-    said = iter(verdicts)
-    found: list[tuple[dict[str, object], Problem | None]] = []
+    remaining = iter(verdicts)
+    answers: list[tuple[dict[str, object], Problem | None]] = []
     for one in received:
         problem = one.problem
-        verdict = next(said) if problem is None else None
+        verdict = next(remaining) if problem is None else None
         if verdict == CONFLICT:
             problem = Problem("conflict", "an event with this key and other content came first, and stays")
         elif verdict == OWNED:
             problem = Problem("owned", "another client sent this invocation first, and it alone may add to it")
         if problem is None:
-            found.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
+            answers.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
         else:
-            found.append(({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem))
-    return found
+            answers.append(({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem))
+    return answers
 
 
 # --- lists
@@ -198,7 +198,7 @@ def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple
 
 def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
     """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every bad parameter."""
-    given: dict[str, str] = {}
+    query: dict[str, str] = {}
     wrong: list[dict[str, str]] = []
 
     def fault(name: str, detail: str) -> None:
@@ -207,12 +207,12 @@ def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
     for name, value in parameters:
         if name not in PARAMETERS:
             fault(name, f"is not one of {', '.join(PARAMETERS)}")
-        elif name in given:
+        elif name in query:
             fault(name, "is given twice")
         elif value:
-            given[name] = value
+            query[name] = value
     read: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in query.items():
         try:
             read[name] = PARAMETERS[name](value)
         except ValueError as error:

@@ -52,8 +52,8 @@ class ShardedStorage:
             groups.setdefault(places[project_of(event)], []).append(number)
         verdicts = [""] * len(events)
         for shard, numbers in groups.items():
-            said = self._shards[shard].accept([events[number] for number in numbers], now, client)
-            for number, verdict in zip(numbers, said, strict=True):
+            answers = self._shards[shard].accept([events[number] for number in numbers], now, client)
+            for number, verdict in zip(numbers, answers, strict=True):
                 verdicts[number] = verdict
         return verdicts
 
@@ -63,9 +63,9 @@ class ShardedStorage:
 
         def place(transaction: Transaction) -> dict[str, str]:
             marks = ", ".join("?" * len(unknown))
-            held = transaction.run(f"SELECT project_uuid FROM totals WHERE project_uuid IN ({marks})", unknown)
+            rows = transaction.run(f"SELECT project_uuid FROM totals WHERE project_uuid IN ({marks})", unknown)
             # What came when there was no other shard lies here.
-            here = {project for (project,) in held}
+            here = {project for (project,) in rows}
             transaction.run_many(
                 "INSERT INTO placement VALUES (?, ?) ON CONFLICT (project_uuid) DO NOTHING",
                 [(one, self._first if one in here else choose_shard(one, self._shards)) for one in unknown],
@@ -78,22 +78,24 @@ class ShardedStorage:
             placed = self._home.write(place)
             with self._lock:
                 self._placed.update(placed)
-        found = {project: self._placed[project] for project in projects}
-        if missing := set(found.values()) - self._shards.keys():
+        shard_of = {project: self._placed[project] for project in projects}
+        if missing := set(shard_of.values()) - self._shards.keys():
             raise StorageError(f"a project lies on shard {min(missing)}, which this collector was not given")
-        return found
+        return shard_of
 
     def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
         pages = [shard.rows(filters, limit, after) for shard in self._shards.values()]
         return sorted((row for page in pages for row in page), key=lambda row: row.place, reverse=True)[:limit]
 
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
-        found = [shard.phases(invocation_id, projects) for shard in self._shards.values()]
-        return dict(sorted((project, phases) for held in found for project, phases in held.items()))
+        answers = [shard.phases(invocation_id, projects) for shard in self._shards.values()]
+        return dict(sorted((project, phases) for answer in answers for project, phases in answer.items()))
 
     def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
-        found = [one for shard in self._shards.values() for one in shard.conflicts(limit, projects, invocation_id)]
-        return sorted(found, key=lambda one: (one.last_at, one.invocation_id, one.project_uuid), reverse=True)[:limit]
+        conflicts = [one for shard in self._shards.values() for one in shard.conflicts(limit, projects, invocation_id)]
+        return sorted(conflicts, key=lambda one: (one.last_at, one.invocation_id, one.project_uuid), reverse=True)[
+            :limit
+        ]
 
     def totals(self, projects: Projects = None) -> Totals:
         return Totals(*map(sum, zip(*(shard.totals(projects) for shard in self._shards.values()), strict=True)))
@@ -105,8 +107,8 @@ class ShardedStorage:
         return self._find(project).keep_objects(project, objects)
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
-        found = [shard.objects(project, digests) for shard in self._shards.values()]
-        return {digest: body for held in found for digest, body in held.items()}
+        answers = [shard.objects(project, digests) for shard in self._shards.values()]
+        return {digest: body for answer in answers for digest, body in answer.items()}
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
         return self._find(project).keep_leaves(project, piece, now, client)
@@ -122,8 +124,8 @@ class ShardedStorage:
         return sorted(row for shard in self._shards.values() for row in shard.projects(projects, limit, after))[:limit]
 
     def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
-        found = [shard.records(project, limit, after, bodies=bodies) for shard in self._shards.values()]
-        return sorted(row for rows in found for row in rows)[:limit]
+        answers = [shard.records(project, limit, after, bodies=bodies) for shard in self._shards.values()]
+        return sorted(row for rows in answers for row in rows)[:limit]
 
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
         return {place: body for shard in self._shards.values() for place, body in shard.bodies(places).items()}

@@ -82,13 +82,13 @@ class SqlStorage:
         def store(transaction: Transaction) -> list[str]:
             # In order, so that of two batches with the same projects neither waits for the other for ever.
             transaction.run_many(_LOCK, [(project,) for project in projects])
-            wanted = ", ".join(["(?, ?)"] * len(keys))
-            held = _read_phases(
+            marks = ", ".join(["(?, ?)"] * len(keys))
+            stored_phases = _read_phases(
                 transaction,
-                f"(invocation_id, project_uuid) IN (VALUES {wanted})",
+                f"(invocation_id, project_uuid) IN (VALUES {marks})",
                 [part for key in keys for part in key],
             )
-            by_phase = {place: {one.phase: one for one in phases} for place, phases in held.items()}
+            by_phase = {place: {one.phase: one for one in phases} for place, phases in stored_phases.items()}
             changes = decide(events, by_phase, now, client)
             _write_changes(transaction, changes)
             return changes.verdicts
@@ -100,8 +100,8 @@ class SqlStorage:
             actors: list[str] | None = None
             if filters.actor is not None:
                 folded = (filters.actor.casefold(), _ACTORS + 1)
-                found = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
-                actors = [name for (name,) in found]
+                matching = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
+                actors = [name for (name,) in matching]
             order, where, values, lists = _plan_page(filters, actors, after)
             rows: list[Row] = []
             at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
@@ -113,51 +113,51 @@ class SqlStorage:
 
     def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
         where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
-        held = self._database.read(lambda transaction: _read_phases(transaction, where, values))
-        return {place.project_uuid: phases for place, phases in sorted(held.items())}
+        stored_phases = self._database.read(lambda transaction: _read_phases(transaction, where, values))
+        return {place.project_uuid: phases for place, phases in sorted(stored_phases.items())}
 
     def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
         named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
         where, values = _restrict(projects, *named)
-        found = self._database.read(
+        rows = self._database.read(
             lambda transaction: transaction.run(
                 f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
                 " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, sent_sha256 DESC LIMIT ?",
                 (*values, limit),
             )
         )
-        return [Conflict(*item) for item in found]
+        return [Conflict(*item) for item in rows]
 
     def totals(self, projects: Projects = None) -> Totals:
         where, values = _restrict(projects)
         sums = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals._fields)
-        [found] = self._database.read(
+        [row] = self._database.read(
             lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
         )
-        return Totals(*map(int, found))
+        return Totals(*map(int, row))
 
     def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
         key = (project, piece.invocation_id)
 
         def store(transaction: Transaction) -> tuple[str, list[str]]:
             transaction.run(_LOCK, (project,))
-            found = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
-            phases = {one.phase: one for phases in found.values() for one in phases}
+            stored_phases = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
+            phases = {one.phase: one for phases in stored_phases.values() for one in phases}
             rows = transaction.run(
                 "SELECT received_at, client, report, body, digest FROM record"
                 " WHERE project_uuid = ? AND invocation_id = ?",
                 key,
             )
-            held = HeldRecord(piece.invocation_id, *rows[0][:4]) if rows else None
-            known = None if held is None else decode_report(held.report)
-            verdict = judge_record(phases, held, known, piece, client)
+            stored = HeldRecord(piece.invocation_id, *rows[0][:4]) if rows else None
+            known = None if stored is None else decode_report(stored.report)
+            verdict = judge_record(phases, stored, known, piece, client)
             if verdict == STORED:
                 _write_record(transaction, project, piece, now, client)
                 was_whole = known is not None and is_whole(phases, known)
                 transaction.run(
                     "UPDATE totals SET records = records + ?, whole = whole + ?, revision = revision + 1"
                     " WHERE project_uuid = ?",
-                    (int(held is None), int(is_whole(phases, piece.report)) - int(was_whole), project),
+                    (int(stored is None), int(is_whole(phases, piece.report)) - int(was_whole), project),
                 )
             elif verdict in (CONFLICT, OWNED):
                 one = Conflict(
@@ -183,27 +183,27 @@ class SqlStorage:
     def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
         def store(transaction: Transaction) -> int:
             transaction.run(_LOCK, (project,))
-            wanted = list(_find_objects(transaction, project, sorted(objects), "body IS NULL"))
+            missing = list(_find_objects(transaction, project, sorted(objects), "body IS NULL"))
             transaction.run_many(
                 "UPDATE object SET body = ? WHERE project_uuid = ? AND digest = ?",
-                [(objects[digest], project, digest) for digest, _ in wanted],
+                [(objects[digest], project, digest) for digest, _ in missing],
             )
             transaction.run(
                 "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + ?"
                 " WHERE project_uuid = ?",
-                (len(wanted), len(wanted), int(bool(wanted)), project),
+                (len(missing), len(missing), int(bool(missing)), project),
             )
-            return len(wanted)
+            return len(missing)
 
         return self._database.write(store) if objects else 0
 
     def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
-        found = self._database.read(
+        rows = self._database.read(
             lambda transaction: dict(_find_objects(transaction, project, digests, "body IS NOT NULL"))
         )
-        for digest, body in found.items():
+        for digest, body in rows.items():
             _check(digest, body, f"object {digest}")
-        return found
+        return rows
 
     def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
         key = (project, piece.name)
@@ -213,18 +213,18 @@ class SqlStorage:
             rows = transaction.run(
                 "SELECT client, keys, checkpoint, size, edge FROM log WHERE project_uuid = ? AND name = ?", key
             )
-            held, edge = None, ""
+            log, edge = None, ""
             if rows:
                 owner, keys, state, size, edge = rows[0]
                 # Leaves of before there was an edge are read once; a state that is older is held against them.
                 back = not edge or read_state(piece.checkpoint).size < size
                 leaves = _read_leaves(transaction, *key) if back else ""
-                held = HeldLog(piece.name, owner, keys, state, leaves)
+                log = HeldLog(piece.name, owner, keys, state, leaves)
                 edge = edge or encode_edge(compute_edge(leaves))
-            verdict, size, grown = judge_leaves(held, edge, piece, client)
+            verdict, size, grown = judge_leaves(log, edge, piece, client)
             if verdict in (OWNED, CONFLICT):
-                kept = "" if held is None else held.checkpoint
-                one = LogConflict(piece.name, client, verdict, kept, piece.checkpoint, now, now, 1)
+                checkpoint = "" if log is None else log.checkpoint
+                one = LogConflict(piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1)
                 _write_log_conflict(transaction, project, one)
             if verdict == STORED:
                 before = decode_edge(edge).size
@@ -243,28 +243,28 @@ class SqlStorage:
         return self._database.write(store)
 
     def log_conflicts(self, project: str) -> list[LogConflict]:
-        found = self._database.read(
+        rows = self._database.read(
             lambda transaction: transaction.run(
                 f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
                 " ORDER BY first_at, name, client, digest",
                 (project,),
             )
         )
-        return [LogConflict(*row) for row in found]
+        return [LogConflict(*row) for row in rows]
 
     def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
         where, values = _restrict(projects, ["project_uuid > ?", "invocations + revision > 0"], [after])
-        found = self._database.read(
+        rows = self._database.read(
             lambda transaction: transaction.run(
                 f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY project_uuid LIMIT ?",
                 (*values, limit),
             )
         )
-        return [ProjectRow(*row) for row in found]
+        return [ProjectRow(*row) for row in rows]
 
     def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
         named = ", ".join(HeldRecord._fields[: None if bodies else -1])
-        found = self._database.read(
+        rows = self._database.read(
             lambda transaction: transaction.run(
                 f"SELECT {named}{', digest' if bodies else ''} FROM record"
                 " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
@@ -272,27 +272,27 @@ class SqlStorage:
             )
         )
         if not bodies:
-            return [HeldRecord(*row) for row in found]
-        for *row, digest in found:
+            return [HeldRecord(*row) for row in rows]
+        for *row, digest in rows:
             _check(digest, row[-1], row[0])
-        return [HeldRecord(*row[:-1]) for row in found]
+        return [HeldRecord(*row[:-1]) for row in rows]
 
     def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
         def read(transaction: Transaction) -> dict[Place, str]:
-            found: dict[Place, str] = {}
+            bodies: dict[Place, str] = {}
             for place in places:
                 for body, digest in transaction.run(
                     "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?", place
                 ):
                     _check(digest, body, place.invocation_id)
-                    found[place] = body
-            return found
+                    bodies[place] = body
+            return bodies
 
         return self._database.read(read)
 
     def logs(self, project: str) -> list[HeldLog]:
         def read(transaction: Transaction) -> list[HeldLog]:
-            found = transaction.run(
+            rows = transaction.run(
                 "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY name", (project,)
             )
             pieces: dict[str, list[str]] = {}
@@ -300,7 +300,7 @@ class SqlStorage:
                 "SELECT name, body FROM leaves WHERE project_uuid = ? ORDER BY name, start", (project,)
             ):
                 pieces.setdefault(name, []).append(body)
-            return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in found]  # type: ignore[call-arg]
+            return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in rows]  # type: ignore[call-arg]
 
         return self._database.read(read)
 
@@ -319,7 +319,7 @@ def _restrict(
 
 
 def _read_phases(transaction: Transaction, where: str, values: Sequence[str]) -> dict[Place, list[StoredEvent]]:
-    found: dict[Place, list[StoredEvent]] = {}
+    phases: dict[Place, list[StoredEvent]] = {}
     for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
         f"SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM event WHERE {where}"
         " ORDER BY project_uuid, phase DESC",
@@ -327,8 +327,8 @@ def _read_phases(transaction: Transaction, where: str, values: Sequence[str]) ->
     ):
         _check(digest, body, invocation_id)
         place = Place(invocation_id, project)
-        found.setdefault(place, []).append(StoredEvent(phase, received_at, json.loads(body), client))
-    return found
+        phases.setdefault(place, []).append(StoredEvent(phase, received_at, json.loads(body), client))
+    return phases
 
 
 def _check(digest: str, text: str, invocation_id: str) -> None:
@@ -400,13 +400,13 @@ def _expect_objects(transaction: Transaction, project: str, digests: Sequence[st
 
 
 def _find_objects(
-    transaction: Transaction, project: str, digests: Sequence[str], where: str, told: str = "body"
+    transaction: Transaction, project: str, digests: Sequence[str], where: str, columns: str = "body"
 ) -> Iterator[tuple[str, Any]]:
     """Yield the digest and what is asked of each of these objects that meets a condition."""
     for at in range(0, len(digests), _LISTS_AT_ONCE):
         part = digests[at : at + _LISTS_AT_ONCE]
         yield from transaction.run(
-            f"SELECT digest, {told} FROM object WHERE project_uuid = ? AND {where}"
+            f"SELECT digest, {columns} FROM object WHERE project_uuid = ? AND {where}"
             f" AND digest IN ({', '.join('?' * len(part))})",
             (project, *part),
         )
@@ -497,16 +497,16 @@ def _read_lists(
     limit: int,
 ) -> list[Row]:
     parts: list[str] = []
-    given: list[object] = []
+    parameters: list[object] = []
     for number, one in enumerate(lists):
         conditions = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
         parts.append(
             f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {conditions}"
             f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
         )
-        given += [*values, *(value for _, value in one), limit]
+        parameters += [*values, *(value for _, value in one), limit]
     rows = []
-    for *found, digest in transaction.run(" UNION ALL ".join(parts), given):
-        rows.append(Row(*found))
+    for *row, digest in transaction.run(" UNION ALL ".join(parts), parameters):
+        rows.append(Row(*row))
         _check(digest, repr(rows[-1]), rows[-1].invocation_id)
     return rows

@@ -267,22 +267,22 @@ def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
     """Return the row of an invocation from the phases that are held."""
     first = started or completed
     assert first is not None
-    told = _get_member(started.event, "data", "payload") if started is not None else {}
-    actor = _get_member(told, "actor")
-    said = _get_extension(completed.event) if completed is not None else {}
+    payload = _get_member(started.event, "data", "payload") if started is not None else {}
+    actor = _get_member(payload, "actor")
+    extension = _get_extension(completed.event) if completed is not None else {}
     return Row(
         project_of(first.event),
         str(first.event["subject"]),
         OPEN if completed is None else CLOSED,
-        _get_beginning(told.get("profile_slug")),
-        _get_beginning(told.get("action")),
+        _get_beginning(payload.get("profile_slug")),
+        _get_beginning(payload.get("action")),
         None if started is None else _get_beginning(_get_extension(started.event).get("request_text")),
         _get_beginning(actor.get("actor_id")),
         _get_beginning(actor.get("actor_type")),
         str(_get_extension(first.event)["level"]),
         None if started is None else str(started.event["time"]),
         None if completed is None else str(completed.event["time"]),
-        _get_beginning(said.get("outcome")),
+        _get_beginning(extension.get("outcome")),
         min(stored.received_at for stored in (started, completed) if stored is not None),
     )
 
@@ -318,7 +318,7 @@ def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, obj
 
 def judge_record(
     phases: Mapping[str, StoredEvent],
-    held: HeldRecord | None,
+    current: HeldRecord | None,
     known: RecordReport | None,
     piece: RecordPiece,
     client: str,
@@ -327,7 +327,7 @@ def judge_record(
     closed = piece.report.status == CLOSED
     if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
         return UNKNOWN
-    owner = held.client if held is not None else client
+    owner = current.client if current is not None else client
     newer = read_lines(piece.body)
     if phases:
         owner = min(phases.values(), key=lambda stored: stored.received_at).client
@@ -339,9 +339,9 @@ def judge_record(
     annexes = set(piece.report.trail.annexes)
     # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the owner's record.
     pinned = is_whole(phases, piece.report)
-    if held is None or known is None:
+    if current is None or known is None:
         return STORED if client == owner or (pinned and not annexes) else OWNED
-    older = read_lines(held.body)
+    older = read_lines(current.body)
     before = set(known.trail.annexes)
     if annexes <= before and len(newer) <= len(older) and _continue(newer, older):
         return DUPLICATE
@@ -385,20 +385,20 @@ class Grown(NamedTuple):
     edge: str
 
 
-def judge_leaves(held: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
+def judge_leaves(log: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
     """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge` wrote it.
 
     A state of as many leaves as there are then has to have their root; one of fewer has to have been theirs.
     """
     frontier = decode_edge(edge)
     size = frontier.size
-    if held is not None and held.client != client:
+    if log is not None and log.client != client:
         return Grown(OWNED, size, edge)
-    if held is not None and held.keys != piece.keys:
+    if log is not None and log.keys != piece.keys:
         return Grown(CONFLICT, size, edge)
     checkpoint = read_state(piece.checkpoint)
-    if held is not None and checkpoint.size < size:
-        same = compute_edge(held.leaves, checkpoint.size).root() == checkpoint.root
+    if log is not None and checkpoint.size < size:
+        same = compute_edge(log.leaves, checkpoint.size).root() == checkpoint.root
         return Grown(APART if same else CONFLICT, size, edge)
     if piece.start != size:
         return Grown(APART, size, edge)
@@ -406,7 +406,7 @@ def judge_leaves(held: HeldLog | None, edge: str, piece: LogPiece, client: str) 
         frontier.add(hash_leaf(line.encode("ascii")))
     if frontier.size >= checkpoint.size and (frontier.size > checkpoint.size or frontier.root() != checkpoint.root):
         return Grown(CONFLICT, size, edge)
-    fresh = piece.leaves or held is None or held.checkpoint != piece.checkpoint
+    fresh = piece.leaves or log is None or log.checkpoint != piece.checkpoint
     return Grown(STORED if fresh else DUPLICATE, frontier.size, encode_edge(frontier))
 
 
@@ -452,7 +452,7 @@ class Changes(NamedTuple):
 
 
 def decide(
-    events: Sequence[Mapping[str, object]], held: Mapping[Place, Mapping[str, StoredEvent]], now: str, client: str
+    events: Sequence[Mapping[str, object]], stored: Mapping[Place, Mapping[str, StoredEvent]], now: str, client: str
 ) -> Changes:
     """Return what a batch does to what is held of its invocations, phases by their names."""
     changes = Changes([], [], [], [])
@@ -461,7 +461,7 @@ def decide(
     for event in events:
         invocation_id, phase = key_of(event)
         place = Place(invocation_id, project_of(event))
-        phases = after.setdefault(place, dict(held.get(place, {})))
+        phases = after.setdefault(place, dict(stored.get(place, {})))
         verdict = judge(phases, phase, event, client)
         changes.verdicts.append(verdict)
         if verdict == STORED:
@@ -469,12 +469,12 @@ def decide(
             changes.stored.append((place, phases[phase]))
             changed[place] = None
         elif verdict != DUPLICATE:
-            kept, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
+            digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
             changes.conflicts.append(
-                Conflict(place.project_uuid, invocation_id, phase, kept, sent, now, now, 1, client)
+                Conflict(place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client)
             )
     for place in changed:
-        before = held.get(place)
+        before = stored.get(place)
         row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))
         changes.rows.append((row, row_of(before.get(STARTED), before.get(COMPLETED)) if before else None))
     return changes

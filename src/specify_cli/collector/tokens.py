@@ -93,9 +93,9 @@ class Tokens:
         the secret cannot choose the hash, so the time tells nothing of the hashes that are held.
         """
         digest = _compute_digest(secret)
-        found = self._read("id = ?", digest[:_ID_LENGTH])
-        token, held = found[0] if found else (None, "0" * len(digest))
-        return token if hmac.compare_digest(held, digest) and token and token.revoked_at is None else None
+        rows = self._read("id = ?", digest[:_ID_LENGTH])
+        token, stored_digest = rows[0] if rows else (None, "0" * len(digest))
+        return token if hmac.compare_digest(stored_digest, digest) and token and token.revoked_at is None else None
 
     def _read(self, where: str, *values: str) -> "list[tuple[Token, str]]":
         rows = self._database.read(

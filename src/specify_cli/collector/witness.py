@@ -97,15 +97,15 @@ def judge(state: State | None, request: Request) -> Answer | None:
         return Answer(403, "no key of this log signed the checkpoint\n")
     if request.old > new.size:
         return Answer(400, "the old size is larger than the checkpoint's\n")
-    held = state.checkpoint
-    known = 0 if held is None else held.size
+    checkpoint = state.checkpoint
+    known = 0 if checkpoint is None else checkpoint.size
     if request.old != known:
         return Answer(409, f"{known}\n", _SIZE_TYPE)
-    if held is None:
+    if checkpoint is None:
         return None if not request.proof else Answer(422, "the proof from size 0 is empty\n")
-    if held.size == new.size and held.root != new.root:
+    if checkpoint.size == new.size and checkpoint.root != new.root:
         return Answer(409, f"{known}\n", _SIZE_TYPE)
-    if not verify_consistency(held.size, new.size, held.root, new.root, request.proof):
+    if not verify_consistency(checkpoint.size, new.size, checkpoint.root, new.root, request.proof):
         return Answer(422, "the proof does not show that the log continues what was cosigned\n")
     return None
 
@@ -158,8 +158,8 @@ class Witness:
             )
             return str(transaction.run("SELECT keys FROM logs WHERE origin = ?", (keys[0].name,))[0][0])
 
-        held = self._database.write(register)
-        return Answer(200, text) if held == text else Answer(409, "this log has other keys here\n")
+        registered = self._database.write(register)
+        return Answer(200, text) if registered == text else Answer(409, "this log has other keys here\n")
 
     def add_checkpoint(self, body: bytes, seconds: int) -> Answer:
         """Answer add-checkpoint: a cosignature line once the state is durable, or why there is none."""
@@ -186,12 +186,12 @@ class Witness:
 
     def list_forks(self, owner: str | None = None) -> list[Fork]:
         """Return the contradictions that were seen, the first one first; of one owner's logs where one is named."""
-        found = self._run(
+        rows = self._run(
             "SELECT origin, at, held, sent FROM forks"
             " WHERE origin IN (SELECT origin FROM logs WHERE owner = ? OR ? = '') ORDER BY at",
             (owner or "", owner or ""),
         )
-        return [Fork(*row) for row in found]
+        return [Fork(*row) for row in rows]
 
     def list_states(self, owner: str | None = None) -> list[Checkpoint]:
         """Return the newest state of each log that was cosigned; of one owner's where one is named."""
@@ -207,15 +207,15 @@ class Witness:
     @staticmethod
     def _contradicts(refused: Answer, state: State, request: Request) -> bool:
         """Return whether a refusal shows a log that was signed twice: one size with two roots, or no continuation."""
-        held, new = state.checkpoint, request.checkpoint
-        assert held is not None
-        return refused.status == 422 or (refused.status == 409 and held.size == new.size and held.root != new.root)
+        old, new = state.checkpoint, request.checkpoint
+        assert old is not None
+        return refused.status == 422 or (refused.status == 409 and old.size == new.size and old.root != new.root)
 
 
 def _read_state(transaction: Transaction, origin: str) -> State | None:
-    found = transaction.run("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,))
-    if not found:
+    rows = transaction.run("SELECT keys, owner, note FROM logs WHERE origin = ?", (origin,))
+    if not rows:
         return None
-    keys, owner, note = found[0]
+    keys, owner, note = rows[0]
     checkpoint = None if note is None else parse_checkpoint(note.encode())
     return State(tuple(map(VerifierKey.parse, keys.split())), owner, checkpoint)

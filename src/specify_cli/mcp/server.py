@@ -137,8 +137,8 @@ async def _run(
 def _read_error(text: str) -> str:
     """Return an error's message and next step as one text."""
     try:
-        told = json.loads(text)
-        return f"{told['error_code']}: {told['message']}; next: {told['suggestion']}"
+        error_value = json.loads(text)
+        return f"{error_value['error_code']}: {error_value['message']}; next: {error_value['suggestion']}"
     except (ValueError, KeyError, TypeError):
         return text.strip()[:2000]
 

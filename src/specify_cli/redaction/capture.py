@@ -111,22 +111,22 @@ def apply_mode(
     fields = {f"{name}_hash": sha256(data).hexdigest()}
     if mode == "full" and len(data) <= MAX_INLINE:
         return CapturedSide({**fields, name: text}, (), counts, text)
-    shown = text
+    head = text
     if media_type == _JSON and isinstance(value, str):  # the string that the JSON text stands for
-        shown = escaped_surrogates(str(json.loads(text)))
+        head = escaped_surrogates(str(json.loads(text)))
     if mode == "summary":
         summary: dict[str, object] = {"size": len(data)}
-        if len(shown) > _HEAD + _TAIL:
-            summary |= {"head": shown[:_HEAD], "tail": shown[-_TAIL:]}
+        if len(head) > _HEAD + _TAIL:
+            summary |= {"head": head[:_HEAD], "tail": head[-_TAIL:]}
         else:
-            summary["head"] = shown
+            summary["head"] = head
         return CapturedSide({**fields, name: summary}, (), counts, text)
     stored = data if len(data) <= MAX_KEPT else data[:MAX_KEPT].decode("utf-8", "ignore").encode("utf-8")
     reference: dict[str, object] = {
         "object": sha256(stored).hexdigest(),
         "size": len(data),
         "media_type": media_type,
-        "head": shown[:_HEAD],
+        "head": head[:_HEAD],
     }
     if len(stored) < len(data):
         reference |= {"truncated": True, "kept": len(stored)}

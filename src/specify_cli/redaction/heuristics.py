@@ -71,24 +71,24 @@ def vocabulary() -> tuple[object, ...]:
 
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return the pattern, compiled when it is needed for the first time."""
-    found = _PATTERNS.get(pattern)
-    if found is None:
-        found = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
-    return found
+    pattern_compiled = _PATTERNS.get(pattern)
+    if pattern_compiled is None:
+        pattern_compiled = _PATTERNS[pattern] = re.compile(pattern, re.ASCII)
+    return pattern_compiled
 
 
 def masks_in(text: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return where masks of these rules stand."""
-    found = []
+    spans = []
     at = text.find("⟦")
     while at >= 0:
         end = text.find("⟧", at, at + 66)
         if end > 0 and text[at + 1 : end] in ids:
-            found.append((at, end + 1))
+            spans.append((at, end + 1))
             at = text.find("⟦", end)
         else:
             at = text.find("⟦", at + 1)
-    return found
+    return spans
 
 
 def holds_mask(value: str, ids: frozenset[str]) -> bool:

@@ -153,16 +153,16 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def _skip_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found is not None else at
+    match = _SPACE.match(text, at)
+    return match.end() if match is not None else at
 
 
 def _read_string(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != '"':
         raise _not_json(at, "expected a string")
     try:
-        found: tuple[str, int] = scanstring(text, at + 1, True)
-        return found
+        string: tuple[str, int] = scanstring(text, at + 1, True)
+        return string
     except json.JSONDecodeError as error:
         raise _not_json(error.pos, error.msg) from error
 
@@ -278,8 +278,8 @@ def _collect_short(value: object) -> list[str]:
 
 def _render_path(above: list[str | int], key: str | int) -> str:
     steps = [*above, key][1:]
-    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:16])
-    return f"${shown}{'…' if len(steps) > 16 else ''}"
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps[:16])
+    return f"${path}{'…' if len(steps) > 16 else ''}"
 
 
 _CUT = 16  # the least length of pieces that a text is cut into
@@ -344,16 +344,16 @@ class _Writer:
     def _write_members(self, value: dict[str, object]) -> list[Item]:
         names = {name: name for name in value} if self._untouched else self._mask_names(value)
         ordered = sorted(names) if all(map(str.isascii, names)) else sorted(names, key=_encode_utf16)
-        told = value.get("name", value.get("key", value.get("Name")))
-        beside = kind_of_name(told.lstrip("-")) if isinstance(told, str) else ""
+        pair_name = value.get("name", value.get("key", value.get("Name")))
+        pair_kind = kind_of_name(pair_name.lstrip("-")) if isinstance(pair_name, str) else ""
         key_set = "kty" in value
         items = []
         comma = ""
         for name in ordered:
             child = value[names[name]]
             kind = kind_of_name(names[name])
-            if beside and name in ("value", "Value"):
-                kind = beside
+            if pair_kind and name in ("value", "Value"):
+                kind = pair_kind
             elif key_set and name in _JWK_PRIVATE:
                 kind = "password"
             items.append((f"{comma}{encode_basestring(name)}:", child, kind))
@@ -366,12 +366,12 @@ class _Writer:
         numbers: dict[str, int] = {}  # the next number to try, by mask
         for name in sorted(value, key=_encode_utf16):
             masked = self._write_text(name)
-            shown = masked
-            while shown in names or (shown != name and shown in value):
+            name_written = masked
+            while name_written in names or (name_written != name and name_written in value):
                 number = numbers.get(masked, 2)
-                shown = f"{masked}-{number}"
+                name_written = f"{masked}-{number}"
                 numbers[masked] = number + 1
-            names[shown] = name
+            names[name_written] = name
         return names
 
     def _write_elements(self, value: list[object] | tuple[object, ...], kind: str) -> list[Item]:
@@ -434,8 +434,8 @@ class _Writer:
             return self._mask("private-key") if plain and " " not in plain and "⟦" not in plain else masked
         if kind in _CUTS:
             at = 2 if kind == "glued" else value.find(_CUTS[kind]) + 1
-            told = at > 0 and is_secret_leaf("password", value[at:], self._rules)
-            return value[:at] + self._mask(_SECRET) if told else masked
+            is_secret = at > 0 and is_secret_leaf("password", value[at:], self._rules)
+            return value[:at] + self._mask(_SECRET) if is_secret else masked
         if kind == "next":
             kind = "password"
         whole = masked.strip()
@@ -456,14 +456,14 @@ class _Writer:
 
     def _write_text(self, value: str) -> str:
         if len(value) >= _SHORT:
-            found = redact(value, self._rules)
+            masked = redact(value, self._rules)
         elif self._untouched:
             return value
         else:
-            found = redact_with(value, self._places, self._rules)
-        for rule_id, count in found.counts.items():
+            masked = redact_with(value, self._places, self._rules)
+        for rule_id, count in masked.counts.items():
             self.counts[rule_id] = self.counts.get(rule_id, 0) + count
-        return found.text
+        return masked.text
 
 
 def _encode_utf16(name: str) -> bytes:

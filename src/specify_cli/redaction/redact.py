@@ -208,8 +208,8 @@ def view_of(text: str) -> View:
     escapes: list[tuple[int, int, str]] = []
     if any(sign in text for sign in _ESCAPES):
         for match in compiled(_ESCAPE).finditer(text):
-            shown = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
-            escapes.append((*match.span(), shown))
+            character = chr(int(match[1], 16)) if match[1] else _ENTITIES.get(match[2], "'") if match[2] else ""
+            escapes.append((*match.span(), character))
     view = _replace_stretches(text, escapes)
     breaks = [(at, at + 1, "") for at in _find_line_breaks(view.text)] if "\n" in text else []
     if not breaks:
@@ -223,11 +223,11 @@ def _replace_stretches(text: str, stretches: list[tuple[int, int, str]]) -> View
     cuts: list[tuple[int, int]] = [(0, 0)]
     pieces: list[str] = []
     at = length = 0
-    for start, end, shown in stretches:
-        pieces += text[at:start], shown
+    for start, end, replacement in stretches:
+        pieces += text[at:start], replacement
         length += start - at
         at = end
-        if shown:
+        if replacement:
             cuts.append((length, start - length))
             length += 1
         cuts.append((length, at - length))
@@ -251,15 +251,15 @@ def _find_line_breaks(text: str) -> Iterator[int]:
 def _find_long_words(text: str) -> str:
     data = text.encode("utf-8", "replace")
     runs = data.translate(_AS_RUNS)
-    found = []
+    words = []
     at = runs.find(b"A" * _LONG)
     while at >= 0:
         end = runs.find(b" ", at)
         end = len(data) if end < 0 else end
         if data[at:end].strip(_WRITTEN):
-            found.append(data[at:end])
+            words.append(data[at:end])
         at = runs.find(b"A" * _LONG, end)
-    return b"\n".join(found).decode("ascii")
+    return b"\n".join(words).decode("ascii")
 
 
 def redact(text: str, rules: RuleSet) -> Redacted:
@@ -284,7 +284,7 @@ def _group_needles(of_shipped: bool) -> tuple[_Needles, _Needles, _Needles]:
 
 def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
     """Return the shipped rules one of whose needles stands in the text, as their places in the table."""
-    found = []
+    candidates = []
     groups = _group_needles(bool(rules.shipped))
     for number, (where, needles) in enumerate(zip((view.words, view.folded, view.text), groups, strict=True)):
         # Few texts hold a long word.
@@ -292,10 +292,10 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
             for place, ones in needles:
                 for needle in ones:
                     if needle in where:
-                        found.append(place)
+                        candidates.append(place)
                         break
-    found.sort()
-    return tuple(found)
+    candidates.sort()
+    return tuple(candidates)
 
 
 def is_clear(text: str, rules: RuleSet) -> bool:
@@ -373,21 +373,21 @@ def _find_by_rule(place: int, view: View, rules: RuleSet) -> list[tuple[int, int
     rule = rules.shipped[place]
     if not rule.pattern:
         return FINDERS[rule.rule_id](rule, view.text, view.folded, rules.ids)
-    found = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
+    spans = by_pattern(rule, view.text, view.folded, view.words, rules.ids)
     whole = view.unwrapped if rule.in_words else None
     for start, end in by_pattern(rule, whole.text, whole.folded, whole.words, rules.ids) if whole is not None else ():
         first, last = whole.back(start, end) if whole is not None else (0, 0)
         if last - first > end - start:
-            found.append((first, last))
-    return found
+            spans.append((first, last))
+    return spans
 
 
 def _is_allowed(text: str, span: Span, rules: RuleSet) -> bool:
-    found = text[span[0] : span[1]]
-    if found in rules.allowed:
+    value = text[span[0] : span[1]]
+    if value in rules.allowed:
         return True
     told_by_form = span[2] < len(SHIPPED) and span[3] not in _TOLD_BY_CONTEXT
-    return not told_by_form and any(_match_pattern(pattern, found) for pattern in rules.allowed_patterns)
+    return not told_by_form and any(_match_pattern(pattern, value) for pattern in rules.allowed_patterns)
 
 
 def _match_pattern(pattern: Any, text: str) -> bool:
@@ -399,10 +399,10 @@ def _match_pattern(pattern: Any, text: str) -> bool:
 
 def _find_by_user_rules(text: str, rules: RuleSet) -> list[Span]:
     spans = []
-    given = _make_encodable(text)
+    encodable = _make_encodable(text)
     for order, (rule_id, pattern) in enumerate(rules.user, len(SHIPPED)):
         try:
-            spans += [(*m.span(), order, rule_id) for m in pattern.finditer(given) if m.end() > m.start()]
+            spans += [(*m.span(), order, rule_id) for m in pattern.finditer(encodable) if m.end() > m.start()]
         except Exception as error:  # whatever the engine's reason, the text must not go on
             raise RedactionError(f"rule {rule_id} could not be applied: {error}") from error
     return spans

@@ -56,18 +56,19 @@ class Rule(NamedTuple):
 def _read_shipped() -> tuple[str, dict[str, str], Options, tuple[Rule, ...]]:
     """Return what `rules.json` holds: the digest of the set, parts of patterns, options of commands, rules."""
     with open(f"{__file__.rpartition('/')[0]}/rules.json", encoding="utf-8") as file:
-        found = json.load(file)
+        document = json.load(file)
     options = {
-        option: tuple((form, tuple(commands)) for form, commands in forms) for option, forms in found["options"].items()
+        option: tuple((form, tuple(commands)) for form, commands in forms)
+        for option, forms in document["options"].items()
     }
     rules = []
-    for row in found["rules"]:
+    for row in document["rules"]:
         needles, pattern = row["needles"], row.get("pattern", "")
-        for name, part in found["parts"].items() if "(?&" in pattern else ():
+        for name, part in document["parts"].items() if "(?&" in pattern else ():
             pattern = pattern.replace(f"(?&{name})", part)
         needles = tuple(needles.split() if isinstance(needles, str) else needles)
         rules.append(Rule(**{**row, "needles": needles, "pattern": pattern}))
-    return found["digest"], found["parts"], options, tuple(rules)
+    return document["digest"], document["parts"], options, tuple(rules)
 
 
 # Read when the module is loaded, as the module itself is: nothing here reads a file later.
@@ -98,26 +99,26 @@ _REST = r"[^\s\"'`<>\\]*+"
 
 def by_pattern(rule: Rule, text: str, folded: str, words: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     """Return what a rule with a pattern finds in a text."""
-    found = []
+    spans = []
     where = folded if rule.folded else text
     pattern = None
     for needle in rule.needles:
         at = where.find(needle) if not rule.in_words or needle in words else -1
         while at >= 0:
-            step = behind = at + len(needle)
-            if (not rule.run or _is_run(text[behind : behind + rule.run], rule.run)) and (
+            step = end_of_needle = at + len(needle)
+            if (not rule.run or _is_run(text[end_of_needle : end_of_needle + rule.run], rule.run)) and (
                 rule.start == "any" or _can_begin(text, at, rule.start)
             ):
                 pattern = pattern or compiled(rule.pattern)
-                first = at - rule.back if rule.back else behind
+                first = at - rule.back if rule.back else end_of_needle
                 match = pattern.match(where, first) if first >= 0 else None
                 if match is not None:
                     start, end = match.span(1) if pattern.groups else (first if rule.back else at, match.end())
                     if not rule.judge or JUDGES[rule.judge](text[start:end], ids):
-                        found.append((start, end))
+                        spans.append((start, end))
                     step = max(step, match.end())
             at = where.find(needle, step)
-    return found
+    return spans
 
 
 def _is_run(text: str, length: int) -> bool:
@@ -147,7 +148,7 @@ def _can_begin(text: str, at: int, start: str) -> bool:
 
 def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
     """From BEGIN to END; where END is missing, as far as lines of key material go."""
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     at = text.find("PRIVATE KEY")
     end_mark = begin_mark = -2
     while at >= 0:
@@ -172,19 +173,19 @@ def _find_private_keys(rule: Rule, text: str, folded: str, ids: frozenset[str]) 
                 if whole and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, end_mark):
                     finish = compiled(r"-{3} ?END[A-Z0-9 ]{0,48}-{0,8}").match(text, end_mark)
                     step = finish.end() if finish is not None else end_mark
-                    found.append((start, step))
+                    spans.append((start, step))
                 else:
                     material = compiled(_KEY_LINES).match(text, body)
                     if material is not None and compiled(r"[A-Za-z0-9+/=]{16}").search(text, body, material.end()):
-                        found.append((start, material.end()))
+                        spans.append((start, material.end()))
                         step = material.end()
         at = text.find("PRIVATE KEY", step)
     if "kty" in text:
         for match in compiled(
             r"(?:\"|\\\")(?:d|p|q|dp|dq|qi|k)\\*\"\s{0,4}:\s{0,4}\\*\"([A-Za-z0-9_-]{32,}+)"
         ).finditer(text):
-            found.append(match.span(1))
-    return found
+            spans.append(match.span(1))
+    return spans
 
 
 def _is_basic(text: str) -> bool:
@@ -207,7 +208,7 @@ JUDGES: dict[str, Callable[[str, frozenset[str]], bool]] = {
 
 
 def _find_url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    found = []
+    spans = []
     plain = r"[^\s/?#:@\"'<>\\|`]{0,128}+:([^\s/\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
     loose = r"[^\s/?#:@\"'<>\\|`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`]{1,256})@(?=[\w\[.%$-])"
     slashed = r"[^\s/?#:@\"'<>\\|`]{1,128}+:(?!\d{1,5}(?:[/?#]|$))([^\s\"'<>\\`@]{1,256}+)@(?=[\w\[.%$-])"
@@ -220,25 +221,27 @@ def _find_url_passwords(rule: Rule, text: str, folded: str, ids: frozenset[str])
                     text, max(0, at - 193), at + 6
                 )
                 if match is not None and JUDGES["value"](match[1], ids):
-                    found.append(match.span(1))
+                    spans.append(match.span(1))
                 at = text.find(needle, at + 5)
-        return found
+        return spans
     for needle in rule.needles:
         at = text.find(needle)
         while at >= 0:
-            behind = at + len(needle)
-            step = behind
-            if text.find("@", behind, behind + 400) >= 0:
+            end_of_needle = at + len(needle)
+            step = end_of_needle
+            if text.find("@", end_of_needle, end_of_needle + 400) >= 0:
                 web = folded.endswith(("http", "https", "ssh", "git", "ftp"), 0, at)
-                match = compiled(plain if web else loose).match(text, behind) or compiled(slashed).match(text, behind)
+                match = compiled(plain if web else loose).match(text, end_of_needle) or compiled(slashed).match(
+                    text, end_of_needle
+                )
                 judge = "value"
                 if match is None:
-                    match, judge = compiled(bare).match(text, behind), "bearer"
+                    match, judge = compiled(bare).match(text, end_of_needle), "bearer"
                 if match is not None and JUDGES[judge](match[1], ids):
-                    found.append(match.span(1))
+                    spans.append(match.span(1))
                     step = match.end()
             at = text.find(needle, step)
-    return found
+    return spans
 
 
 def what_follows(option: str, head: str) -> list[str]:
@@ -252,7 +255,7 @@ def what_follows(option: str, head: str) -> list[str]:
 
 
 def _find_option_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    found = []
+    spans = []
     for needle in rule.needles:
         at = text.find(needle)
         while at >= 0:
@@ -268,18 +271,18 @@ def _find_option_values(rule: Rule, text: str, folded: str, ids: frozenset[str])
                     secret = match[place]
                     numbers = form == "pair" and secret.isdigit()  # as in docker run -u 1000:1000
                     if not numbers and JUDGES["value"](secret, ids):
-                        found.append(match.span(place))
+                        spans.append(match.span(place))
                         step = match.end()
                         break
             at = text.find(needle, step)
-    return found
+    return spans
 
 
 _OPTION_LETTERS = frozenset(one[1] for one in OPTIONS)
 
 
 def _find_secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str]) -> list[tuple[int, int]]:
-    found = []
+    spans = []
     done: set[int] = set()
     for needle in rule.needles:
         at = folded.find(needle)
@@ -291,18 +294,18 @@ def _find_secret_values(rule: Rule, text: str, folded: str, ids: frozenset[str])
             if rest and end not in done:
                 done.add(end)
                 if rest.lstrip("\"'`* ")[:1] in _BOUNDS:
-                    found += _find_cells_below(text, at, ids, done)
+                    spans += _find_cells_below(text, at, ids, done)
                 if _is_lead(rest[:64], text[max(0, at - 48) : at]):
                     secret = _find_secret_beside(text, at, end, ids)
                     streak = streak + 1 if secret is None and at - last < 48 else 0
                     last = end
                     if secret is not None:
-                        found.append(secret)
+                        spans.append(secret)
                     elif streak > _MOST_NAMES:
                         run = compiled(_REST).match(text, end)
                         end = run.end() if run is not None else end
             at = folded.find(needle, end)
-    return found
+    return spans
 
 
 # So many names in a row without a secret, and the rest of an unbroken run is not read name by name.
@@ -328,13 +331,13 @@ def _find_cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -
     """Find the secrets of a table in which the line at `at` names the columns."""
     line = text.rfind("\n", max(0, at - 2000), at) + 1
     stop = text.find("\n", at, at + 2000)
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     if stop < 0 or -1 - line in done:
-        return found
+        return spans
     done.add(-1 - line)
     header = compiled(_HEADER).fullmatch(text, line, stop)
     if header is None:
-        return found
+        return spans
     sign = next(sign for sign in "|\t,;" if sign in header[0])
     kinds = [kind_of_name(name.strip(_FRAME)) for name in header[0].split(sign)]
     for _ in range(200 if any(kinds) else 0):
@@ -348,11 +351,11 @@ def _find_cells_below(text: str, at: int, ids: frozenset[str], done: set[int]) -
                 value = cell.strip(_FRAME)
                 if kind and is_secret(kind, value, ids, "cell"):
                     first = begin + cell.index(value)
-                    found.append((first, first + len(value)))
+                    spans.append((first, first + len(value)))
                 begin += len(cell) + 1
         elif compiled(r"[-+|: =]{3,}").fullmatch(text, begin, max(begin, stop)) is None:
             break
-    return found
+    return spans
 
 
 _FRAME = " \t\r\"'`*|"
@@ -402,8 +405,8 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
     match = compiled(_ASSIGNED).match(text, end)
     if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
         return match
-    told = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
-    return compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if told else None
+    marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
+    return compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if marked else None
 
 
 def _find_rest(text: str, at: int) -> int:

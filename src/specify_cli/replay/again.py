@@ -75,8 +75,8 @@ def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again
         return Again(source.name, place.invocation_id, place.path, verdict, code, message)
 
     try:
-        held, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
-        replayed = replay_bytes(held, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
+        record, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
+        replayed = replay_bytes(record, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
     except InvocationError as error:
         if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
             raise

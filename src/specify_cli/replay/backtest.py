@@ -174,10 +174,10 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
         replaced: tuple[str, ...] = (*_CHARTER, DOCTRINE_FOLDER + "/")
     else:
         try:
-            found = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
+            sources = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
         except SourceError as error:
             raise _refuse(charter, error.problem.told()) from error
-        files = {path: source.data for path, source in found.items() if source is not None}
+        files = {path: source.data for path, source in sources.items() if source is not None}
         replaced = tuple(_CHARTER)
         inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
     if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:
@@ -190,19 +190,19 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
 def read_project(root: str) -> Candidate:
     """Return what a whole project holds: charter, policy, doctrine and profiles, whatever of it can be used."""
     inputs = load_inputs(root, settings={})
-    found = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
+    profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
     files = {source.path: source.data for source in files_of(inputs)}
-    own = tuple(profile for profile in found if profile.origin == "project")
+    own = tuple(profile for profile in profiles if profile.origin == "project")
     return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own)
 
 
 def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
     if not os.path.isdir(folder):
         raise _refuse(folder, "there is no such folder")
-    found = AgentProfileRepository(project_dir=folder)
-    if found.problems:
-        raise _refuse(folder, found.problems[0].told())
-    return tuple(profile for profile in found.all() if profile.origin == "project")
+    repository = AgentProfileRepository(project_dir=folder)
+    if repository.problems:
+        raise _refuse(folder, repository.problems[0].told())
+    return tuple(profile for profile in repository.all() if profile.origin == "project")
 
 
 def _refuse(folder: str, why: str) -> CallerError:
@@ -214,17 +214,17 @@ def _refuse(folder: str, why: str) -> CallerError:
 
 def judge_record(opened: Opened, sights: Sights, rules: gates.RuleRegistry) -> Answer:
     """Return what would have come out otherwise for one record."""
-    found = list(_judge_route(opened, sights.candidate))
+    transitions = list(_judge_route(opened, sights.candidate))
     retrieved = judge_retrievals(opened, sights, opened.past.retrievals)
     decided = judge_gates(opened, rules)
     return Answer(
-        tuple(dict.fromkeys((*found, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
+        tuple(dict.fromkeys((*transitions, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
     )
 
 
 def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrieval]) -> Answer:
     """Return which rules these retrievals would have put in front of the agent, and did not, or the other way about."""
-    found: list[Transition] = []
+    transitions: list[Transition] = []
     skipped: list[Skipped] = []
     for retrieval in retrievals:
         then = recorded_outcome(retrieval, opened.past.started)
@@ -232,14 +232,14 @@ def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrie
             why = f"retrieval {retrieval.request_id} was never answered"
             skipped.append(Skipped(opened.past.invocation_id, why, retrieval.seq))
         else:
-            found += _judge_retrieval(opened, retrieval, then, sights)
-    return Answer(tuple(found), tuple(skipped))
+            transitions += _judge_retrieval(opened, retrieval, then, sights)
+    return Answer(tuple(transitions), tuple(skipped))
 
 
 def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
     """Return which gates decide otherwise by the rules of their names, whatever those are now."""
     invocation_id = opened.past.invocation_id
-    found: list[Transition] = []
+    transitions: list[Transition] = []
     skipped: list[Skipped] = []
     for fields in opened.past.gates:
         asked = ask_gate(fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True)
@@ -248,8 +248,8 @@ def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
             skipped.append(Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name))
         elif asked.outcome != fields.get("outcome"):
             recorded = None if fields.get("outcome") is None else str(fields["outcome"])
-            found.append(Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule"))
-    return Answer(tuple(found), tuple(skipped))
+            transitions.append(Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule"))
+    return Answer(tuple(transitions), tuple(skipped))
 
 
 def _judge_route(opened: Opened, candidate: Candidate) -> Iterator[Transition]:
@@ -285,19 +285,19 @@ def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights
         opened.profile,
     )
     first, now = (
-        outcome_of(assembled(opened, given, retrieval, profile=who), retrieval)
-        for given, who in ((frozen, opened.profile), (inputs, profile))
+        outcome_of(assembled(opened, chosen_inputs, retrieval, profile=who), retrieval)
+        for chosen_inputs, who in ((frozen, opened.profile), (inputs, profile))
     )
     if now.failure is not None:
         yield Transition(opened.past.invocation_id, "retrieval failed", retrieval.request_id, None, now.failure, "code")
         return
     before, unchanged, after = (_list_rules(outcome) for outcome in (then, first, now))
-    ruled_then, ruled_now = (_judge_policy(given) for given in (frozen, inputs))
+    ruled_then, ruled_now = (_judge_policy(chosen_inputs) for chosen_inputs in (frozen, inputs))
     for uri in sorted({*before, *after}):
-        said, says = ruled_then.get(uri), ruled_now.get(uri)
-        if said != says and said is not None and says is not None:
-            name = f"{said}->{says}"
-            yield Transition(opened.past.invocation_id, name, uri, said, says, "policy")
+        earlier, says = ruled_then.get(uri), ruled_now.get(uri)
+        if earlier != says and earlier is not None and says is not None:
+            name = f"{earlier}->{says}"
+            yield Transition(opened.past.invocation_id, name, uri, earlier, says, "policy")
         elif before.get(uri) != after.get(uri):
             kind = "rule gained" if uri not in before else "rule lost" if uri not in after else "rule changed"
             ours = unchanged.get(uri) == after.get(uri)
@@ -374,9 +374,9 @@ def backtest_sources(
     """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError RULES_NOT_FOUND."""
     items = [[item for item in list_items(source) if _is_wanted(item, since)] for source in sources]
     terms = _Terms(candidate, since, rules, engine.scheduler is not None)
-    found = share_out(engine, partial(_judge_items, terms), [item for group in items for item in group], _lose)
+    judged = share_out(engine, partial(_judge_items, terms), [item for group in items for item in group], _lose)
     for source, group in zip(sources, items, strict=True):
-        answers = [answer for answered in islice(found, len(group)) for answer in answered]
+        answers = [answer for answered in islice(judged, len(group)) for answer in answered]
         broken = next((answer.failure for answer in answers if answer.failure is not None), None)
         if broken is not None:
             yield Asked(source.name, None, broken)
@@ -397,16 +397,16 @@ def tabulate(reports: Iterable[Backtest]) -> tuple[Row, ...]:
 
 
 def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str | None) -> Backtest:
-    found = [item for answer in answers for item in answer.found]
+    transitions = [item for answer in answers for item in answer.found]
     return Backtest(
         records=sum(answer.asked for answer in answers),
         unchanged=sum(answer.asked and not answer.found for answer in answers),
-        table=tuple(_tabulate(found)),
-        transitions=tuple(found),
+        table=tuple(_tabulate(transitions)),
+        transitions=tuple(transitions),
         not_evaluated=tuple(item for answer in answers for item in answer.skipped),
         log=log,
         unsigned=unsigned,
-        loosened=any(item.kind in ("deny->allow", "redact->allow") for item in found),
+        loosened=any(item.kind in ("deny->allow", "redact->allow") for item in transitions),
     )
 
 
@@ -433,12 +433,12 @@ def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]
             answers: list[Answer | None] = []
             try:
                 for root, places, failure in iter_opened(item):
-                    wanted = [place for place in places if _is_wanted(item._replace(places=(place,)), terms.since)]
+                    due = [place for place in places if _is_wanted(item._replace(places=(place,)), terms.since)]
                     if failure is None:
-                        answers += [_judge_place(root, place, sights) for place in wanted]
+                        answers += [_judge_place(root, place, sights) for place in due]
                     elif places:
                         reason = f"{failure.code}: {failure.message}"
-                        answers += [Answer((), (Skipped(place.invocation_id, reason),), False) for place in wanted]
+                        answers += [Answer((), (Skipped(place.invocation_id, reason),), False) for place in due]
                     else:
                         answers.append(Answer((), (), False, failure))
             except InvocationError as error:
@@ -459,10 +459,10 @@ def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
         return Answer((), (Skipped(place.invocation_id, reason),), False)
 
 
-def _tabulate(found: Sequence[Transition]) -> Iterable[Row]:
+def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:
     """Return a row for each kind and cause, what was kept back and would be shown before all others."""
     groups: dict[tuple[str, str], list[Transition]] = {}
-    for item in found:
+    for item in transitions:
         groups.setdefault((item.kind, item.cause), []).append(item)
     ordered = sorted(groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0]))
     for (kind, cause), items in ordered:
@@ -475,14 +475,14 @@ def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogSta
     Raises InvocationError where it cannot be signed.
     """
     if source.holder is not None:
-        held = source.holder.read_log(source)
-        if held is None:
+        log = source.holder.read_log(source)
+        if log is None:
             return None, "no log of these records is held"
     else:
         project = load_project(source.path, lenient=True)[0]
         signed = make_checkpoint(project)
         logged = (leaf for generation in open_log(project).generations() for leaf in generation.read_leaves())
         began = frozenset(leaf.invocation_id for leaf in logged if leaf.kind == START)
-        held = HeldLog(signed.origin, signed.size, signed.root, began)
-    wanted = {name for name in held.started if since is None or millis_of(name) >= since}
-    return LogState(held.origin, held.size, encode(held.root), tuple(sorted(wanted - here))), None
+        log = HeldLog(signed.origin, signed.size, signed.root, began)
+    names = {name for name in log.started if since is None or millis_of(name) >= since}
+    return LogState(log.origin, log.size, encode(log.root), tuple(sorted(names - here))), None

@@ -65,11 +65,11 @@ def find_culprit(project: Project, invocation_id: str) -> Culprit:
     with network_denied():
         opened = open_past(FileRecordStore(project.root).hold(place), place.path, objects)
         ours = judge_record(opened, Sights(_NOTHING), gates.RULES).found
-    found = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
-    return found if ours else _ask_commits(project.root, top, opened, found)
+    culprit = Culprit(opened.past.invocation_id, "code", None, None, 0, ours, opened.code.changes)
+    return culprit if ours else _ask_commits(project.root, top, opened, culprit)
 
 
-def _ask_commits(root: str, top: str, opened: Opened, found: Culprit) -> Culprit:
+def _ask_commits(root: str, top: str, opened: Opened, culprit: Culprit) -> Culprit:
     """Ask each commit after the last that is older than the record and decides as it does."""
     began, parsed = millis_of(opened.past.invocation_id) // 1000, ParseCache(None)
     answers: dict[frozenset[tuple[str, str]], tuple[Transition, ...]] = {}
@@ -85,26 +85,26 @@ def _ask_commits(root: str, top: str, opened: Opened, found: Culprit) -> Culprit
     last = asked[base][1] if base >= 0 else None
     for number, (seconds, commit, changed) in enumerate(asked[base + 1 :], 1):
         if changed and (base >= 0 or seconds >= began):
-            return found._replace(cause="commit", commit=commit, base=last, asked=number, transitions=changed)
+            return culprit._replace(cause="commit", commit=commit, base=last, asked=number, transitions=changed)
         last = commit if not changed else last
     with network_denied():
         live = judge_record(opened, Sights(read_project(root)), gates.RULES).found
     count = len(asked) - base - 1
     if live:
-        return found._replace(cause="work tree", base=last, asked=count, transitions=live)
-    return found._replace(cause="none", base=last, asked=count)
+        return culprit._replace(cause="work tree", base=last, asked=count, transitions=live)
+    return culprit._replace(cause="none", base=last, asked=count)
 
 
 def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
     """Yield the commits that touch what decisions are made by, each after its parents, with the second of it."""
     form = "%H%x00%ct%x00%cI%x00%an%x00%s"
     paths = [f"{root}/{folder}" for folder in _FOLDERS]
-    said = ask_git(top, "log", "--topo-order", "--reverse", f"--format={form}", "HEAD", "--", *paths)
-    if said is None and ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD") is None:
+    output = ask_git(top, "log", "--topo-order", "--reverse", f"--format={form}", "HEAD", "--", *paths)
+    if output is None and ask_git(top, "rev-parse", "--verify", "--quiet", "HEAD") is None:
         return  # nothing was committed yet
-    if said is None:
+    if output is None:
         raise CallerError("NOT_A_REPOSITORY", "git does not list the commits of this project", "git log")
-    for line in said.splitlines():
+    for line in output.splitlines():
         sha, seconds, at, author, subject = line.split("\0", 4)
         yield Commit(sha, at, author, subject), int(seconds)
 
@@ -112,10 +112,10 @@ def _list_commits(root: str, top: str) -> Iterator[tuple[Commit, int]]:
 def _list_files(root: str, top: str, sha: str) -> Iterator[tuple[str, str]]:
     """Yield (path below the project, blob) of what decisions were made by at a commit; links and the like left out."""
     paths = [f"{os.path.relpath(root, top)}/{folder}".removeprefix("./") for folder in _FOLDERS]
-    said = ask_git(top, "ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
-    if said is None:
+    output = ask_git(top, "ls-tree", "-r", "-z", "--full-tree", sha, "--", *paths)
+    if output is None:
         raise _unread(sha)
-    for entry in said.split("\0"):
+    for entry in output.split("\0"):
         fields, _, path = entry.partition("\t")
         if fields.startswith("100"):
             yield os.path.relpath(f"{top}/{path}", root), fields.split(" ")[2]

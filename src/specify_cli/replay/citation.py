@@ -53,10 +53,10 @@ def resolve_uri(project: Project, uri: str) -> Cited:
     Raises CallerError INVALID_VALUE, DOCTRINE_NOT_FOUND and StoredDataError INVOCATION_NOT_FOUND, OBJECT_MISSING, …
     """
     for kind, form in _FORMS.items():
-        found = form.fullmatch(uri)
-        if found is None:
+        match = form.fullmatch(uri)
+        if match is None:
             continue
-        parts = found.groupdict()
+        parts = match.groupdict()
         owner, name = parts.get("id") or parts.get("id2") or "", str(parts.get("name") or parts.get("name2"))
         if kind == "object":
             return _open_object(project, uri, kind, name)

@@ -202,8 +202,8 @@ def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | 
         profile = next(item for item in opened.frozen.profiles if item.profile_id == decision.profile_id)
         action = decision.action
     inputs = inputs_of_corpus(opened.objects, str(retrieval.request.get("corpus")))
-    found = assembled(opened, inputs, retrieval, profile=profile, action=action)
-    return decision, outcome_of(found, retrieval)
+    context = assembled(opened, inputs, retrieval, profile=profile, action=action)
+    return decision, outcome_of(context, retrieval)
 
 
 def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
@@ -223,13 +223,13 @@ def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: R
     live = load_inputs(project.root, cache, settings=project.config.document)
     inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _read_settings_then(opened), cache)
     profile = next(item for item in profiles if item.profile_id == decision.profile_id)
-    found = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
-    if isinstance(found, str):
-        raise refusal("invalid_snapshot", f"the recorded config cannot be used: {found}")
+    context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
+    if isinstance(context, str):
+        raise refusal("invalid_snapshot", f"the recorded config cannot be used: {context}")
     masks = started.get("redactions")
     redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
     routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
-    return Today(routed, found, outcome_of(found, retrieval), live)
+    return Today(routed, context, outcome_of(context, retrieval), live)
 
 
 def _ask_others(opened: Opened, today: Today) -> Answer:
@@ -317,33 +317,33 @@ def _find_causes(
     routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
     routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
     routing_now = routing_of(today.routed.decision)
-    found: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
+    causes: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
     if not _is_same(recorded, first) or routing_then != routing_first:
-        told = "the recorded inputs give another result with today's code"
+        detail = "the recorded inputs give another result with today's code"
         moved = _compare_hits(recorded, first)
-        found["code"] = (
+        causes["code"] = (
             True,
-            told,
+            detail,
             [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
         )
     if not _is_same(first, today.outcome) or routing_first != routing_now:
-        told = "today's doctrine, charter, profiles or project give another result than the recorded ones"
+        detail = "today's doctrine, charter, profiles or project give another result than the recorded ones"
         moved = _compare_hits(first, today.outcome)
-        found["data"] = (
+        causes["data"] = (
             True,
-            told,
+            detail,
             [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today), *moved],
         )
     policy = _compare_policy(opened, today.live)
     if policy:
-        found["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
+        causes["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
     config = _compare_config(project, opened, today.live)
     if config:
-        found["config"] = (False, "the config is another one today; the recorded one was applied", config)
+        causes["config"] = (False, "the config is another one today; the recorded one was applied", config)
     return [
-        {"cause": cause, "applied": found[cause][0], "message": found[cause][1], "changed": found[cause][2]}
+        {"cause": cause, "applied": causes[cause][0], "message": causes[cause][1], "changed": causes[cause][2]}
         for cause in CAUSES
-        if cause in found
+        if cause in causes
     ]
 
 
@@ -357,8 +357,8 @@ def _is_same(one: Outcome, two: Outcome) -> bool:
 
 
 def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
-    shown = [None if value is None else str(value) for value in (original, today)]
-    return {"what": what, "name": name, "original": shown[0], "today": shown[1]}
+    values = [None if value is None else str(value) for value in (original, today)]
+    return {"what": what, "name": name, "original": values[0], "today": values[1]}
 
 
 def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
@@ -427,19 +427,19 @@ def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> li
     """Return where the config of today would have recorded or retrieved otherwise."""
     then = _read_config_then(opened)
     settings = _flatten(_read_settings_then(opened))
-    found = list(_list_changes("settings", settings, _flatten(live.settings)))
+    changes = list(_list_changes("settings", settings, _flatten(live.settings)))
     rules = project.config.redaction.digest
     # With other code the shipped rules may be others; that is no config.
     same_code = opened.code.recorded == opened.code.current
     if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
-        found.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
+        changes.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
     capture = then.get("capture")
     for side, ceiling in sorted(project.config.capture_ceiling.items()):
         mode = capture.get(side) if isinstance(capture, dict) else None
         # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
         if mode in MODES and narrower(str(mode), ceiling) != mode:
-            found.append(_describe_change("capture", side, mode, ceiling))
-    return found
+            changes.append(_describe_change("capture", side, mode, ceiling))
+    return changes
 
 
 def _flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
@@ -460,7 +460,7 @@ def _compose_child(
 ) -> Child:
     started, routed, context = opened.past.started, today.routed, today.context
     config = {**_read_config_then(opened), "retrieval": retrieval.request.get("config")}
-    taken = snapshot_of(routed, context.inputs, config)
+    frozen = snapshot_of(routed, context.inputs, config)
     limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
     program, hint = started.get("program"), started.get("requested_profile")
     terms = Terms(
@@ -472,7 +472,7 @@ def _compose_child(
     )
     modes = dict(capture) if isinstance(capture, dict) else {}
     asked = Asked(invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes)
-    bodies = compose_opening(routed, context, taken, asked)
+    bodies = compose_opening(routed, context, frozen, asked)
     # A child cites the record it replays and nothing else, so that whoever makes it again makes the same bytes.
     bodies[0] |= {"after": [opened.record.entries[0].seal], "after_of": [opened.past.invocation_id]}
     bodies.append(
@@ -487,8 +487,8 @@ def _compose_child(
     data, _ = chain(genesis_tip(), invocation_id, bodies)
     # A long request is an object of the original already; put again, the child does not depend on that.
     request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None
-    roots = tuple(item for item in (taken.manifest, context_object(context), request) if item is not None)
-    return Child(invocation_id, routed.decision.profile_id, data, taken.members, roots)
+    roots = tuple(item for item in (frozen.manifest, context_object(context), request) if item is not None)
+    return Child(invocation_id, routed.decision.profile_id, data, frozen.members, roots)
 
 
 def _get_text(value: object) -> str | None:

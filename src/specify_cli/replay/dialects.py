@@ -72,11 +72,11 @@ def read_question(prompt: object) -> Question:
     if isinstance(prompt, str):
         return Question((Message("user", prompt),))
     body: dict[str, Any] = prompt if isinstance(prompt, dict) else {"messages": prompt}
-    given = body.get("messages")
-    if not isinstance(given, list) or not given:
+    parts = body.get("messages")
+    if not isinstance(parts, list) or not parts:
         raise UnknownFormError("its prompt is no text and no list of messages")
     system = _read_blocks("system", body["system"]) if body.get("system") else ()
-    messages = (*system, *(message for item in given for message in _read_message(item)))
+    messages = (*system, *(message for item in parts for message in _read_message(item)))
     options: dict[str, object] = {name: body[name] for name in ("max_tokens", "temperature") if name in body}
     return Question(tuple(messages), tuple(map(_read_tool, body.get("tools") or ())), options)
 
@@ -128,19 +128,19 @@ def _read_message(item: Any) -> Iterator[Message]:
         raise UnknownFormError(f"a message has the role {role}")
     calls = tuple(map(_read_call, item.get("tool_calls") or ()))
     answered = str(item.get("tool_call_id") or "")
-    found = _read_blocks(role, item.get("content"), answered)
+    blocks = _read_blocks(role, item.get("content"), answered)
     if not calls:
-        yield from found
+        yield from blocks
         return
-    inside = tuple(call for message in found for call in message.calls)  # LangChain says them twice
-    yield Message(role, "".join(message.text for message in found), calls or inside, answered)
+    inside = tuple(call for message in blocks for call in message.calls)  # LangChain says them twice
+    yield Message(role, "".join(message.text for message in blocks), calls or inside, answered)
 
 
 def _read_blocks(role: str, content: Any, answered: str = "") -> tuple[Message, ...]:
     """Return the messages of a content: one, and before it one for each tool result in it."""
     texts: list[str] = []
     calls: list[ToolUse] = []
-    found: list[Message] = []
+    messages: list[Message] = []
     for item in [content or ""] if content is None or isinstance(content, str) else content:
         block: Any = {"type": "text", "text": item} if isinstance(item, str) else item
         kind = block.get("type")
@@ -150,12 +150,12 @@ def _read_blocks(role: str, content: Any, answered: str = "") -> tuple[Message, 
             calls.append(ToolUse(str(block.get("id")), str(block.get("name")), block.get("input")))
         elif kind == "tool_result":
             inner = _read_blocks("tool", block.get("content"))
-            found.append(Message("tool", inner[0].text, (), str(block.get("tool_use_id"))))
+            messages.append(Message("tool", inner[0].text, (), str(block.get("tool_use_id"))))
         elif kind not in ("thinking", "redacted_thinking"):
             raise UnknownFormError(f"a message holds {kind}, not only text")
-    if texts or calls or not found:
-        found.append(Message(role, "".join(texts), tuple(calls), answered))
-    return tuple(found)
+    if texts or calls or not messages:
+        messages.append(Message(role, "".join(texts), tuple(calls), answered))
+    return tuple(messages)
 
 
 def _read_part(part: Any) -> Iterator[Message]:
@@ -196,18 +196,18 @@ def _read_tool(item: Any) -> Tool:
 def _read_tokens(value: object) -> dict[str, int]:
     used: Any = value.get("usage") if isinstance(value, dict) else None
     names = {"input": ("input_tokens", "prompt_tokens"), "output": ("output_tokens", "completion_tokens")}
-    given = used if isinstance(used, dict) else {}
-    found = {ours: next((given[name] for name in theirs if name in given), None) for ours, theirs in names.items()}
-    return {name: count for name, count in found.items() if type(count) is int and count >= 0}
+    usage = used if isinstance(used, dict) else {}
+    counts = {ours: next((usage[name] for name in theirs if name in usage), None) for ours, theirs in names.items()}
+    return {name: count for name, count in counts.items() if type(count) is int and count >= 0}
 
 
 def _write_chat(question: Question) -> Iterator[dict[str, object]]:
     for message in question.messages:
-        said: dict[str, object] = {"role": message.role, "content": message.text}
+        written: dict[str, object] = {"role": message.role, "content": message.text}
         if message.role == "tool":
-            said["tool_call_id"] = message.answers
+            written["tool_call_id"] = message.answers
         if message.calls:
-            said["tool_calls"] = [
+            written["tool_calls"] = [
                 {
                     "id": call.call_id,
                     "type": "function",
@@ -215,7 +215,7 @@ def _write_chat(question: Question) -> Iterator[dict[str, object]]:
                 }
                 for call in message.calls
             ]
-        yield said
+        yield written
 
 
 def _spell(args: object) -> str:
@@ -246,10 +246,10 @@ def _write_messages(question: Question) -> Iterator[dict[str, object]]:
 
 
 def _write_tool(tool: Tool, dialect: str) -> dict[str, object]:
-    told: dict[str, object] = {"name": tool.name, "description": tool.description}
+    function: dict[str, object] = {"name": tool.name, "description": tool.description}
     if dialect == MESSAGES:
-        return told | {"input_schema": tool.schema}
-    return {"type": "function", "function": told | {"parameters": tool.schema}}
+        return function | {"input_schema": tool.schema}
+    return {"type": "function", "function": function | {"parameters": tool.schema}}
 
 
 def list_calls(calls: Sequence[ToolUse]) -> list[dict[str, object]]:

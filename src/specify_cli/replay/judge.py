@@ -284,11 +284,11 @@ def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, 
 def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
     """Return the recorded routing against the one that came out again; both give the same four fields."""
     differing = [name for name in again if started.get(name) != again[name]]
-    found = [
+    findings = [
         _make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
         for name in differing
     ]
-    return [*found, *_report_drift("router", code, 0, differing)]
+    return [*findings, *_report_drift("router", code, 0, differing)]
 
 
 # --- what the run was bound to
@@ -333,12 +333,12 @@ def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
         return None
     error = response.get("error")
     # A charter that could not be read is said beside the result and is no part of it.
-    told = None if error is None or str(error).startswith("charter unreadable") else str(error)
+    problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
     text_hash = started.get("governance_context_hash") if retrieval.is_context else None
     return Outcome(
         _filter_maps(response.get("hits")),
         _filter_maps(response.get("filters_applied")),
-        told,
+        problem,
         str(retrieval.request.get("query")),
         None if text_hash is None else str(text_hash),
     )
@@ -352,14 +352,14 @@ def judge_retrieval(
     `code` is given where both saw the same inputs, so that only it can explain.
     """
     seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
-    found: list[Finding] = []
+    findings: list[Finding] = []
     unexplained: list[tuple[str, object, object]] = []
     if actual.failure is not None:
         unexplained.append(("it", "a result", actual.failure))
     else:
-        found += _compare_hits(seq, where, expected, actual, epsilon)
-        found += _compare_filters(seq, where, expected, actual)
-        specific = any(item.severity == ERROR for item in found)
+        findings += _compare_hits(seq, where, expected, actual, epsilon)
+        findings += _compare_filters(seq, where, expected, actual)
+        specific = any(item.severity == ERROR for item in findings)
         pairs = [(name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")]
         if not specific:
             pairs.append(("governance text", expected.text_hash, actual.text_hash))
@@ -371,14 +371,17 @@ def judge_retrieval(
     part = "context" if retrieval.is_context else "retrieval"
     if code is None:
         return [
-            *found,
+            *findings,
             *(_make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
         ]
-    differing = [*dict.fromkeys(item.code for item in found if item.severity == ERROR), *(n for n, _, _ in unexplained)]
+    differing = [
+        *dict.fromkeys(item.code for item in findings if item.severity == ERROR),
+        *(n for n, _, _ in unexplained),
+    ]
     drifted = _report_drift(part, code, seq, differing, where)
     if drifted:
-        return [*found, *drifted]
-    return [*found, *(_make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+        return [*findings, *drifted]
+    return [*findings, *(_make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
 
 
 def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
@@ -395,27 +398,29 @@ def _compute_result_hash(outcome: Outcome) -> str:
 def _compare_hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
     then = {str(hit.get("uri")): hit for hit in expected.hits}
     now = {str(hit.get("uri")): hit for hit in actual.hits}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     apart: set[str] = set()
     for uri, hit in then.items():
         if uri not in now:
-            found.append(_make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
+            findings.append(_make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
             continue
         again = now[uri]
         if hit.get("digest") != again.get("digest"):
             one, two = hit.get("digest"), again.get("digest")
-            found.append(_make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+            findings.append(_make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
         differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
         if differs:
             apart.add(uri)
-            told = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
-            told += "" if by is None else f", {by} apart"
-            found.append(_make_finding("SCORE_MISMATCH", seq, "retrieval", told, hit.get("score"), again.get("score")))
-        found += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
+            detail = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
+            detail += "" if by is None else f", {by} apart"
+            findings.append(
+                _make_finding("SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score"))
+            )
+        findings += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
     for uri, hit in now.items():
         if uri not in then:
-            found.append(_make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
-    return [*found, *_order(seq, where, then, now, apart, epsilon)]
+            findings.append(_make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
+    return [*findings, *_order(seq, where, then, now, apart, epsilon)]
 
 
 def _describe_hit(hit: Fields) -> dict[str, object]:
@@ -425,13 +430,13 @@ def _describe_hit(hit: Fields) -> dict[str, object]:
 def _compare_explanations(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
     then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
     names = sorted({*then, *now} - set(_COMPONENTS))
-    found = []
+    findings = []
     for name in (*_COMPONENTS, *names):
         if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
-            found.append(
+            findings.append(
                 _make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
             )
-    return found
+    return findings
 
 
 def _order(
@@ -457,12 +462,12 @@ def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -
     then, now = (dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual))
     gone = [(key, True) for key in then if key not in now]
     added = [(key, False) for key in now if key not in then]
-    found = []
+    findings = []
     for (rule_id, uri, action), was in (*gone, *added):
-        told, shown = f"{where}: policy: {uri}", f"{action} by {rule_id}"
-        one, two = (shown, None) if was else (None, shown)
-        found.append(_make_finding("DECISION_MISMATCH", seq, "policy", told, one, two))
-    return found
+        detail, described = f"{where}: policy: {uri}", f"{action} by {rule_id}"
+        one, two = (described, None) if was else (None, described)
+        findings.append(_make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
+    return findings
 
 
 def _filter_key(applied: Fields) -> tuple[str, str, str]:
@@ -479,9 +484,9 @@ def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], whe
     if not differing or not drift:
         return []
     names = (*_VERSIONS[part], "build")
-    told = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
+    detail = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
     then, now = ({name: side.get(name) for name in names} for side in (code.recorded, code.current))
-    return [_make_finding("CODE_DRIFT", seq, part, told, then, now)]
+    return [_make_finding("CODE_DRIFT", seq, part, detail, then, now)]
 
 
 # --- gates
@@ -565,7 +570,7 @@ def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
     The patches of one path are a chain: what one left is before the next, where that does not say so itself.
     """
     left: dict[object, str | None] = {}
-    found = []
+    applied_patches = []
     for fields in patches:
         path = fields.get("path")
         known = left.get(path)
@@ -574,8 +579,8 @@ def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
         if known is not None and before is not None and "digest_key" not in fields:
             done = done._replace(gap=_digest(known) != before)
         left[path] = done.text
-        found.append(done)
-    return tuple(found)
+        applied_patches.append(done)
+    return tuple(applied_patches)
 
 
 def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
@@ -629,14 +634,14 @@ def _digest(text: str) -> str:
 def judge_patch(applied: Applied) -> list[Finding]:
     """Return where a change made again gives another file, and where it was made of another than was left."""
     fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"
-    found = []
+    findings = []
     if applied.gap:
-        found.append(_make_finding("PATCH_GAP", _get_seq(fields), "patch", where, None, fields.get("before_hash")))
+        findings.append(_make_finding("PATCH_GAP", _get_seq(fields), "patch", where, None, fields.get("before_hash")))
     if applied.status == "differs":
-        told = where + (f": {applied.why}" if applied.why else "")
+        detail = where + (f": {applied.why}" if applied.why else "")
         pair = fields.get("after_hash"), applied.after_hash
-        found.append(_make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", told, *pair))
-    return found
+        findings.append(_make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", detail, *pair))
+    return findings
 
 
 # --- what was captured
@@ -662,10 +667,12 @@ def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[
 
 def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
     """Return the mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
-    kept = fields.get(name)
-    if isinstance(kept, str) or (isinstance(kept, Mapping) and ("object" in kept or "truncated" in kept)):
+    captured = fields.get(name)
+    if isinstance(captured, str) or (
+        isinstance(captured, Mapping) and ("object" in captured or "truncated" in captured)
+    ):
         return "full"
-    if isinstance(kept, Mapping):
+    if isinstance(captured, Mapping):
         return "summary"
     return "hash" if f"{name}_size" in fields else str(capture.get(name, "off"))
 
@@ -676,7 +683,7 @@ def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> st
 def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
     """Return how many recorded states were folded again, and where one is another."""
     folded, count = StateFold(), 0
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for fields in lines:
         recorded = fields.get("state_hash")
         if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):
@@ -686,9 +693,9 @@ def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding
                 seq, what = _get_seq(fields), str(fields["event"])
                 drifted = _report_drift("state", code, seq, ["state_hash"], what)
                 same = [_make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
-                found += drifted or same
+                findings += drifted or same
         folded.apply(fields)
-    return count, found
+    return count, findings
 
 
 # --- the whole
@@ -713,10 +720,10 @@ def list_not_evaluated(
     get: Get,
 ) -> tuple[NotEvaluated, ...]:
     """Return everything that was not asked again or cannot be given back, with the reason."""
-    found: list[NotEvaluated] = []
+    parts: list[NotEvaluated] = []
 
     def note(fields: Fields, what: str, reason: str) -> None:
-        found.append(NotEvaluated(_get_seq(fields), what, reason))
+        parts.append(NotEvaluated(_get_seq(fields), what, reason))
 
     for rerun in reruns:
         if rerun.expected is None:
@@ -746,8 +753,8 @@ def list_not_evaluated(
     for point in past.points if hidden else ():
         if point.seq > min(hidden):
             reason = f"the line at seq {min(hidden)}, before it, was left out"
-            found.append(NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason))
-    return tuple(sorted(found, key=lambda item: -1 if item.seq is None else item.seq))
+            parts.append(NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason))
+    return tuple(sorted(parts, key=lambda item: -1 if item.seq is None else item.seq))
 
 
 class Integrity(NamedTuple):

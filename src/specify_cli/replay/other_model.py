@@ -112,7 +112,7 @@ def ask_other_model(
     _check_events(events, lines, place.invocation_id)
     history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
     run: Run | None = None
-    found: list[AnswerCompared] = []
+    compared: list[AnswerCompared] = []
     stopped = ""
     # 2. One question after another; the child begins with the first that can be asked.
     for fields in lines:
@@ -121,29 +121,29 @@ def ask_other_model(
             continue
         due = stopped or _prepare(fields, history, model, dialect, rules)
         if isinstance(due, str):
-            found.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
             continue
         if run is None:
             run = Run(*open_child(project.root, record.started, place.invocation_id, caller=caller, home=home))
         began = time.monotonic()
         try:
-            answer, given = _read_sent(send(due.body), rules)
+            answer, masked = _read_sent(send(due.body), rules)
         except (InvocationError, UnknownFormError) as error:
             why = redact(error.message if isinstance(error, InvocationError) else str(error), rules).text
-            found.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
-        payload = {"model": name, "prompt": due.prompt, "response": given, "tokens": dict(answer.tokens)}
+        payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": dict(answer.tokens)}
         child_seq = _record(run, payload, f"{model} at {endpoint}", began)
         diff = compare_answers(due.recorded, answer)
-        found.append(AnswerCompared(seq, name, SAME if diff is None else DIFFERS, None, child_seq, diff))
+        compared.append(AnswerCompared(seq, name, SAME if diff is None else DIFFERS, None, child_seq, diff))
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
-    verdicts = {call.verdict for call in found}
-    match = False if DIFFERS in verdicts else None if NOT_EVALUATED in verdicts or not found else True
+    verdicts = {call.verdict for call in compared}
+    match = False if DIFFERS in verdicts else None if NOT_EVALUATED in verdicts or not compared else True
     child = None if run is None else run.invocation_id
-    return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(found))
+    return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
@@ -181,10 +181,10 @@ def _check_events(events: Sequence[int], lines: Sequence[Mapping[str, object]], 
     known = [fields.get("seq") for fields in lines]
     unknown = sorted(seq for seq in events if seq not in known)
     if unknown:
-        shown = ", ".join(map(str, known[:20])) or "none"
+        listed = ", ".join(map(str, known[:20])) or "none"
         raise CallerError(
             "INVALID_VALUE",
-            f"--event: expected the seq of a model call ({shown}), found {unknown[0]}",
+            f"--event: expected the seq of a model call ({listed}), found {unknown[0]}",
             f"spec-kitty invocations show {invocation_id}",
         )
 
@@ -214,8 +214,8 @@ def _prepare(fields: Mapping[str, object], history: History, model: str, dialect
 def _read_sent(data: bytes, rules: RuleSet) -> tuple[Answer, object]:
     """Return an endpoint's answer, masked, and its body. Raises UnknownFormError."""
     try:
-        given: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
-        return read_answer(given), given
+        masked: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
+        return read_answer(masked), masked
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         why = str(error) if isinstance(error, UnknownFormError) else "the endpoint answered in a form that is not known"
         raise UnknownFormError(why) from error

@@ -238,10 +238,10 @@ def open_past(
     Raises StoredDataError unreplayable.tampered, nested_replay (only `against` today), missing_policy_snapshot,
     invalid_snapshot, missing_input: in this order.
     """
-    kept = ReadOnceObjects(objects)
+    store = ReadOnceObjects(objects)
     # 1. Nothing of it may have been changed.
     report, record = read_intact(data, file)
-    reached = list(Reach(kept).of(report.objects))
+    reached = list(Reach(store).of(report.objects))
     altered = next((item for item in reached if item.code == "OBJECT_ALTERED"), None)
     if altered is not None:
         what = f"the file of its {altered.field} {altered.digest} holds other bytes than the record names"
@@ -265,18 +265,18 @@ def open_past(
     if wrong is not None:
         raise refusal("invalid_snapshot", f"{wrong.field} {wrong.digest} does not have its form")
     try:
-        manifest = mapping_of(kept.get(named), f"snapshot {named}")
+        manifest = mapping_of(store.get(named), f"snapshot {named}")
     except StoredDataError as error:
         raise refusal("invalid_snapshot", error.message) from error
-    _check_snapshot(past, manifest, kept)
+    _check_snapshot(past, manifest, store)
     # 5. Everything else it needs.
     lost = next((item for item in missing.values() if item.field not in _OUTPUTS), None)
     if lost is not None:
         why = "is not in the store" if lost.why is None else f"was withheld: {lost.why}"
         raise refusal("missing_input", f"{lost.field} {lost.digest}, named at seq {lost.seq}, {why}")
     try:
-        frozen = frozen_decision(kept, manifest)
-        inputs_of_corpus(kept, str(manifest["corpus"]), cache=cache)
+        frozen = frozen_decision(store, manifest)
+        inputs_of_corpus(store, str(manifest["corpus"]), cache=cache)
     except StoredDataError as error:
         code = "missing_input" if error.code == "OBJECT_MISSING" else "invalid_snapshot"
         raise refusal(code, error.message) from error
@@ -286,16 +286,16 @@ def open_past(
         raise refusal("invalid_snapshot", f"snapshot {named}: profiles: expected {profile_id} among them")
     notes = [(item.code, item.severity, item.seq, item.message) for item in report.findings]
     notes += [("OBJECT_MISSING", "warning", item.seq, f"{item.field} {item.digest}") for item in missing.values()]
-    held = frozenset(item.digest for item in reached if item.code is None)
-    integrity = Integrity(report.tip, len(held), tuple(notes))
-    return Opened(record, past, _read_request(past, kept), kept, manifest, frozen, profile, integrity, held)
+    present = frozenset(item.digest for item in reached if item.code is None)
+    integrity = Integrity(report.tip, len(present), tuple(notes))
+    return Opened(record, past, _read_request(past, store), store, manifest, frozen, profile, integrity, present)
 
 
-def _read_request(past: SortedRecord, kept: ReadOnceObjects) -> str:
+def _read_request(past: SortedRecord, store: ReadOnceObjects) -> str:
     """Return the request, which a line names where it was too long for it."""
     named = past.started.get("request_object")
     if isinstance(named, str):
-        return kept.get(named).decode("utf-8", "replace")
+        return store.get(named).decode("utf-8", "replace")
     return str(past.started.get("request_text"))
 
 
@@ -384,18 +384,18 @@ def _check_snapshot(past: SortedRecord, manifest: Mapping[str, object], objects:
 
 def _check_reference(reference: Fields, objects: ReadOnceObjects) -> None:
     bundle, named, parsed = (reference.get(key) for key in ("bundle", "bundle_hash", "policy_hash"))
-    shown = ", ".join(f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash"))
+    described = ", ".join(f"{key} {say(reference.get(key))}" for key in ("bundle", "bundle_hash", "policy_hash"))
     where = f"policy reference at seq {reference.get('seq')}"
     if (bundle is None) != (named is None) or (bundle is None and parsed is not None):
-        raise refusal("invalid_snapshot", f"{where} is half null: {shown}")
+        raise refusal("invalid_snapshot", f"{where} is half null: {described}")
     if bundle != named:
-        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {shown}")
+        raise refusal("invalid_snapshot", f"{where}: bundle and bundle_hash differ: {described}")
     if parsed is not None:
-        found = policy_hash_of(objects.get(str(bundle)))
-        if found is None:
+        actual = policy_hash_of(objects.get(str(bundle)))
+        if actual is None:
             raise refusal("invalid_snapshot", f"{where}: policy {bundle} does not load")
-        if found != parsed:
-            raise refusal("invalid_snapshot", f"{where}: policy {bundle} hashes to {found}, not to {parsed}")
+        if actual != parsed:
+            raise refusal("invalid_snapshot", f"{where}: policy {bundle} hashes to {actual}, not to {parsed}")
 
 
 def refusal(
@@ -412,8 +412,8 @@ def refusal(
 def _find_point(opened: Opened, text: str) -> Point:
     """Return the checkpoint a text names. Raises CallerError CHECKPOINT_NOT_FOUND."""
     past = opened.past
-    found = past.point(text, opened.corpus)
-    if found is None:
+    named_point = past.point(text, opened.corpus)
+    if named_point is None:
         known = [{"name": "start", "seq": 0}]
         known += [{"name": point.label or str(point.seq), "seq": point.seq} for point in past.points]
         raise CallerError(
@@ -422,15 +422,15 @@ def _find_point(opened: Opened, text: str) -> Point:
             f"spec-kitty invocations show {past.invocation_id}",
             candidates=known,
         )
-    return found
+    return named_point
 
 
 def _cut_after(opened: Opened, point: Point) -> Opened:
     """Return a record up to a checkpoint, `start` being the lines it was created with."""
     last = point.seq or next((item.seq + 1 for item in opened.past.retrievals if item.is_context), 0)
     lines = fields_of(opened.record)
-    kept = pick(lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last))
-    return opened._replace(past=read_past(kept)._replace(completed=opened.past.completed))
+    first_lines = pick(lines, find_places(lines, lambda fields: int(str(fields.get("seq"))) <= last))
+    return opened._replace(past=read_past(first_lines)._replace(completed=opened.past.completed))
 
 
 def _parse_epsilon(text: str) -> Decimal:
@@ -523,8 +523,8 @@ def _rerun(
     else:
         expected, against = outcome(compare_to.corpus), compare_to.corpus
     same = code if compare_to is None and corpus == own else None
-    found = () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
-    return Rerun(retrieval, (against, corpus), expected, actual, tuple(found))
+    findings = () if expected is None else judge_retrieval(retrieval, expected, actual, epsilon, same)
+    return Rerun(retrieval, (against, corpus), expected, actual, tuple(findings))
 
 
 def _load_inputs(objects: ReadOnceObjects, corpus: str) -> ContextInputs:
@@ -552,7 +552,7 @@ def assembled(
     try:
         if not isinstance(config, dict):
             raise TypeError("config: expected an object")
-        found = assemble_context(
+        context = assemble_context(
             inputs,
             profile=profile or opened.profile,
             action=action or str(started.get("action")),
@@ -560,17 +560,17 @@ def assembled(
             first_load=retrieval.is_context and started.get("first_load") is True,
             config=config,
         )
-        return found if retrieval.is_context else found._replace(hits=tuple(limited(found.hits, config)))
+        return context if retrieval.is_context else context._replace(hits=tuple(limited(context.hits, config)))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         return f"{type(error).__name__}: {error}"
 
 
-def outcome_of(found: CharterContextResult | str, retrieval: Retrieval) -> Outcome:
+def outcome_of(context: CharterContextResult | str, retrieval: Retrieval) -> Outcome:
     """Return an assembled context as the outcome of a retrieval."""
-    if isinstance(found, str):
-        return Outcome((), (), failure=found)
-    text_hash = digest(found.text.encode("utf-8")) if retrieval.is_context else None
-    return Outcome(found.hits, found.filters_applied, found.error, found.query, text_hash)
+    if isinstance(context, str):
+        return Outcome((), (), failure=context)
+    text_hash = digest(context.text.encode("utf-8")) if retrieval.is_context else None
+    return Outcome(context.hits, context.filters_applied, context.error, context.query, text_hash)
 
 
 def _look_at_tools(opened: Opened) -> Sequence[tuple[Fields, Fields | None, str]]:

@@ -274,14 +274,14 @@ def _list_references(replayed: Replayed) -> Sequence[dict[str, str]]:
     before = list(lines.items())
     end = [] if past.completed is None else [(uri(past.completed), "the end")]
     obj(None if past.completed is None else past.completed.get("evidence_ref"), "evidence")
-    found = join(
+    references = join(
         before,
         change(past.tools, lambda pair: (uri(pair[0]), f"tool {say(pair[0].get('tool'))}")),
         change(past.models, lambda fields: (uri(fields), f"model {say(fields.get('model'))}")),
         end,
         list(objects.items()),
     )
-    return change(found, lambda item: {"ref": item[0], "what": item[1]})
+    return change(references, lambda item: {"ref": item[0], "what": item[1]})
 
 
 # --- the page
@@ -429,11 +429,13 @@ def _render_retrieval(item: Mapping[str, Any]) -> list[str]:
         rows.append((_render_text(hit["uri"]), _render_ranked(then), _render_ranked(now), _render_change(then, now)))
     lines += _render_table(("artifact", "recorded", "replayed", "difference"), rows) if rows else ["No hits.", ""]
     filters = item["filters_applied"]
-    told = [(entry, "recorded") for entry in filters["recorded"] or [] if entry not in filters["replayed"]]
-    told += [(entry, "replayed") for entry in filters["replayed"] if entry not in (filters["recorded"] or [])]
-    same = len(filters["replayed"]) - sum(side == "replayed" for _, side in told)
-    lines.append(f"Policy: {_count(same, 'decision')} the same." if same or told else "Policy: nothing to decide.")
-    for entry, side in told:
+    filter_rows = [(entry, "recorded") for entry in filters["recorded"] or [] if entry not in filters["replayed"]]
+    filter_rows += [(entry, "replayed") for entry in filters["replayed"] if entry not in (filters["recorded"] or [])]
+    same = len(filters["replayed"]) - sum(side == "replayed" for _, side in filter_rows)
+    lines.append(
+        f"Policy: {_count(same, 'decision')} the same." if same or filter_rows else "Policy: nothing to decide."
+    )
+    for entry, side in filter_rows:
         uri, rule, action = (_render_text(entry.get(key)) for key in ("uri", "rule_id", "action"))
         lines.append(f"- only {side}: {action} {uri} by rule {rule}")
     hashes = item["context_hash"]
@@ -471,7 +473,7 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
         ]
         lines += ["## Gates", "", *_render_table(("seq", "gate", "rule", "recorded", "replayed", ""), rows)]
     if value["tools"]:
-        told = [
+        gate_rows = [
             (
                 str(item["seq"]),
                 _render_text(item["tool"]),
@@ -484,10 +486,10 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
         lines += [
             "## Tools, none of which was run",
             "",
-            *_render_table(("seq", "tool", "side effect", "status", ""), told),
+            *_render_table(("seq", "tool", "side effect", "status", ""), gate_rows),
         ]
     if value["patches"]:
-        made = [
+        patch_rows = [
             (
                 str(item["seq"]),
                 _render_text(item["path"]),
@@ -497,7 +499,7 @@ def _render_work(value: Mapping[str, Any]) -> list[str]:
             )
             for item in value["patches"]
         ]
-        lines += ["## Patches", "", *_render_table(("seq", "file", "kind", "", ""), made)]
+        lines += ["## Patches", "", *_render_table(("seq", "file", "kind", "", ""), patch_rows)]
     whole = value["model_steps"]["reconstructable"]
     if whole:
         lines += ["## Model steps held whole", ""]

@@ -146,8 +146,8 @@ def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
             bound.append(_describe_value(cell.cell_contents, seen | {id(program)}))
         except ValueError:
             pass  # nothing has been put into it yet
-    kept = [item for item in bound if item is not None]
-    return described | ({"modules": sources} if sources else {}) | ({"bound": kept} if kept else {})
+    modules = [item for item in bound if item is not None]
+    return described | ({"modules": sources} if sources else {}) | ({"bound": modules} if modules else {})
 
 
 def _describe_value(value: object, seen: frozenset[int]) -> object:
@@ -167,7 +167,7 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
         base = os.path.dirname(base)
     # Of an installed package its own modules, not all that are installed.
     top = f"{name.partition('.')[0]}." if base.endswith(("-packages", "/lib-dynload")) else ""
-    found: dict[str, object] = {}
+    sources: dict[str, object] = {}
     due = [(path, name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0])]
     known = {path}
     while due:
@@ -178,14 +178,14 @@ def _read_sources(path: str, name: str) -> dict[str, object]:
             tree = ast.parse(text)
         except (OSError, UnicodeDecodeError, SyntaxError):
             continue
-        found["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
+        sources["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
         for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
             stem = os.path.join(base, *module.split("."))
             for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
                 if candidate not in known and os.path.isfile(candidate):
                     known.add(candidate)
                     due.append((candidate, module if candidate.endswith("__init__.py") else module.rpartition(".")[0]))
-    return found
+    return sources
 
 
 def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
@@ -214,16 +214,16 @@ def load_program(name: str) -> Program:
     try:
         if not module_name or not function:
             raise ValueError("expected module:function")
-        found = getattr(importlib.import_module(module_name), function)
+        program = getattr(importlib.import_module(module_name), function)
     except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
         raise CallerError(
             "PROGRAM_NOT_FOUND",
             f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
             "name it as module:function, from its folder",
         ) from error
-    if not callable(found):
+    if not callable(program):
         raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
-    return found  # type: ignore[no-any-return]
+    return program  # type: ignore[no-any-return]
 
 
 def run_program(
@@ -351,8 +351,8 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
     """
     unknown = {item for item in rerun if item.partition(":")[0] not in opened.history.calls}
     if unknown:
-        made = {fields.get("call_id") for fields in fields_of(opened.record)}
-        unknown = {item for item in unknown if item.partition(":")[0] not in made}
+        call_ids = {fields.get("call_id") for fields in fields_of(opened.record)}
+        unknown = {item for item in unknown if item.partition(":")[0] not in call_ids}
     if unknown:
         known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
         raise CallerError(
@@ -470,11 +470,11 @@ def _fold_again(record: Record) -> ExecutionState:
             continue
         fields = entry.fields
         if entry.event in ("checkpoint", "resumed"):
-            found = folded.state().state_hash
-            if fields.get("state_hash") != found:
+            actual = folded.state().state_hash
+            if fields.get("state_hash") != actual:
                 raise StoredDataError(
                     "STATE_DIVERGENCE",
-                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state {found}, it says "
+                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state {actual}, it says "
                     f"{fields.get('state_hash')}; nothing was appended",
                     f"spec-kitty invocations state {record.invocation_id} --at {fields.get('seq')}",
                 )
@@ -592,9 +592,9 @@ def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> No
     """Refuse to run again what had effects outside the project. Raises CallerError SIDE_EFFECTS_NOT_ALLOWED."""
     external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
     if external:
-        told = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
+        listed = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
         more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
-        raise side_effects_not_allowed(told + more, live=live)
+        raise side_effects_not_allowed(listed + more, live=live)
 
 
 def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str) -> None:

@@ -24,25 +24,25 @@ def apply_diff(before: str, diff: str) -> str:
         lines.pop()
     old, ended = _split_lines(before)
     out: list[str] = []
-    taken = at = files = hunks = 0
+    copied = at = files = hunks = 0
     marked = marked_old = marked_new = False
     while at < len(lines):
-        found = _HUNK.match(lines[at])
-        if found is None:
+        match = _HUNK.match(lines[at])
+        if match is None:
             files += lines[at].startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ ")
             if files > 1:
                 raise PatchError(f"line {at + 1}: a second file begins; expected the diff of one file")
             at += 1
             continue
         hunks += 1
-        start, size = int(found[1]), int(found[2] or "1")
-        wanted, left = (size, int(found[4] or "1")), (size, int(found[4] or "1"))
+        start, size = int(match[1]), int(match[2] or "1")
+        expected, left = (size, int(match[4] or "1")), (size, int(match[4] or "1"))
         # A hunk that takes no line stands behind line `start`, any other begins with it.
         begin = start if size == 0 else start - 1
-        if not taken <= begin <= len(old):
+        if not copied <= begin <= len(old):
             raise PatchError(f"line {at + 1}: the hunk begins at line {start}, the text has {len(old)} lines")
-        out += old[taken:begin]
-        taken = begin
+        out += old[copied:begin]
+        copied = begin
         at += 1
         while at < len(lines) and left != (0, 0):
             kind, text = (lines[at][:1] or " "), lines[at][1:]
@@ -52,10 +52,10 @@ def apply_diff(before: str, diff: str) -> str:
             if kind not in " +-":
                 break
             if kind != "+":
-                if taken >= len(old) or old[taken] != text:
-                    found_there = repr(old[taken]) if taken < len(old) else "the end"
-                    raise PatchError(f"line {at + 1}: expected {text!r} at line {taken + 1}, found {found_there}")
-                taken += 1
+                if copied >= len(old) or old[copied] != text:
+                    found_there = repr(old[copied]) if copied < len(old) else "the end"
+                    raise PatchError(f"line {at + 1}: expected {text!r} at line {copied + 1}, found {found_there}")
+                copied += 1
             if kind != "-":
                 out.append(text)
             left = (left[0] - (kind != "+"), left[1] - (kind != "-"))
@@ -66,12 +66,12 @@ def apply_diff(before: str, diff: str) -> str:
                 marked_new = marked_new or kind != "-"
                 at += 1
         if left != (0, 0):
-            raise PatchError(f"line {at + 1}: the hunk says {wanted[0]} and {wanted[1]} lines and has others")
+            raise PatchError(f"line {at + 1}: the hunk says {expected[0]} and {expected[1]} lines and has others")
     if not hunks:
         raise PatchError("it holds no hunk")
-    if marked_old and (taken != len(old) or ended):
+    if marked_old and (copied != len(old) or ended):
         raise PatchError("it says that the text ends without a line feed, and it does not")
-    rest = old[taken:]
+    rest = old[copied:]
     # Where no line of the end is touched, or a writer left the mark out, the end stays as it was.
     ended_after = not marked_new if (not rest and marked) else ended or not before
     text = "\n".join([*out, *rest])

@@ -115,25 +115,25 @@ def attribute(lines: Sequence[str], names: Set[str], edits: Iterable[Edit]) -> l
                 for hunk in laid:
                     views += _claim_lines(hunk, edit.path in names, view, claims)
     removed = _find_removals(ordered)
-    found = [_choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)]
-    _drop_equal(found, digests)
-    return found
+    edits_of_lines = [_choose(claim, digest, removed) for claim, digest in zip(claims, digests, strict=True)]
+    _drop_equal(edits_of_lines, digests)
+    return edits_of_lines
 
 
-def _drop_equal(found: list[Edit | None], digests: Sequence[str]) -> None:
+def _drop_equal(edits_of_lines: list[Edit | None], digests: Sequence[str]) -> None:
     """Take the edit from equal lines in a row, unless it wrote those around too: nothing tells which of them came."""
-    before = [edit and edit.invocation_id for edit in found]
+    before = [edit and edit.invocation_id for edit in edits_of_lines]
     for _, group in groupby(range(len(digests)), key=digests.__getitem__):
         equal = list(group)
         around = before[max(0, equal[0] - 1) : equal[-1] + 2]
         if len(equal) > 1 and len(set(around)) > 1:
             for at in equal:
-                found[at] = None
+                edits_of_lines[at] = None
 
 
 def _find_hunks(edit: Edit) -> list[_Hunk]:
     """Return the hunks of an edit. A line it took in one change and gave in another was moved: it is no new one."""
-    taken: dict[str, set[int]] = defaultdict(set)
+    used: dict[str, set[int]] = defaultdict(set)
     added: list[list[tuple[int, str, int]]] = []
     change = 0
     for hunk in edit.hunks:
@@ -142,7 +142,7 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
         for mark, digest in hunk:
             change += mark == KEPT
             if mark == REMOVED:
-                taken[digest].add(change)
+                used[digest].add(change)
             elif mark == ADDED:
                 added[-1].append((place, digest, change))
             place += mark != REMOVED
@@ -152,8 +152,8 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
             edit,
             hunk,
             [line for line in hunk if line.mark != REMOVED],
-            {place: change for place, digest, change in came if not taken[digest] - {change}},
-            {place for place, digest, change in came if change in taken[digest]},
+            {place: change for place, digest, change in came if not used[digest] - {change}},
+            {place for place, digest, change in came if change in used[digest]},
         )
         for hunk, came in zip(edit.hunks, added, strict=True)
     ]
@@ -162,17 +162,17 @@ def _find_hunks(edit: Edit) -> list[_Hunk]:
 def _claim_lines(hunk: _Hunk, named: bool, view: _View, claims: list[list[_Claim]]) -> Iterator[_View]:
     """Claim every line at which this hunk, as it left the file, can be laid; yield what stood there before it."""
     after = hunk.after
-    taken: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set()
     for start, line in enumerate(after):
-        found = view.places.get(line.digest, [])
+        places = view.places.get(line.digest, [])
         if line.mark != ADDED and view.is_file and any(other.mark == ADDED for other in after):
             continue  # a line that came leads to the same place
-        for at in found if len(found) <= _COMMON else []:
-            if (start, at) in taken:
+        for at in places if len(places) <= _COMMON else []:
+            if (start, at) in used:
                 continue
             first, last = _extend(after, view.digests, start, at)
             run, shift = range(first, last + 1), at - start
-            taken.update((place, place + shift) for place in run)
+            used.update((place, place + shift) for place in run)
             score = sum(view.words[place + shift] >= _ENOUGH for place in run)
             for place, sure in _find_new(hunk, run, shift, view):
                 digest = after[place].digest

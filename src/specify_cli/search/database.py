@@ -162,8 +162,8 @@ class SearchIndex:
         version, pages, size = (
             read(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_count", "page_size")
         )
-        found: bool = version == _VERSION and os.path.getsize(self._path) >= pages * size
-        return found
+        whole: bool = version == _VERSION and os.path.getsize(self._path) >= pages * size
+        return whole
 
     def forget(self) -> None:
         """Delete the index and begin it anew."""
@@ -249,13 +249,13 @@ class SearchIndex:
         except (InvocationError, OSError) as error:
             self.problems.append(f"{place.path}: {error}")
             return 0
-        held = self._base.execute(
+        indexed = self._base.execute(
             "SELECT id, size, annexes, folder, name FROM record WHERE invocation_id = ?", (place.invocation_id,)
         ).fetchall()
-        record, start, annexes = next((row[:3] for row in held if row[3:] == (place.folder, place.name)), (0, 0, 0))
+        record, start, annexes = next((row[:3] for row in indexed if row[3:] == (place.folder, place.name)), (0, 0, 0))
         if not record:
             # A record that was published or moved is the same record in another folder.
-            for other in held:
+            for other in indexed:
                 self._forget_record(other[0])
             self._last_record += 1
             record = self._last_record
@@ -297,21 +297,21 @@ class SearchIndex:
         """Index what was linked to records after they were closed."""
         try:
             with os.scandir(f"{self.project.root}/{layout.ANNEXES}") as folders:
-                found = {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders}
+                folder_times = {entry.name: entry.stat(follow_symlinks=False).st_mtime_ns for entry in folders}
         except (FileNotFoundError, NotADirectoryError):
             return
-        for invocation_id, changed in found.items():
-            held = self._base.execute(
+        for invocation_id, changed in folder_times.items():
+            indexed = self._base.execute(
                 "SELECT id FROM record WHERE invocation_id = ? AND annexes <> ?", (invocation_id, changed)
             ).fetchone()
-            if held is None:
+            if indexed is None:
                 continue
             self._base.execute("BEGIN IMMEDIATE")
             for fields in annex_events(self.project.root, invocation_id):
                 self._base.executemany(
-                    "INSERT INTO mark VALUES (?, ?, ?)", {(*mark, held[0]) for mark in marks_of(fields)}
+                    "INSERT INTO mark VALUES (?, ?, ?)", {(*mark, indexed[0]) for mark in marks_of(fields)}
                 )
-            self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, held[0]))
+            self._base.execute("UPDATE record SET annexes = ? WHERE id = ?", (changed, indexed[0]))
             self._base.execute("COMMIT")
 
     # --- asking it
@@ -333,13 +333,13 @@ class SearchIndex:
 
     def count_rules(self, limit: int) -> tuple[list[tuple[str, int]], int]:
         """Return the rules that were in front of most invocations, and how many invocations were given any."""
-        told = self._base.execute(
+        rows = self._base.execute(
             "SELECT value, count(DISTINCT record) AS seen FROM mark WHERE kind = 'rule' AND value LIKE '%://%' "
             "GROUP BY value ORDER BY seen DESC, value LIMIT ?",
             (limit,),
         ).fetchall()
         (whole,) = self._base.execute("SELECT count(DISTINCT record) FROM mark WHERE kind = 'rule'").fetchone()
-        return [(str(uri), int(seen)) for uri, seen in told], int(whole)
+        return [(str(uri), int(seen)) for uri, seen in rows], int(whole)
 
     def find_patches(self, digests: Iterable[str], path: str) -> Iterator[tuple[Place, dict[str, object]]]:
         """Yield every patch of a file and every one that added a line of these digests, as the record has it now.
@@ -347,7 +347,7 @@ class SearchIndex:
         A line that many patches added says nothing of any of them. The patches of the files that are found so are
         yielded too: in one of them a line may have been taken away again.
         """
-        found: set[tuple[int, int]] = set()
+        places: set[tuple[int, int]] = set()
         waiting, seen = [f"path:{path}", *set(digests)], set[str]()
         while waiting:
             key = waiting.pop()
@@ -358,8 +358,8 @@ class SearchIndex:
             ).fetchall()
             if len(rows) > _MANY and not of_file:
                 continue
-            new = set(rows) - found
-            found |= new
+            new = set(rows) - places
+            places |= new
             for record, start in () if of_file else new:
                 other = self._base.execute(
                     "SELECT digest FROM patched WHERE record = ? AND start = ? AND digest GLOB 'path:*'",
@@ -367,7 +367,7 @@ class SearchIndex:
                 ).fetchone()
                 if other is not None and other[0] not in seen:
                     waiting.append(other[0])
-        for record, start in sorted(found):
+        for record, start in sorted(places):
             row = self._base.execute(
                 "SELECT folder, name, invocation_id FROM record WHERE id = ?", (record,)
             ).fetchone()
@@ -408,10 +408,10 @@ class SearchIndex:
         """
         wheres, values = [], []
         for kind in ("path", "tool", "commit", "rule"):
-            wanted = getattr(query, kind)
-            if wanted is not None:
+            sought = getattr(query, kind)
+            if sought is not None:
                 wheres.append(f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND {_COMPARED[kind]})")
-                values += [wanted] * _COMPARED[kind].count("?")
+                values += [sought] * _COMPARED[kind].count("?")
         if query.rows.since is not None:
             wheres.append("record.millis >= ?")
             values.append(query.rows.since)

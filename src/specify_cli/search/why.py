@@ -77,13 +77,13 @@ def explain_file(project: Project, index: SearchIndex, path: str, line: int | No
             "INVALID_VALUE", f"{name} has {len(lines)} lines, and no line {line}", f"spec-kitty why {name}"
         )
     edits = list(_find_edits(index, lines, name))
-    wanted = range(len(lines)) if line is None else range(line - 1, line)
+    asked_lines = range(len(lines)) if line is None else range(line - 1, line)
     # A file that is gone may be this one before it was moved.
     gone = {edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))}
-    found = attribute(lines, {name, *gone}, edits)
+    edits_of_lines = attribute(lines, {name, *gone}, edits)
     ranges: list[Range] = []
-    for at in wanted:
-        edit = found[at]
+    for at in asked_lines:
+        edit = edits_of_lines[at]
         invocation_id = None if edit is None else edit.invocation_id
         if ranges and ranges[-1].invocation_id == invocation_id:
             ranges[-1] = ranges[-1]._replace(last=at + 1)
@@ -91,11 +91,11 @@ def explain_file(project: Project, index: SearchIndex, path: str, line: int | No
             uri = None if edit is None else f"inv://{edit.invocation_id}/event/{edit.seq}"
             ranges.append(Range(at + 1, at + 1, invocation_id, uri))
     last_seq: dict[str, int] = {}
-    for edit in (found[at] for at in wanted):
+    for edit in (edits_of_lines[at] for at in asked_lines):
         if edit is not None:
             last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
     origins = tuple(_describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items())
-    return Explanation(name, len(lines), sum(found[at] is None for at in wanted), tuple(ranges), origins)
+    return Explanation(name, len(lines), sum(edits_of_lines[at] is None for at in asked_lines), tuple(ranges), origins)
 
 
 def _place_below(project: Project, path: str) -> str:
@@ -141,8 +141,8 @@ def _find_edits(index: SearchIndex, lines: Sequence[str], path: str) -> Iterator
         hunks = read_lines_member(fields.get("lines"))
         if fields.get("ok") is not False and type(seq) is int and hunks:
             # The id tells when the invocation began; the line when the patch was made.
-            made = str(fields.get("at") or "")
-            yield Edit(place.invocation_id, seq, (made, seq), str(fields.get("path")), hunks)
+            moment = str(fields.get("at") or "")
+            yield Edit(place.invocation_id, seq, (moment, seq), str(fields.get("path")), hunks)
 
 
 def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
@@ -153,8 +153,8 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     entries = make_timeline(events if isinstance(events, list) else [])
 
     def text(key: str) -> str | None:
-        found = value.get(key)
-        return found if isinstance(found, str) else None
+        member = value.get(key)
+        return member if isinstance(member, str) else None
 
     return Origin(
         invocation_id,

@@ -56,8 +56,8 @@ def marks_of(fields: Mapping[str, object]) -> Iterator[tuple[str, str]]:
         args = fields["args"]
         head = args.get("head") if isinstance(args, dict) else args
         if isinstance(head, str):
-            for found in _PATHS.finditer(head):
-                yield "path", found[1]
+            for match in _PATHS.finditer(head):
+                yield "path", match[1]
     if "hits" in fields and isinstance(fields["hits"], list):
         for hit in fields["hits"]:
             if isinstance(hit, dict) and isinstance(hit.get("uri"), str):
@@ -88,9 +88,13 @@ def _read_query(text: str) -> Iterator[tuple[list[str], bool]]:
 
 def cut_snippet(fields: Mapping[str, object], text: str, width: int = 100) -> str:
     """Return the part of a line in which the words of a query stand."""
-    shown = " ".join(text_of(fields).split())
+    one_line_text = " ".join(text_of(fields).split())
     words = [word for part, _ in _read_query(text) for word in part]
-    low = shown.lower()
+    low = one_line_text.lower()
     places = [place for word in words if (place := low.find(word.lower())) >= 0]
     start = max(0, min(places, default=0) - width // 4)
-    return ("…" if start else "") + shown[start : start + width] + ("…" if len(shown) > start + width else "")
+    return (
+        ("…" if start else "")
+        + one_line_text[start : start + width]
+        + ("…" if len(one_line_text) > start + width else "")
+    )

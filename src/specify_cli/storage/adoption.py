@@ -38,7 +38,7 @@ def take_in(project: Project) -> list[str]:
                     records.annex(os.path.basename(folder), name.removesuffix(".jsonl"), durable.read_below(home, path))
                 except FileExistsError:
                     continue
-    taken: list[str] = []
+    adopted: list[str] = []
     for item in left:
         path = f"{layout.RECORDS}/{item.name}"
         data = durable.read_below(item.home, path)
@@ -47,9 +47,9 @@ def take_in(project: Project) -> list[str]:
         except FileExistsError:
             if durable.read_below(project.root, path) != data:
                 continue  # both stay; the one that is left behind is still said to be
-        taken.append(path)
+        adopted.append(path)
         os.unlink(f"{item.home}/{path}")
     for worktree, home in sorted({item[:2] for item in left}):
         if not list(list_records(home)) and not os.path.lexists(f"{shared_directory(home)}/worktrees/{worktree}"):
             shutil.rmtree(home, ignore_errors=True)
-    return taken
+    return adopted

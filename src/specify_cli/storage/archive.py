@@ -159,26 +159,26 @@ def export(
     # 1. Read and check every record; the order they were asked for in says nothing.
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
-    wanted = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
+    chosen = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
     rules = begin_search(project.config.redaction) if safe else None
     policies = () if rules is None else read_policies(project)
-    parts = [compose_part(project, place, reach, rules) for place in wanted]
+    parts = [compose_part(project, place, reach, rules) for place in chosen]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
-    kept, left_out = gather_objects(objects, parts, reach, rules, policies, {})
+    contents, left_out = gather_objects(objects, parts, reach, rules, policies, {})
     # 3. One file, created whole.
     files: dict[str, bytes | Held] = {}
     for part in parts:
         files |= {part.path: part.data, **part.annexes}
-    for name, held in kept.items():
+    for name, content in contents.items():
         shard, rest = layout.object_parts(name)
-        files[f"{layout.OBJECTS}/{shard}/{rest}"] = held
+        files[f"{layout.OBJECTS}/{shard}/{rest}"] = content
     if prove is not None:
         annexed = {seal_at_end(data) for part in parts for data in part.annexes.values()}
-        files |= prove({place.invocation_id for place in wanted}, annexed)
-    told = [part.row for part in parts]
+        files |= prove({place.invocation_id for place in chosen}, annexed)
+    rows = [part.row for part in parts]
     ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
     files[MANIFEST] = _encode_manifest(
-        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": told, "withheld_objects": ordered}
+        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows, "withheld_objects": ordered}
     )
     hashed, size = hashlib.sha256(), 0
 
@@ -190,7 +190,7 @@ def export(
             yield piece
 
     create_file(output, pieces())
-    return Exported(output, safe, hashed.hexdigest(), size, tuple(told), len(kept), tuple(ordered))
+    return Exported(output, safe, hashed.hexdigest(), size, tuple(rows), len(contents), tuple(ordered))
 
 
 def read_policies(project: Project) -> tuple[Policy, ...]:
@@ -207,13 +207,13 @@ def gather_objects(
     judged: dict[str, str | None],
 ) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return the objects that leave, and why each other one does not; `judged` remembers what the rules say of each."""
-    kept, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
+    gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         reached = tuple(reach.of(part.named))
         if rules is not None:
             by_policy |= policy_withholds(objects, reached, policies)
         for item in reached:
-            if item.digest in kept.objects or item.digest in left_out:
+            if item.digest in gathered.objects or item.digest in left_out:
                 continue
             why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
             data = objects.get(item.digest) if item.code is None else b""
@@ -222,16 +222,16 @@ def gather_objects(
                     judged[item.digest] = _find_object_reason(data, rules)
                 why = judged[item.digest]
             if why is None:
-                kept.objects[item.digest] = data
+                gathered.objects[item.digest] = data
             else:
                 left_out[item.digest] = why
-    for name in kept.objects.keys() & by_policy.keys():
-        del kept.objects[name]
+    for name in gathered.objects.keys() & by_policy.keys():
+        del gathered.objects[name]
         left_out[name] = by_policy[name]
-    follow = Reach(kept)
+    follow = Reach(gathered)
     led_to = {item.digest for part in parts for item in follow.of(part.named) if item.code is None}
-    left_out |= dict.fromkeys(kept.objects.keys() - led_to, "only what is withheld leads to it")
-    return {name: kept.objects[name] for name in led_to}, left_out
+    left_out |= dict.fromkeys(gathered.objects.keys() - led_to, "only what is withheld leads to it")
+    return {name: gathered.objects[name] for name in led_to}, left_out
 
 
 def compose_part(project: Project, place: Place, reach: Reach, rules: Search | None) -> Part:
@@ -246,7 +246,7 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
         )
     data = _hold(FileRecordStore(project.root).hold(place))
     annexes = {
-        path: found for path, found in annex_files(project.root, place.invocation_id) if isinstance(found, bytes)
+        path: content for path, content in annex_files(project.root, place.invocation_id) if isinstance(content, bytes)
     }
     withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data.read)]
     if rules is not None:
@@ -260,9 +260,9 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
     if wrong is not None:
         raise _not_exported(place, f"{wrong.code} at {wrong.place}: {wrong.message}")
     named = list(report.objects)
-    for name, found in list(annexes.items()):
+    for name, content in list(annexes.items()):
         closing = report.tip if report.status == "closed" else None
-        line = open_line(found.rstrip(b"\n"))
+        line = open_line(content.rstrip(b"\n"))
         why, counts = (None, {}) if rules is None else _find_reason(line.fields or {}, rules)
         if why is None and closing is None:
             why = CLOSING  # without its closing line nobody could check it
@@ -271,7 +271,7 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
             fields = line.fields or {}
             withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), why, counts, name))
             continue
-        _, objects = verify_annex(found, file=name, invocation_id=place.invocation_id, tip=closing)
+        _, objects = verify_annex(content, file=name, invocation_id=place.invocation_id, tip=closing)
         named += objects
     row: dict[str, object] = {
         "invocation_id": place.invocation_id,
@@ -299,10 +299,10 @@ def _not_exported(place: Place, why: str) -> StoredDataError:
     )
 
 
-def _hold(held: HeldFile) -> Held:
+def _hold(file: HeldFile) -> Held:
     """Return a file as long as it is now: an open record may grow meanwhile."""
-    size = held.measure()
-    return Held(lambda offset, wanted: held(offset, max(0, min(wanted, size - offset))), size)
+    size = file.measure()
+    return Held(lambda offset, wanted: file(offset, max(0, min(wanted, size - offset))), size)
 
 
 def _spool(lines: Iterable[bytes]) -> Held:
@@ -327,15 +327,15 @@ def _make_stand_in(seq: object, why: str, seal: str | None) -> bytes:
 
 def stand_ins(data: Source) -> list[tuple[int, str]]:
     """(seq, why) of every line of a record that is a stand-in."""
-    found: list[tuple[int, str]] = []
+    withheld: list[tuple[int, str]] = []
     for _, raw in split_lines(data):
         if b'"withheld":' in raw:
             line = open_line(raw)
             seq = (line.fields or {}).get("seq")
             if line.fields is not None and is_stand_in(line.fields) and isinstance(seq, int):
                 assert line.fields is not None
-                found.append((seq, str(line.fields["withheld"])))
-    return found
+                withheld.append((seq, str(line.fields["withheld"])))
+    return withheld
 
 
 # --- what must not leave
@@ -358,10 +358,10 @@ def begin_search(rules: RuleSet) -> Search:
     def judge(text: str) -> bool:
         return is_clear(text, quick)
 
-    looked, judged = lru_cache(maxsize=8192)(look), lru_cache(maxsize=8192)(judge)
+    look_once, judged = lru_cache(maxsize=8192)(look), lru_cache(maxsize=8192)(judge)
     return Search(
         quick,
-        lambda text: (looked if len(text) <= _SHORT else look)(text),
+        lambda text: (look_once if len(text) <= _SHORT else look)(text),
         lambda text: (judged if len(text) <= _SHORT else judge)(text),
     )
 
@@ -437,8 +437,8 @@ def _count_in_value(value: object, search: Search, *, named: bool = True) -> dic
             for key, inner in item.items():
                 if isinstance(inner, str):
                     # A name and the text beside it are judged together, as they were when they came in.
-                    beside = (str(key), f"{key}={inner}") if named else (str(key),)
-                    _add(counts, _count_in_text(inner, search, beside))
+                    names = (str(key), f"{key}={inner}") if named else (str(key),)
+                    _add(counts, _count_in_text(inner, search, names))
                 else:
                     pending += [str(key), inner]
         elif isinstance(item, (list, tuple)):
@@ -446,7 +446,7 @@ def _count_in_value(value: object, search: Search, *, named: bool = True) -> dic
     return counts
 
 
-def _count_in_text(text: str, search: Search, beside: Sequence[str] = ()) -> dict[str, int]:
+def _count_in_text(text: str, search: Search, names: Sequence[str] = ()) -> dict[str, int]:
     """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it.
 
     A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
@@ -454,10 +454,10 @@ def _count_in_text(text: str, search: Search, beside: Sequence[str] = ()) -> dic
     """
     most: dict[str, int] = {}
     is_json = text.lstrip()[:1] in ("{", "[", '"')
-    if beside and not is_json and "\\" not in text and search.is_clear(beside[-1]):
+    if names and not is_json and "\\" not in text and search.is_clear(names[-1]):
         return most  # name and text are both parts of what stands there
     try:
-        for reading in (text, *beside, *_iter_unescaped(text)):
+        for reading in (text, *names, *_iter_unescaped(text)):
             _raise_to(most, search.look(reading))
         if is_json:
             try:
@@ -482,8 +482,8 @@ def _iter_unescaped(text: str) -> Iterator[str]:
         yield text
 
 
-def _decode_character(found: re.Match[str]) -> str:
-    name = found[1]
+def _decode_character(match: re.Match[str]) -> str:
+    name = match[1]
     return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
 
 
@@ -568,7 +568,7 @@ class Contents(NamedTuple):
     @property
     def proofs(self) -> list[tuple[str, str, str]]:
         """Return (path, invocation, kind of line) of each proof in it."""
-        return [(name, found[1], found[2]) for name in self.names if (found := _PROOF.fullmatch(name))]
+        return [(name, match[1], match[2]) for name in self.names if (match := _PROOF.fullmatch(name))]
 
 
 def is_export(path: str) -> bool:
@@ -704,11 +704,11 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
         raise _invalid(path, f"{MANIFEST} does not have its form")
     records: dict[str, dict[str, Any]] = {row["file"]: row for row in value["records"]}
     withheld: dict[str, str] = {row["digest"]: row["why"] for row in value["withheld_objects"]}
-    found = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
+    names_of_records = {match[1] for name in names if (match := _RECORD.fullmatch(name))}
     if len(records) != len(value["records"]) or len(withheld) != len(value["withheld_objects"]):
         raise _invalid(path, f"{MANIFEST} names something twice")
-    if found != records.keys():
-        odd = sorted(found ^ records.keys())[0]
+    if names_of_records != records.keys():
+        odd = sorted(names_of_records ^ records.keys())[0]
         raise _invalid(path, f"{MANIFEST} and the records that are there differ in {odd}")
     if any(map(_PROOF.fullmatch, names)) != (value["v"] == WITH_PROOFS):
         raise _invalid(path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there")
@@ -774,9 +774,9 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
     """
     root = contents.project.root
     reach, led_to = Reach(FileObjectStore(root)), set[str]()
-    found = sorted(places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place))
-    for place in found:
-        group = [other for other in found if other.invocation_id == place.invocation_id]
+    records = sorted(places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place))
+    for place in records:
+        group = [other for other in records if other.invocation_id == place.invocation_id]
         report = verify_place(contents.project, place, group, reach, anchors)
         led_to |= {item.digest for item in reach.of(report.objects)}
         findings = list(report.findings)
@@ -799,15 +799,17 @@ def check_manifest(contents: Contents, place: Place) -> None:
 
 def _compare_with_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
     replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
-    found = stand_ins(data)
+    withheld = stand_ins(data)
     # Where the closing line itself is withheld, only the manifest knows that the record is closed.
-    hidden = bool(found) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})
+    hidden = (
+        bool(withheld) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})
+    )
     status = row["status"] if hidden else report.status
     pairs: list[tuple[str, object, object]] = [
         ("lines", row["lines"], report.lines),
         ("tip", row["tip"], report.tip),
         ("status", row["status"], status),
-        ("withheld lines", replaced, found),
+        ("withheld lines", replaced, withheld),
     ]
     for what, expected, actual in pairs:
         if expected != actual:
@@ -843,12 +845,12 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
     for name in annexes:
         _require_same_or_absent(project.root, name, member(name))
     for file, row in contents.records.items():
-        here = [found for key in index.lookup(row["invocation_id"]) if (found := index.place(key)) is not None]
+        here = [place for key in index.lookup(row["invocation_id"]) if (place := index.place(key)) is not None]
         if not here:
             fresh.append(file)
             continue
         data = member(f"{layout.IMPORTED}/{file}")
-        if any(FileRecordStore(project.root).read(found) != data for found in here):
+        if any(FileRecordStore(project.root).read(place) != data for place in here):
             raise StoredDataError(
                 "COPIES_DIFFER",
                 f"{here[0].path} is here already and differs from the one in {contents.path}; nothing was imported",

@@ -51,11 +51,11 @@ def inputs_of_corpus(
     files, unreadable = value.get("files"), value.get("unreadable")
     if not isinstance(files, dict) or not isinstance(unreadable, dict) or not isinstance(value.get("shipped"), str):
         raise invalid(f"corpus {corpus}", "files, unreadable and shipped")
-    held = {str(path): objects.get(str(name)) for path, name in files.items()}
+    texts = {str(path): objects.get(str(name)) for path, name in files.items()}
     bundle = objects.get(str(value["shipped"]))
     try:
         return ContextInputs.from_bytes(
-            held,
+            texts,
             settings=None if settings is None else {"governance": dict(settings)},
             bundle=bundle,
             unreadable=unreadable,
@@ -90,19 +90,19 @@ def withheld_by_policy(
     if inputs.policy_state == "unreadable":
         return {named[path]: "policy cannot be read, so nothing was shown" for path in ruled}
     asked = [policy for policy in (inputs.policy, *policies) if any(rule.action != "allow" for rule in policy.rules)]
-    found: dict[str, str] = {}
+    withheld: dict[str, str] = {}
     for artifact in (*inputs.charter.sections, *inputs.artifacts):
         rules = (deciding(policy, artifact) for policy in asked)
         rule = next((rule for rule in rules if rule is not None and rule.action != "allow"), None)
         if rule is not None:
             charter = [named[path] for path in (CHARTER_MARKDOWN, CHARTER_YAML) if path in named]
             kept_back = charter if artifact.origin == "charter" else [artifact.digest]
-            found |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}")
+            withheld |= dict.fromkeys(kept_back, f"policy: {rule.action} by rule {rule.id}: {artifact.uri}")
     read = {artifact.digest for artifact in inputs.artifacts}
     for path in ruled if asked else ():
         if path.startswith(DOCTRINE_FOLDER + "/") and path not in GRAPH_PATHS and named[path] not in read:
-            found[named[path]] = "policy cannot be asked: the file does not load"
-    return found
+            withheld[named[path]] = "policy cannot be asked: the file does not load"
+    return withheld
 
 
 def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Frozen:
@@ -115,10 +115,12 @@ def frozen_decision(objects: ObjectStore, manifest: Mapping[str, object]) -> Fro
         table = RouterTable.from_bytes(objects.get(str(manifest.get("router_table"))))
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as error:
         raise invalid("the shipped bundle or the router's table", f"a form this version reads ({error})") from error
-    found = [_load_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())]
+    profiles_read = [
+        _load_profile(objects, bundle, str(name), str(digest)) for name, digest in sorted(profiles.items())
+    ]
     languages = facts.get("languages")
     names = tuple(str(name) for name in languages) if isinstance(languages, list) else ()
-    return Frozen(tuple(found), table, ProjectFacts(names), bundle)
+    return Frozen(tuple(profiles_read), table, ProjectFacts(names), bundle)
 
 
 def frozen_profile(objects: ObjectStore, snapshot: str, profile_id: str) -> AgentProfile:
@@ -140,15 +142,15 @@ def _load_profile(objects: ObjectStore, bundle: ShippedBundle, profile_id: str, 
     entry = next(shipped, None)
     try:
         if entry is not None:
-            found = parse_profile(entry.document, digest=digest, origin="shipped")
+            profile = parse_profile(entry.document, digest=digest, origin="shipped")
         else:
             source = SourceFile(f"{profile_id}.agent.yaml", objects.get(digest), digest)
-            found = parse_profile(ParseCache(None).parse(source), digest=digest, origin="project")
+            profile = parse_profile(ParseCache(None).parse(source), digest=digest, origin="project")
     except (YamlError, ProfileError) as error:
         raise invalid(f"profile {profile_id}", f"a profile ({error})") from error
-    if found.profile_id != profile_id:
-        raise invalid(f"profile {profile_id}", f"its own id, found {found.profile_id}")
-    return found
+    if profile.profile_id != profile_id:
+        raise invalid(f"profile {profile_id}", f"its own id, found {profile.profile_id}")
+    return profile
 
 
 def mapping_of(data: bytes, what: str) -> dict[str, object]:

@@ -157,46 +157,46 @@ class Index:
         named by its profile, is meant; verify names the others. Raises CallerError INVALID_ID, INVOCATION_NOT_FOUND,
         INVOCATION_AMBIGUOUS and StoredDataError DUPLICATE_ID.
         """
-        wanted = text.strip().upper()
-        ordinal = _ORDINAL.fullmatch(wanted)
-        if ordinal is None and _PART.fullmatch(wanted) is None:
+        sought = text.strip().upper()
+        ordinal = _ORDINAL.fullmatch(sought)
+        if ordinal is None and _PART.fullmatch(sought) is None:
             raise CallerError(
                 "INVALID_ID",
                 f"{text!r} names no invocation; expected a ULID (26 letters and digits), a part of one, last or @N",
                 "spec-kitty invocations list",
             )
-        found = self._find_places(self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(wanted))
-        if not found and not ordinal and not self.scans:
-            found = self._find_places(key for key in self.reconcile() if key.invocation_id.startswith(wanted))
-        if not found and not ordinal and len(wanted) < 26:
-            keys = [key for key in self.newest() if wanted in key.invocation_id]
-            found = self._find_places([key for key in keys if key.invocation_id.endswith(wanted)] or keys)
-        if not found:
+        places = self._find_places(self._find_listed(int(ordinal[1] or 1)) if ordinal else self.lookup(sought))
+        if not places and not ordinal and not self.scans:
+            places = self._find_places(key for key in self.reconcile() if key.invocation_id.startswith(sought))
+        if not places and not ordinal and len(sought) < 26:
+            keys = [key for key in self.newest() if sought in key.invocation_id]
+            places = self._find_places([key for key in keys if key.invocation_id.endswith(sought)] or keys)
+        if not places:
             from specify_cli.storage.worktrees import find_left_behind
 
             left = "spec-kitty invocations reindex, which takes in the records that removed worktrees left; then "
-            named = f"stands at {text} of the list" if ordinal else f"has the id {wanted}{'…' * (len(wanted) < 26)}"
+            named = f"stands at {text} of the list" if ordinal else f"has the id {sought}{'…' * (len(sought) < 26)}"
             raise CallerError(
                 "INVOCATION_NOT_FOUND",
                 f"no record {named} in {self.root}",
                 f"{left if find_left_behind(self.root) else ''}spec-kitty invocations list",
             )
-        if len({place.invocation_id for place in found}) > 1:
+        if len({place.invocation_id for place in places}) > 1:
             raise CallerError(
                 "INVOCATION_AMBIGUOUS",
-                f"{len(found)} records have an id with {wanted}; expected one",
+                f"{len(places)} records have an id with {sought}; expected one",
                 "give more letters of the id",
-                candidates=[{"invocation_id": place.invocation_id} for place in found[:20]],
+                candidates=[{"invocation_id": place.invocation_id} for place in places[:20]],
             )
-        own = [place for place in found if place.folder != layout.OLDER_RECORDS and place.profile_id is not None]
-        if len(found) > 1 and len(own) != 1:
+        own = [place for place in places if place.folder != layout.OLDER_RECORDS and place.profile_id is not None]
+        if len(places) > 1 and len(own) != 1:
             raise StoredDataError(
                 "DUPLICATE_ID",
-                f"{len(found)} files hold the id {found[0].invocation_id}; expected one",
+                f"{len(places)} files hold the id {places[0].invocation_id}; expected one",
                 "spec-kitty invocations verify --all",
-                candidates=[{"name": place.path} for place in found],
+                candidates=[{"name": place.path} for place in places],
             )
-        return own[0] if len(found) > 1 else found[0]
+        return own[0] if len(places) > 1 else places[0]
 
     def _find_listed(self, number: int) -> Iterator[Key]:
         """Yield the row at this place of the list, which holds no replays."""

@@ -198,12 +198,12 @@ def read_whole(root: str, place: Place) -> bytes:
     if place.folder != layout.OLDER_RECORDS:
         return data
     try:
-        beside = durable.read_below(root, layout.OLDER_CLOSURES, _MAX_CLOSURES)
+        older = durable.read_below(root, layout.OLDER_CLOSURES, _MAX_CLOSURES)
     except (OSError, InvocationError):
         return data
-    wanted = place.invocation_id.encode()
-    for raw in beside.split(b"\n"):
-        fields = open_line(raw).fields if wanted in raw else None
+    own_id = place.invocation_id.encode()
+    for raw in older.split(b"\n"):
+        fields = open_line(raw).fields if own_id in raw else None
         if fields and fields.get("invocation_id") == place.invocation_id and fields.get("event") == "completed":
             return data.rstrip(b"\n") + b"\n" + raw + b"\n"
     return data
@@ -265,8 +265,8 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 
     The JSON shape `docs/schemas/invocation.json`. Raises InvocationError.
     """
-    found: dict[str, object] = as_lists(view_invocation(project, invocation_id))
-    return found
+    value: dict[str, object] = as_lists(view_invocation(project, invocation_id))
+    return value
 
 
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
@@ -284,10 +284,10 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     started, completed, entries = record.started, record.completed or {}, record.entries
     annexes = annex_events(project.root, place.invocation_id)
     lines = join(fields_of(record), annexes)
-    held: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
+    lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
     for line in lines:
-        held.get(str(line.get("event")), []).append(line)
-    request, response = (next(iter(held[name]), {}) for name in ("retrieval_request", "retrieval_response"))
+        lines_of.get(str(line.get("event")), []).append(line)
+    request, response = (next(iter(lines_of[name]), {}) for name in ("retrieval_request", "retrieval_response"))
 
     def describe(at: int) -> dict[str, object]:
         # A line of an older writer has no number of its own: its place in the file is one.
@@ -308,8 +308,8 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         "evidence": {
             "evidence_ref": completed.get("evidence_ref"),
             "evidence_name": completed.get("evidence_name"),
-            "artifacts": [{"ref": line.get("ref"), "digest": line.get("digest")} for line in held["artifact_link"]],
-            "commits": [line.get("sha") for line in held["commit_link"]],
+            "artifacts": [{"ref": line.get("ref"), "digest": line.get("digest")} for line in lines_of["artifact_link"]],
+            "commits": [line.get("sha") for line in lines_of["commit_link"]],
         },
         "events": View(len(entries), describe),
         "annexes": annexes,
@@ -373,7 +373,7 @@ def verify_place(
         return report
     if others is None:
         index = Index(project.root)
-        others = [found for key in index.lookup(place.invocation_id) if (found := index.place(key)) is not None]
+        others = [other for key in index.lookup(place.invocation_id) if (other := index.place(key)) is not None]
     annexes = list(annex_files(project.root, place.invocation_id))
     readable = [(path, data) for path, data in annexes if isinstance(data, bytes)]
     report = add_annexes(report, place.invocation_id, readable)
@@ -460,10 +460,10 @@ def _check_objects(reach: Reach, report: RecordReport) -> Iterator[Finding]:
     for item in reach.of(report.objects):
         if item.code is not None:
             detail = f"{item.field} {item.digest}"
-            found = finding(item.code, report.file, item.seq, item.offset, detail)
+            problem = finding(item.code, report.file, item.seq, item.offset, detail)
             if item.why is not None:
-                found = found._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
-            yield found
+                problem = problem._replace(message=f"this object was left out on purpose ({item.why}): {detail}")
+            yield problem
 
 
 def list_groups(root: str) -> list[tuple[Place, ...]]:
@@ -540,7 +540,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
     from specify_cli.record.compare import read_chain
 
     roots = [project.root]
-    held: Source = b""
+    source: Source = b""
     if os.sep in target or target.endswith(".jsonl"):
         home = _find_home(target)
         if home is None:
@@ -550,14 +550,14 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
             report = verify_file(home[0], home[1])
             roots.insert(0, home[0])
         if not any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
-            held = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
+            source = HeldFile(os.open(target, os.O_RDONLY | os.O_CLOEXEC))
     else:
         place = Index(project.root).resolve(target)
         report = verify_file(project.root, place)
-        held = FileRecordStore(project.root).hold(place)
-    chain, started = read_chain(report, read_entries(reader_of(held)), side)
-    found = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
-    return chain._replace(redaction=next((digest for digest in found if digest is not None), None))
+        source = FileRecordStore(project.root).hold(place)
+    chain, started = read_chain(report, read_entries(reader_of(source)), side)
+    redactions = (_read_redaction(root, (started or {}).get("snapshot")) for root in roots)
+    return chain._replace(redaction=next((digest for digest in redactions if digest is not None), None))
 
 
 def _find_home(path: str) -> tuple[str, Place] | None:
@@ -605,8 +605,8 @@ def strays(project: Project) -> Iterator[Finding]:
                 if isinstance(data, InvocationError):
                     yield finding("NOT_A_REGULAR_FILE", path, None, 0, str(data))
                     continue
-                said = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
-                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(said))
+                previous = (open_line(data.rstrip(b"\n")).fields or {}).get("prev")
+                wrong, _ = verify_annex(data, file=path, invocation_id=name, tip=str(previous))
                 yield from wrong
 
 

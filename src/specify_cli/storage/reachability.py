@@ -65,11 +65,11 @@ class Reach:
             if digest in seen or (field == "profile" and (inside is None or digest in inside)):
                 continue
             seen.add(digest)
-            looked = self._look(digest, field)
+            answer = self._look(digest, field)
             if field == "shipped":
-                inside = looked.inside
-            pending += [(name, kind, seq, offset) for name, kind in looked.further]
-            yield Reached(digest, field, seq, offset, looked.code, looked.why)
+                inside = answer.inside
+            pending += [(name, kind, seq, offset) for name, kind in answer.further]
+            yield Reached(digest, field, seq, offset, answer.code, answer.why)
 
     def _look(self, digest: str, field: str) -> _Looked:
         if field not in _SHARED:
@@ -108,12 +108,14 @@ def policy_withholds(
     from specify_cli.storage.frozen import withheld_by_policy
 
     corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
-    found: dict[str, str] = {}
+    withheld: dict[str, str] = {}
     for corpus in sorted(corpora):
         own = withheld_by_policy(objects, corpus, cache=cache)
         both = withheld_by_policy(objects, corpus, policies, cache) if policies else own
-        found |= both
+        withheld |= both
         if both.keys() - own.keys():
             quoting = (item.digest for item in reached if item.field == "governance_context_hash")
-            found |= dict.fromkeys(quoting, "policy: this context may quote what is kept back since it was assembled")
-    return found
+            withheld |= dict.fromkeys(
+                quoting, "policy: this context may quote what is kept back since it was assembled"
+            )
+    return withheld

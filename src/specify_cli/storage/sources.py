@@ -84,7 +84,7 @@ def find_sources(folder: str) -> list[Source]:
     top = os.path.abspath(folder)
     if os.path.isfile(top):
         return [Source(os.path.basename(top), top, True)]
-    found: list[Source] = []
+    sources: list[Source] = []
 
     def refuse(error: OSError) -> None:
         raise CallerError("INVALID_VALUE", f"--source {folder}: {error.filename}: {error.strerror}", "make it readable")
@@ -92,16 +92,16 @@ def find_sources(folder: str) -> list[Source]:
     for path, folders, files in os.walk(top, onerror=refuse):
         name = os.path.relpath(path, top)
         if os.path.isdir(f"{path}/.kittify") and not os.path.islink(f"{path}/.kittify"):
-            found.append(Source(name, path))
+            sources.append(Source(name, path))
             folders.clear()
             continue
         folders[:] = [one for one in folders if not one.startswith(".")]
         archives = [one for one in files if one.endswith(".tar") and not os.path.islink(f"{path}/{one}")]
-        found += [Source(os.path.normpath(f"{name}/{one}"), f"{path}/{one}", True) for one in archives]
-    if not found:
+        sources += [Source(os.path.normpath(f"{name}/{one}"), f"{path}/{one}", True) for one in archives]
+    if not sources:
         what = "expected a project, an archive, or a folder with projects or archives (.tar) in it"
         raise CallerError("INVALID_VALUE", f"--source {folder}: {what}", "name the folder your projects lie in")
-    return sorted(found)
+    return sorted(sources)
 
 
 def list_items(source: Source) -> list[Item]:
@@ -127,9 +127,9 @@ def iter_opened(item: Item) -> Iterator[Opened]:
         return
     try:
         with archive.unpacked(item.source.path) as contents:
-            for place in (held := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
+            for place in (records := tuple(sorted(places(contents.project.root, [layout.IMPORTED])))):
                 archive.check_manifest(contents, place)
-            yield Opened(contents.project.root, held)
+            yield Opened(contents.project.root, records)
     except InvocationError as error:
         yield Opened("", (), Failure(error.code, error.message))
 

@@ -168,9 +168,9 @@ class HeldFile:
         """Return how many bytes the file has now."""
         return os.fstat(self._fd).st_size
 
-    def settle(self, shown: str) -> None:
+    def settle(self, label: str) -> None:
         """Wait for whoever writes the file, and bring its bytes to stable storage. Raises LOCK_TIMEOUT."""
-        durable.lock(self._fd, shown)
+        durable.lock(self._fd, label)
         durable.sync_data(self._fd)
         durable.unlock(self._fd)
 
@@ -221,10 +221,10 @@ class FileRecordStore:
         """
         try:
             with durable.folder(self.root, place.folder) as folder_fd:
-                held = HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
-                held.settle(place.path)
+                file = HeldFile(durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path))
+                file.settle(place.path)
                 os.fsync(folder_fd)
-                return held
+                return file
         except FileNotFoundError:
             raise
         except OSError as error:
@@ -403,12 +403,12 @@ class RecordWriter:
                 self._file = durable.open_regular(self._folder, name, flags, self.place.path)
             try:
                 durable.lock(self._file, self.place.path)
-                held, there = os.fstat(self._file), os.stat(name, dir_fd=self._folder, follow_symlinks=False)
+                opened, there = os.fstat(self._file), os.stat(name, dir_fd=self._folder, follow_symlinks=False)
             except FileNotFoundError:
                 # The folder itself may have been moved away with the record; look again by its path.
                 self.close()
                 raise
-            if (held.st_dev, held.st_ino) == (there.st_dev, there.st_ino):
+            if (opened.st_dev, opened.st_ino) == (there.st_dev, there.st_ino):
                 return
             os.close(self._file)
             self._file = -1
@@ -492,17 +492,17 @@ class FileObjectStore:
         if self.folder == layout.OBJECTS:
             return
         tracked = FileObjectStore(self.root)
-        wanted: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         young: set[str] = set()
         for name in digests:
             data = self.get(name)
             state = tracked._find_held(name, data)
             if state is None:
-                wanted[name] = data
+                contents[name] = data
             elif _is_young(state):
                 young.add(name[:2])
         try:
-            tracked._put_group(wanted, young, settle=False, mode=durable.SHARED)
+            tracked._put_group(contents, young, settle=False, mode=durable.SHARED)
         except OSError as error:
             raise durable.write_failed(layout.OBJECTS, error) from error
 
@@ -572,16 +572,16 @@ class FileObjectStore:
         shard, rest = layout.object_parts(digest)
         altered: StoredDataError | None = None
         for folder in (layout.OBJECTS, layout.LOCAL_OBJECTS):
-            shown = f"{folder}/{shard}/{rest}"
+            path = f"{folder}/{shard}/{rest}"
             try:
-                return check_object(digest, durable.read_below(self.root, shown, MAX_OBJECT))
+                return check_object(digest, durable.read_below(self.root, path, MAX_OBJECT))
             except FileNotFoundError:
                 continue
             except StoredDataError as error:
                 altered = altered or error  # what a branch planted does not hide the object of this clone
             except OSError as error:
                 raise EnvironmentFault(
-                    "OBJECT_MISSING", f"{shown} cannot be read: {error.strerror}", f"ls -l {shown}"
+                    "OBJECT_MISSING", f"{path} cannot be read: {error.strerror}", f"ls -l {path}"
                 ) from error
         raise altered or missing(digest)
 
@@ -608,10 +608,10 @@ class FileObjectStore:
             *([layout.OBJECTS] if field in ("file", "governance_context_hash") else []),
         ):
             try:
-                said = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
+                reason = durable.read_below(self.root, f"{folder}/{shard}/{rest}{layout.WITHHELD}", _WHY_BYTES)
             except (OSError, InvocationError):
                 continue
-            return said[:_WHY_BYTES].decode("utf-8", "replace")
+            return reason[:_WHY_BYTES].decode("utf-8", "replace")
         return None
 
 

@@ -52,24 +52,24 @@ def _find_homes(root: str) -> tuple[str, str | None] | None:
 
 def find_sibling_roots(root: str) -> list[str]:
     """Return where records of this project lie beside this worktree: second names of linked ones, the main worktree."""
-    found = _find_homes(root)
-    if found is None:
+    homes = _find_homes(root)
+    if homes is None:
         return []
-    roots = [f"{found[0]}/{name}" for name in (sorted(os.listdir(found[0])) if os.path.isdir(found[0]) else ())]
-    shared, top = shared_directory(found[0]), find_worktree(root)
+    roots = [f"{homes[0]}/{name}" for name in (sorted(os.listdir(homes[0])) if os.path.isdir(homes[0]) else ())]
+    shared, top = shared_directory(homes[0]), find_worktree(root)
     if top is not None and os.path.basename(shared) == ".git":
         main = os.path.normpath(os.path.join(os.path.dirname(shared), os.path.relpath(root, top)))
         roots.append(main)
-    own = {os.path.realpath(path) for path in (root, found[1] or root)}
+    own = {os.path.realpath(path) for path in (root, homes[1] or root)}
     return [path for path in roots if os.path.realpath(path) not in own]
 
 
 def link_second_names(root: str, paths: Iterable[str]) -> None:
     """Give files of a linked worktree, named below its root, their second names; the first time all that are there."""
-    found = _find_homes(root)
-    if found is None or found[1] is None:
+    homes = _find_homes(root)
+    if homes is None or homes[1] is None:
         return
-    home = found[1]
+    home = homes[1]
     try:
         everything = not os.path.isdir(home)
         os.makedirs(home, 0o700, exist_ok=True)
@@ -81,8 +81,8 @@ def link_second_names(root: str, paths: Iterable[str]) -> None:
 
 def keep_all(root: str) -> None:
     """Give every file of a linked worktree that lacks it its second name."""
-    found = _find_homes(root)
-    if found is not None and found[1] is not None and os.path.isdir(found[1]):
+    homes = _find_homes(root)
+    if homes is not None and homes[1] is not None and os.path.isdir(homes[1]):
         link_second_names(root, list(list_files(root)))
     else:
         link_second_names(root, ())
@@ -132,20 +132,20 @@ def find_worktrees(root: str) -> list[str]:
     except (OSError, ValueError):
         pass
     place = os.path.relpath(root, top)
-    found = [os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)]
-    return [other for other in found if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")]
+    folders = [os.path.normpath(os.path.join(other, place)) for other in tops if os.path.isabs(other)]
+    return [other for other in folders if other != root and os.path.isdir(f"{other}/{layout.EVENTS}")]
 
 
 def find_left_behind(root: str) -> list[LeftBehind]:
     """Return the records of this project whose worktrees are gone."""
-    found = _find_homes(root)
-    if found is None:
+    kept_homes = _find_homes(root)
+    if kept_homes is None:
         return []
     try:
-        names = sorted(os.listdir(found[0]))
+        names = sorted(os.listdir(kept_homes[0]))
     except OSError:
         return []
-    homes = [(name, f"{found[0]}/{name}") for name in names]
+    homes = [(name, f"{kept_homes[0]}/{name}") for name in names]
     return [
         LeftBehind(name, home, record)
         for name, home in homes
@@ -156,17 +156,17 @@ def find_left_behind(root: str) -> list[LeftBehind]:
 
 def find_unkept(root: str) -> tuple[int, str]:
     """Return how many records of a linked worktree have no second name, and why none can be given now ("": it can)."""
-    found = _find_homes(root)
-    if found is None or found[1] is None:
+    homes = _find_homes(root)
+    if homes is None or homes[1] is None:
         return 0, ""
     count = sum(state.st_nlink == 1 for _, state in list_records(root))
-    shared = shared_directory(found[0])
+    shared = shared_directory(homes[0])
     try:
         if os.stat(shared).st_dev != os.stat(root).st_dev:
             return count, f"{shared} is on another file system"
     except OSError as error:
         return count, f"{shared} cannot be read: {error.strerror}"
-    there = found[1]
+    there = homes[1]
     while not os.path.lexists(there):
         there = os.path.dirname(there)
     usable = os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK)

@@ -68,11 +68,11 @@ def folder_of(project: Project) -> str:
 
 def project_uuid(project: Project) -> str:
     """Return the id the project's envelopes carry. Raises CallerError PROJECT_UNNAMED."""
-    found = project.config.project_uuid
+    stated = project.config.project_uuid
     try:
-        return str(uuid.UUID(found or ""))
+        return str(uuid.UUID(stated or ""))
     except ValueError as error:
-        what = "has no project.uuid" if found is None else f"has the project.uuid {found!r}, which is no UUID"
+        what = "has no project.uuid" if stated is None else f"has the project.uuid {stated!r}, which is no UUID"
         raise CallerError(
             "PROJECT_UNNAMED", f".kittify/config.yaml {what}; a receiver tells projects apart by it", "spec-kitty init"
         ) from error
@@ -275,11 +275,11 @@ def check_listener(consent: Consent) -> None:
     """
     if not consent.listener:
         return
-    found = listener_of(consent.endpoint)
-    if found is not None and str(found) != consent.listener:
+    listener = listener_of(consent.endpoint)
+    if listener is not None and str(listener) != consent.listener:
         raise EnvironmentFault(
             "LISTENER_FOREIGN",
-            f"user {found} listens at {consent.endpoint}, not user {consent.listener} as agreed; nothing was sent",
+            f"user {listener} listens at {consent.endpoint}, not user {consent.listener} as agreed; nothing was sent",
             "start the receiver, or agree to the other one: spec-kitty sync enable",
         )
 
@@ -297,9 +297,9 @@ def read_secret(folder: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _read_secret_text(folder: str, name: str, variable: str, environment: Mapping[str, str]) -> str | None:
-    given = environment.get(variable)
-    if given is not None:
-        return checked_token(given.strip(), variable)
+    secret = environment.get(variable)
+    if secret is not None:
+        return checked_token(secret.strip(), variable)
     data = _read(folder, name)
     return None if data is None else checked_token(data.decode("ascii", "replace").strip(), f"{folder}/{name}")
 

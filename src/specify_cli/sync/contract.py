@@ -144,8 +144,8 @@ def compose(
     line = started if completed is None else completed
     project = str(uuid.UUID(project_uuid))
     invocation_id = str(started["invocation_id"])
-    found = started.get("actor")
-    actor: Mapping[str, object] = found if isinstance(found, dict) else {}
+    started_actor = started.get("actor")
+    actor: Mapping[str, object] = started_actor if isinstance(started_actor, dict) else {}
     pseudonym = str(uuid.uuid5(uuid.UUID(project), f"actor/{actor.get('actor_id')}"))
     values: dict[str, object] = {
         "1.0": "1.0",
@@ -214,14 +214,14 @@ def key_of(event: Mapping[str, object]) -> tuple[str, str]:
     return str(event["subject"]), phase
 
 
-def same_content(held: Mapping[str, object], sent: Mapping[str, object]) -> bool:
+def same_content(stored: Mapping[str, object], sent: Mapping[str, object]) -> bool:
     """Return whether two events of one key say the same (docs/sync-contract.md §4).
 
     Everything counts between equals in level and extension version; else the members both carry, but for the
     level itself, its number, the version, and an actor id that is a pseudonym on one side. How a sender came by the
     record is no part of what it says.
     """
-    ours, theirs = ({**flat(event), f"{EXTENSION}.origin": None} for event in (held, sent))
+    ours, theirs = ({**flat(event), f"{EXTENSION}.origin": None} for event in (stored, sent))
     if all(ours.get(f"{EXTENSION}.{name}") == theirs.get(f"{EXTENSION}.{name}") for name in ("level", "v")):
         return ours == theirs
     apart = {f"{EXTENSION}.level", f"{EXTENSION}.v", "data.data_tier", f"{_ACTOR}.actor_id"}
@@ -233,24 +233,24 @@ def flat(event: Mapping[str, object]) -> dict[str, object]:
 
     The extension is read as the JSON it holds.
     """
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
 
     def walk(path: str, value: object) -> None:
         if isinstance(value, dict) and value:
             for name, inner in value.items():
                 walk(f"{path}.{name}" if path else str(name), inner)
         else:
-            found[path] = value
+            members[path] = value
 
     walk("", {**event, EXTENSION: json.loads(str(event.get(EXTENSION, "{}")))})
-    return found
+    return members
 
 
 def is_signing_secret(text: str) -> bool:
     """Return whether a text is a Standard Webhooks secret: `whsec_` and Base64 of at least one byte."""
-    given = text.removeprefix("whsec_")
+    encoded = text.removeprefix("whsec_")
     try:
-        return text != given and len(base64.b64decode(given + "=" * (-len(given) % 4), validate=True)) > 0
+        return text != encoded and len(base64.b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)) > 0
     except ValueError:
         return False
 

@@ -77,8 +77,8 @@ def _ask(project: Project, consent: Consent, endpoint: Endpoint, base: str) -> s
     if signed_at(witness, cosigned) is None:
         return "not cosigned: the answer is not signed by the witness's key"
     own = {(key.name, key.key_id) for key, _ in read_keys(generation)} | {(witness.name, witness.key_id)}
-    kept = tuple(item for item in cosigned.signatures if (item.name, item.key_id) in own)
-    keep_checkpoint(project, generation, cosigned._replace(signatures=kept))
+    signatures = tuple(item for item in cosigned.signatures if (item.name, item.key_id) in own)
+    keep_checkpoint(project, generation, cosigned._replace(signatures=signatures))
     return f"cosigned: {checkpoint.size} leaves"
 
 

@@ -135,5 +135,5 @@ def _find_listener(endpoint: str) -> str:
     """Return who must listen at a loopback endpoint without TLS: who does now, else this user."""
     if not endpoint.startswith("http:"):
         return ""
-    found = consents.listener_of(endpoint)
-    return str(os.geteuid() if found in (None, -1) else found)
+    listener = consents.listener_of(endpoint)
+    return str(os.geteuid() if listener in (None, -1) else listener)

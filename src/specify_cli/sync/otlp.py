@@ -24,7 +24,7 @@ def read_headers(text: str) -> dict[str, str]:
 
     Raises CallerError INVALID_VALUE.
     """
-    found = {}
+    headers = {}
     for pair in filter(None, text.split(",")):
         name, equals, value = pair.partition("=")
         name, value = name.strip(), unquote(value.strip())
@@ -34,17 +34,17 @@ def read_headers(text: str) -> dict[str, str]:
                 "OTEL_EXPORTER_OTLP_HEADERS: expected NAME=VALUE,NAME=VALUE, found another form",
                 "for example: OTEL_EXPORTER_OTLP_HEADERS='api-key=…'",
             )
-        found[name] = value
-    return found
+        headers[name] = value
+    return headers
 
 
 def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
     """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken whole."""
     answer = post_json(url, headers, body)
     try:
-        told = json.loads(answer or b"{}").get("partialSuccess") or {}
-        rejected = int(told.get("rejectedSpans") or 0)
+        partial = json.loads(answer or b"{}").get("partialSuccess") or {}
+        rejected = int(partial.get("rejectedSpans") or 0)
     except (ValueError, AttributeError, TypeError):
         return  # An answer in another form than was asked for; the status says that it was taken.
     if rejected:
-        raise failed(url, f"{rejected} spans were refused: {told.get('errorMessage', '')}", headers)
+        raise failed(url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers)

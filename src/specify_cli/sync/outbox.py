@@ -188,8 +188,8 @@ def envelope(project: Project, uuid: str, level: str, seen: Seen, phase: str) ->
 
 
 def _get_text(started: Mapping[str, object]) -> str | None:
-    found = started.get("match_reason")
-    return None if found is None else str(found)
+    reason = started.get("match_reason")
+    return None if reason is None else str(reason)
 
 
 def _mask_text(text: str | None, rules: RuleSet) -> str | None:
@@ -207,8 +207,8 @@ def _request_text(project: Project, started: Mapping[str, object]) -> str | None
                 f"spec-kitty invocations verify {started.get('invocation_id')}",
             )
         return FileObjectStore(project.root).get(str(named)).decode("utf-8", "replace")
-    found = started.get("request_text")
-    return None if found is None else str(found)
+    text = started.get("request_text")
+    return None if text is None else str(text)
 
 
 class Outbox:
@@ -226,8 +226,8 @@ class Outbox:
 
     def scan(self) -> None:
         """Take in what changed since the last scan: rows new in the index, open or doubtful records that changed."""
-        found = self._run("SELECT value FROM fact WHERE name = 'mark'")
-        keys, mark = self._index.rows_since(str(found[0][0]) if found else "")
+        marks = self._run("SELECT value FROM fact WHERE name = 'mark'")
+        keys, mark = self._index.rows_since(str(marks[0][0]) if marks else "")
         with self._begin_transaction():
             for key in keys:
                 self._db.execute("INSERT OR IGNORE INTO record (invocation_id, profile_id) VALUES (?, ?)", key)
@@ -245,13 +245,13 @@ class Outbox:
         signature: str | None = "missing" if place is None else _read_signature(f"{self._project.root}/{place.path}")
         if signature == seen:
             return
-        found = self._read_seen(place)
+        before = self._read_seen(place)
         # What made a record doubtful may lie beside its file, so such a one is looked at each time.
-        signature = None if found.excluded in ("damaged", "unreadable") else signature
+        signature = None if before.excluded in ("damaged", "unreadable") else signature
         self._db.execute(
             "UPDATE record SET excluded = ?, seen = ?, completed = CASE WHEN ? THEN ifnull(completed, 0) END "
             "WHERE invocation_id = ?",
-            (found.excluded, signature, found.completed is not None, key.invocation_id),
+            (before.excluded, signature, before.completed is not None, key.invocation_id),
         )
 
     @cached_property
@@ -301,8 +301,8 @@ class Outbox:
         With `whole` also open ones as they are so far, replays and imported sessions, and what left without objects.
         """
         where = f"{_WHOLE_DUE if whole else _RECORD_DUE} AND invocation_id > ? ORDER BY invocation_id LIMIT ?"
-        found = self._run(f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit))
-        return [Key(*row) for row in found]
+        rows = self._run(f"SELECT invocation_id, profile_id FROM record WHERE {where}", (after, limit))
+        return [Key(*row) for row in rows]
 
     def settle_record(self, invocation_id: str, state: str | None, *, whole: bool = False) -> None:
         """Remember that a whole record was `delivered` or `refused`; None makes it due again, as after a new annex.
@@ -310,9 +310,9 @@ class Outbox:
         With `whole` its objects went with it.
         """
         with self._begin_transaction():
-            given = (None if state is None else _STATES[state], whole, invocation_id)
+            values = (None if state is None else _STATES[state], whole, invocation_id)
             self._db.execute(
-                "UPDATE record SET body = ?, sent = CASE WHEN ? THEN seen ELSE sent END WHERE invocation_id = ?", given
+                "UPDATE record SET body = ?, sent = CASE WHEN ? THEN seen ELSE sent END WHERE invocation_id = ?", values
             )
 
     def retry_refused(self) -> int:
@@ -328,7 +328,7 @@ class Outbox:
     def counts(self, *, records: bool = False, whole: bool = False) -> Counts:
         """Return how many phases are in which state, as of the last scan, and of `records` that leave whole."""
         live = "excluded IS NULL"
-        pending, delivered, refused, held, oldest = self._run(
+        pending, delivered, refused, waiting, oldest = self._run(
             f"SELECT total({live} AND started = 0) + total({live} AND completed = 0 AND started != 2), "
             "total(started = 1) + total(completed = 1), total(started = 2) + total(completed = 2) + total(body = 2), "
             f"total({live} AND started = 2 AND completed = 0), min(CASE WHEN {_DUE} THEN invocation_id END) FROM record"
@@ -337,7 +337,7 @@ class Outbox:
         since = None if oldest is None else rfc3339(ULID.from_str(oldest).milliseconds)
         where = _WHOLE_PENDING if whole else _RECORD_PENDING
         due = int(self._run(f"SELECT count(*) FROM record WHERE {where}")[0][0]) if records else None
-        return Counts(int(pending), int(delivered), int(refused), int(held), excluded, since, due)
+        return Counts(int(pending), int(delivered), int(refused), int(waiting), excluded, since, due)
 
     def facts(self) -> dict[str, str]:
         """Return what the last pushes left behind: last_success, last_failure, failing_since, failures, why."""

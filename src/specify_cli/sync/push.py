@@ -91,11 +91,11 @@ def agreed(project: Project) -> tuple[str, Consent]:
             "nothing leaves this project: nobody agreed to an endpoint",
             "spec-kitty sync enable --endpoint https://…",
         )
-    found = consents.project_uuid(project)
-    if found != consent.project_uuid:
+    uuid = consents.project_uuid(project)
+    if uuid != consent.project_uuid:
         raise StoredDataError(
             "CONSENT_INVALID",
-            f"consent was given for project {consent.project_uuid}; .kittify/config.yaml now says {found}",
+            f"consent was given for project {consent.project_uuid}; .kittify/config.yaml now says {uuid}",
             "put project.uuid right, or agree again: spec-kitty sync enable",
         )
     return folder, consent
@@ -119,17 +119,17 @@ def push(
     token = consents.read_token(folder, environment)
     secret = consents.read_secret(folder, environment)
     consents.check_binding(folder, token, consent.endpoint)
-    wanted = wanted_path(folder, project.root)
+    wanted_mark = wanted_path(folder, project.root)
     deadline = None if terms.seconds is None else time.monotonic() + terms.seconds
     delivered = refused = 0
     while True:
         with _hold_flight(lock_path(folder, project.root), terms.wait_for_other, held):
             with suppress(FileNotFoundError):
-                os.unlink(wanted)
+                os.unlink(wanted_mark)
             done = _Push(project, folder, consent, terms, deadline, progress).run(token, secret)
         delivered, refused = delivered + done.delivered, refused + done.refused
         # A command that found the lock held has left its wish before it tried it.
-        if done.state != "delivered" or not os.path.exists(wanted):
+        if done.state != "delivered" or not os.path.exists(wanted_mark):
             return done._replace(delivered=delivered, refused=refused)
         held = None
 
@@ -285,9 +285,9 @@ class _Push:
         if verdict.kind != "answered":
             state = "stopped" if verdict.kind == "stop" else "unreachable"
             raise _Halt(state, verdict.why, verdict.retry_after)
-        held = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
-        outbox.settle((*key_of(event), "delivered") for event in held)
-        self._delivered += len(held)
+        unanswered = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
+        outbox.settle((*key_of(event), "delivered") for event in unanswered)
+        self._delivered += len(unanswered)
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:
@@ -367,14 +367,14 @@ class _Push:
 
 def _get_answer(state: RetryCallState) -> tuple[int, bytes]:
     assert state.outcome is not None
-    found: tuple[int, bytes] = state.outcome.result()
-    return found
+    answer: tuple[int, bytes] = state.outcome.result()
+    return answer
 
 
 def _judge_state(state: RetryCallState) -> PostVerdict:
     assert state.outcome is not None
-    found: PostVerdict = state.outcome.result()
-    return found
+    verdict: PostVerdict = state.outcome.result()
+    return verdict
 
 
 def _make_endpoint(url: str, token: str, secret: str | None) -> Endpoint:

@@ -82,14 +82,14 @@ def read_parts(
         if not objects:
             yield place, Sending(canonical(value), {}, {})
             continue
-        kept, withheld = gathered
-        large = {name for name, data in kept.items() if len(data) > _LARGEST_OBJECT}
-        kept = {name: data for name, data in kept.items() if name not in large}
+        contents, withheld = gathered
+        large = {name for name, data in contents.items() if len(data) > _LARGEST_OBJECT}
+        contents = {name: data for name, data in contents.items() if name not in large}
         withheld |= dict.fromkeys(large, _TOO_LARGE)
         seen = look_at(project.root, place)
-        value |= {"kind": seen.kind, "objects": sorted(kept), "withheld": withheld}
+        value |= {"kind": seen.kind, "objects": sorted(contents), "withheld": withheld}
         fields = {item.digest: item.field for item in reach.of(part.named)}
-        yield place, Sending(canonical(value), kept, fields)
+        yield place, Sending(canonical(value), contents, fields)
 
 
 def deliver_records(
@@ -172,10 +172,10 @@ def _deliver_objects(
 def _read_missing(answer: bytes) -> list[str]:
     """Return the digests of the objects that an endpoint lacks; one of before objects lacks none."""
     try:
-        found = json.loads(answer).get("missing")
+        missing = json.loads(answer).get("missing")
     except (ValueError, AttributeError, RecursionError):
         return []
-    return [name for name in found if isinstance(name, str) and is_digest(name)] if isinstance(found, list) else []
+    return [name for name in missing if isinstance(name, str) and is_digest(name)] if isinstance(missing, list) else []
 
 
 def _is_early(answer: bytes) -> bool:
@@ -223,42 +223,42 @@ def _deliver_log(
     keys = "".join(f"{key}\n" for key, _ in read_keys(generation))
     mark, state = f"leaves {generation.name}", f"checkpoint {generation.name}"
     facts = outbox.facts()
-    held = int(facts.get(mark, "0"))
+    delivered = int(facts.get(mark, "0"))
     # An endpoint that holds more has seen what this copy was put back from.
-    if held > checkpoint.size or (held == checkpoint.size and facts.get(state) == str(checkpoint)):
+    if delivered > checkpoint.size or (delivered == checkpoint.size and facts.get(state) == str(checkpoint)):
         return 0, 200, None
-    taken = restarts = 0
+    pieces = restarts = 0
     while True:
-        piece = list(generation.read_lines(held, min(_LEAVES, checkpoint.size - held)))
+        piece = list(generation.read_lines(delivered, min(_LEAVES, checkpoint.size - delivered)))
         text = "".join(f"{line.decode()}\n" for line in piece)
-        value = {"start": held, "leaves": text, "keys": keys, "checkpoint": str(checkpoint)}
+        value = {"start": delivered, "leaves": text, "keys": keys, "checkpoint": str(checkpoint)}
         status, answer = exchange("PUT", f"{url}/logs/{generation.name}", json.dumps(value).encode())
         size = _read_size(answer) if status == 200 else None
         if size is not None and size > checkpoint.size:
             outbox.note({mark: str(size)})
-            return taken, 200, None
+            return pieces, 200, None
         if size is None or restarts > 1:
-            return taken, status if size is None else 0, _describe(answer)
+            return pieces, status if size is None else 0, _describe(answer)
         # What the endpoint holds counts, whatever was believed: a cursor may be new, and a collector restored.
-        follows = size == held + len(piece)
+        follows = size == delivered + len(piece)
         restarts += not follows
-        taken += len(piece) if follows else 0
+        pieces += len(piece) if follows else 0
         for leaf in map(parse_leaf, piece if follows else ()):
             if leaf.kind == ANNEX:
                 outbox.settle_record(leaf.invocation_id, None)
-        held = size
-        outbox.note({mark: str(held)})
-        if held == checkpoint.size and follows:
+        delivered = size
+        outbox.note({mark: str(delivered)})
+        if delivered == checkpoint.size and follows:
             outbox.note({state: str(checkpoint)})
-            return taken, 200, None
+            return pieces, 200, None
 
 
 def _read_size(answer: bytes) -> int | None:
     try:
-        found = json.loads(answer)["size"]
+        size = json.loads(answer)["size"]
     except (ValueError, KeyError, TypeError):
         return None
-    return found if type(found) is int and found >= 0 else None
+    return size if type(size) is int and size >= 0 else None
 
 
 def _describe(answer: bytes) -> str:
@@ -284,18 +284,18 @@ def preview_record(project: Project) -> Preview:
     """Return the newest closed record as it would leave; nothing where no record is closed yet."""
     index = Index(project.root)
     places = (place for key in islice(index.newest(), _AT_A_TIME) if (place := index.place(key)) is not None)
-    found = ((place, look_at(project.root, place)) for place in places)
-    closed = (place for place, seen in found if seen.excluded is None and seen.completed is not None)
+    looked_at = ((place, look_at(project.root, place)) for place in places)
+    closed = (place for place, seen in looked_at if seen.excluded is None and seen.completed is not None)
     for _, sending in read_parts(project, closed, objects=True):
         if isinstance(sending, Sending):
             value = json.loads(sending.body)
             lines = [json.loads(line) for line in value["lines"].split("\n")[:-1]]
-            kept = [_preview_object(sending, name, data) for name, data in sorted(sending.objects.items())]
+            objects = [_preview_object(sending, name, data) for name, data in sorted(sending.objects.items())]
             left = [
                 {"digest": name, "field": sending.fields.get(name), "size": None, "text": None, "withheld": why}
                 for name, why in sorted(value["withheld"].items())
             ]
-            return Preview(lines, [*kept, *left])
+            return Preview(lines, [*objects, *left])
     return Preview([], [])
 
 

@@ -90,20 +90,20 @@ def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Prob
     """
     value = _parse_object(body)
     listed = value.get("results")
-    found: dict[str, Problem | None] = {}
+    results: dict[str, Problem | None] = {}
     for item in listed if isinstance(listed, list) else []:
-        if not isinstance(item, dict) or item.get("id") not in ids or item["id"] in found:
+        if not isinstance(item, dict) or item.get("id") not in ids or item["id"] in results:
             return {}
         if item.get("status") in ("stored", "duplicate"):
-            found[item["id"]] = None
+            results[item["id"]] = None
         elif item.get("status") == "refused":
-            given = item.get("problem")
-            problem = _read_problem(given if isinstance(given, dict) else {}, None, token)
+            stated = item.get("problem")
+            problem = _read_problem(stated if isinstance(stated, dict) else {}, None, token)
             if problem.status is None or not is_passing(problem.status):
-                found[item["id"]] = problem
+                results[item["id"]] = problem
         else:
             return {}
-    return found
+    return results
 
 
 def _read_problem(value: Mapping[str, object], status: int | None, token: str) -> Problem:
@@ -146,10 +146,10 @@ def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
     if text.isascii() and text.isdigit() and len(text) < 10:
         return min(float(text), MAX_RETRY_AFTER)
     try:
-        wanted = email.utils.parsedate_to_datetime(text).timestamp() - now
+        seconds = email.utils.parsedate_to_datetime(text).timestamp() - now
     except (TypeError, ValueError, OverflowError):
         return None
-    return min(max(wanted, 0.0), MAX_RETRY_AFTER)
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
 class Endpoint:

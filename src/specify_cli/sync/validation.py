@@ -98,28 +98,28 @@ def faults(event: object) -> list[Fault]:
     node = _read_extension(text)
     level = next((level for level in LEVELS if node is not None and node.get("level") == level), None)
     expected = _compose_again(event, node or {}, phase, level)
-    found = [*_compare_members(event, expected, ())]
+    all_faults = [*_compare_members(event, expected, ())]
     for place, holds, form in (
         (("subject",), _is_ulid, "the invocation id, a ULID"),
         (("time",), _is_time, "RFC 3339 in UTC, as 2026-11-21T09:00:00.000Z"),
         (("data", "lamport_clock"), _is_seq, "the seq of the line, an integer from 0 to 2^53-1"),
     ):
         value = _get(event, place)
-        found += [] if value is None or holds(value) else [(place, f"expected {form}")]
+        all_faults += [] if value is None or holds(value) else [(place, f"expected {form}")]
     data = event.get("data")
     if isinstance(data, dict):
-        found += _compare_members(data, _get(expected, ("data",)), ("data",))
-        found += _judge_event(data)
-        found += _judge_payload(data.get("payload"), phase, level)
+        all_faults += _compare_members(data, _get(expected, ("data",)), ("data",))
+        all_faults += _judge_event(data)
+        all_faults += _judge_payload(data.get("payload"), phase, level)
     elif "data" in event:
-        found.append((("data",), f"expected a JSON object, found {_describe_kind(data)}"))
+        all_faults.append((("data",), f"expected a JSON object, found {_describe_kind(data)}"))
     if node is not None:
         wrong = "; ".join(_judge_extension(node, json.loads(str(expected[EXTENSION])), phase, level))
-        found += [((EXTENSION,), wrong)] if wrong else []
+        all_faults += [((EXTENSION,), wrong)] if wrong else []
     elif EXTENSION in event:
-        found.append(((EXTENSION,), "expected one canonical JSON object (RFC 8785), as a string"))
+        all_faults.append(((EXTENSION,), "expected one canonical JSON object (RFC 8785), as a string"))
     first: dict[str, str] = {}
-    for path, detail in found:
+    for path, detail in all_faults:
         first.setdefault(pointer(path), detail)
     return [Fault(*item) for item in first.items()]
 
@@ -138,11 +138,11 @@ def _compose_again(
         "~": node.get("seal"),
     }
     closing = line if phase == COMPLETED else None
-    made = contract.compose(project if _is_uuid(project) else _NOBODY, level or LEVELS[-1], line, closing)
-    data = made["data"]
+    composed = contract.compose(project if _is_uuid(project) else _NOBODY, level or LEVELS[-1], line, closing)
+    data = composed["data"]
     assert isinstance(data, dict)
     data["data_tier"] = data["data_tier"] if level else _get(event, ("data", "data_tier"))
-    return made
+    return composed
 
 
 def _compare_members(part: Mapping[str, object], expected: object, path: tuple[str, ...]) -> Iterator[_Found]:
