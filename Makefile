@@ -68,7 +68,7 @@ golden: $(READY)
 	SPEC_KITTY_GOLDEN=write $(BIN)/python -m pytest tests/golden
 
 docs: $(READY)
-	$(BIN)/python -m specify_cli.cli.shapes docs
+	$(BIN)/python -m specify_cli.cli.schemas.shapes docs
 
 clean:
 	rm -rf $(VENV) .venv-* dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks src/doctrine/compiled.json

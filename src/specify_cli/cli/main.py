@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words == ["--version"]:
         from specify_cli import VERSION
-        from specify_cli.cli.output import write_text
+        from specify_cli.cli.terminal.output import write_text
 
         write_text(f"spec-kitty {VERSION}")
         return 0

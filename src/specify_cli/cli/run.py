@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from specify_cli.cli.output import write_error
+from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ import sys
 
 from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
-from specify_cli.cli.output import write_note
+from specify_cli.cli.terminal.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
 from specify_cli.invocation.caller import CALL_VARIABLES, HARNESS_VARIABLES, HOOKED, Actor, Caller

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from specify_cli.cli.shapes import schemas
+from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.cli.table import COMMANDS
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS

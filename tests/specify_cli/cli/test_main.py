@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from specify_cli.cli.output import escape, one_line
 from specify_cli.cli.run import run
 from specify_cli.cli.table import Command, Values
+from specify_cli.cli.terminal.output import escape, one_line
 from specify_cli.errors import CODES, CallerError
 
 

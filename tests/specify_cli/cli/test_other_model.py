@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.models import Model, Turn, _Handler
-from specify_cli.cli.shapes import SHAPES
+from specify_cli.cli.schemas.shapes import SHAPES
 from specify_cli.invocation.run import open_invocation
 from support import Cli
 

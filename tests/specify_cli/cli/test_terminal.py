@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.cli.completion import find_items
-from specify_cli.cli.shapes import schemas
+from specify_cli.cli.schemas.shapes import schemas
 from support import Cli, run_main
 
 
@@ -132,7 +132,7 @@ def test_the_names_of_schemas_are_completed_without_the_models_they_are_made_of(
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
     assert [name for name, _ in find_items(["schema"], "")] == sorted(schemas())
-    assert "pydantic" not in loaded and "specify_cli.cli.shapes" not in loaded
+    assert "pydantic" not in loaded and "specify_cli.cli.schemas.shapes" not in loaded
 
 
 def test_a_hit_of_a_search_has_one_line_at_any_width(cli: Cli, seen: Callable[..., str]) -> None:
@@ -147,7 +147,7 @@ def test_a_check_of_many_records_shows_how_far_it_is(
 ) -> None:
     begin(cli, "implement WP01", "review WP02")
     quiet = seen("invocations", "verify", "--all")
-    monkeypatch.setattr("specify_cli.cli.render._PATIENCE", 0.0)
+    monkeypatch.setattr("specify_cli.cli.terminal.render._PATIENCE", 0.0)
     told = seen("invocations", "verify", "--all", TERM="xterm")
 
     assert "checking records" not in quiet

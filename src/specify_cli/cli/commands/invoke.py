@@ -7,8 +7,16 @@ import re
 from doctrine.light import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import (
+    one_line,
+    paint,
+    terminal_width,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
 from specify_cli.invocation.ends.opening import PLAIN_TERMS, InvocationPayload, decide
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 
@@ -72,7 +80,7 @@ def route(values: Values) -> int:
 
 def _render_considered(considered: Iterable[Mapping[str, object]]) -> list[str]:
     """Return what was considered as two tables, the winner first: actions by the words that ask, profiles by score."""
-    from specify_cli.cli.render import table  # a table's modules would slow down `do`, which has none
+    from specify_cli.cli.terminal.render import table  # a table's modules would slow down `do`, which has none
 
     actions = [item for item in considered if "profile_id" not in item]
     profiles = sorted((item for item in considered if "profile_id" in item), key=lambda item: not item.get("won"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from specify_cli.cli import shell
 from specify_cli.cli.commands.records.invocations import render_comparison
-from specify_cli.cli.output import one_line, write_json, write_lines, write_text
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.record.state import ExecutionState
 from specify_cli.replay import resume as resuming

@@ -8,8 +8,8 @@ from collections import Counter
 from doctrine.light import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_lines, write_note
-from specify_cli.cli.render import progress_at_terminal
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from doctrine.text import count
 from specify_cli.capsule import filling
 from specify_cli.cli import shell
-from specify_cli.cli.output import one_line, write_json, write_lines
-from specify_cli.cli.render import bar_when_long
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.render import bar_when_long
 
 
 def capsule(values: Values) -> int:

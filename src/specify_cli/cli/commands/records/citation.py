@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.output import write_json, write_text
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import write_json, write_text
 from specify_cli.replay.citation import resolve_uri
 
 

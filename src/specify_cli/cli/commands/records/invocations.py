@@ -13,7 +13,8 @@ from pathlib import Path
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.engine import get_given, list_sources, names_ledger, open_engine
-from specify_cli.cli.output import (
+from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import (
     one_line,
     write_json,
     write_json_lines,
@@ -22,8 +23,7 @@ from specify_cli.cli.output import (
     write_note,
     write_text,
 )
-from specify_cli.cli.render import event_line, invocation_page, render_findings
-from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.render import event_line, invocation_page, render_findings
 from specify_cli.errors import CallerError, StoredDataError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout

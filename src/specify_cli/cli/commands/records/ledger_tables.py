@@ -11,8 +11,8 @@ from typing import TypeVar
 from doctrine.text import count
 from specify_cli.cli.commands.records.tables import ParquetFolder
 from specify_cli.cli.ledger import opened_ledger
-from specify_cli.cli.output import one_line, write_json, write_lines
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.collector.storage import Filter, Storage
 from specify_cli.collector.storage import Row as LedgerRow
 from specify_cli.errors import InvocationError

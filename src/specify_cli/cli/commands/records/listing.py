@@ -6,9 +6,17 @@ from doctrine.light import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.filters import read_filters
-from specify_cli.cli.output import one_line, paint, terminal_width, write_json, write_lines, write_note, write_text
-from specify_cli.cli.render import Column, ledger, local_time, shown_width
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import (
+    one_line,
+    paint,
+    terminal_width,
+    write_json,
+    write_lines,
+    write_note,
+    write_text,
+)
+from specify_cli.cli.terminal.render import Column, ledger, local_time, shown_width
 from specify_cli.record import layout
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.worktrees import find_left_behind

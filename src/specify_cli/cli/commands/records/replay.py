@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.engine import list_sources, open_engine
-from specify_cli.cli.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.reading.views import json_pieces

@@ -9,8 +9,8 @@ import stat
 
 from specify_cli.cli import shell
 from specify_cli.cli.ledger import explained
-from specify_cli.cli.output import write_json_lines, write_note, write_text
 from specify_cli.cli.table import Values
+from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.collector import serve as collector
 from specify_cli.collector.database import Database, SqliteDatabase
 from specify_cli.collector.ledger import open_ledger

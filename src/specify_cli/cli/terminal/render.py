@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from doctrine.text import count
-from specify_cli.cli.output import one_line, paint, terminal_width
+from specify_cli.cli.terminal.output import one_line, paint, terminal_width
 from specify_cli.record.reading.timeline import Entry, make_timeline, measure
 from specify_cli.record.reading.views import View, join
 

@@ -1,7 +1,7 @@
 """The JSON every command prints, as models; docs/schemas/ is generated from them.
 
-`python -m specify_cli.cli.shapes docs` writes the schemas and the tables of events; tests compare them with the folder
-and validate what the real commands print.
+`python -m specify_cli.cli.schemas.shapes docs` writes the schemas and the tables of events; tests compare them with the
+folder and validate what the real commands print.
 """
 
 from __future__ import annotations
