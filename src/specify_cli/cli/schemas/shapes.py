@@ -33,7 +33,8 @@ from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading import done_note
-from specify_cli.replay import backtest, bisect, citation, judge, other_model
+from specify_cli.replay import backtest, bisect, citation, judge
+from specify_cli.replay.models import other_model
 from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.sessions import importer

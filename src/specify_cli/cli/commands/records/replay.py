@@ -25,7 +25,7 @@ from specify_cli.storage.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
 if TYPE_CHECKING:
-    from specify_cli.replay.other_model import ModelReplay
+    from specify_cli.replay.models.other_model import ModelReplay
 
 _EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
 _CHANGES_SHOWN = 12
@@ -153,7 +153,7 @@ def _run_against(values: Values) -> int:
 def _ask_other(values: Values) -> int:
     """Print how another model answers what the record's own was asked; 1 where it differs."""
     # The extra `sync` brings what speaks HTTP; nothing else here needs it.
-    from specify_cli.replay.other_model import ask_other_model
+    from specify_cli.replay.models.other_model import ask_other_model
     from specify_cli.sync.consent import checked_endpoint, checked_token
     from specify_cli.sync.transport import post_json
 

@@ -24,7 +24,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.reading.views import fields_of
 from specify_cli.redaction.json_values import foreign_text, parse_foreign
 from specify_cli.redaction.redact import RuleSet, redact
-from specify_cli.replay.dialects import (
+from specify_cli.replay.models.dialects import (
     CHAT,
     MESSAGES,
     Answer,
