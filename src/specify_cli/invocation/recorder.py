@@ -276,19 +276,16 @@ class Recorder:
                 self._catch_up(locked.read)
             if check is not None:
                 check(self.fold)
-            named: Sequence[Composed] = items
-            if unnamed:
-                named = tell_apart(locked.read(0), items, str(self.started.get("trace_id", "")))
+            trace_id = str(self.started.get("trace_id", ""))
+            named = tell_apart(locked.read(0), items, trace_id) if unnamed else items
             known = find_known(locked.holds, locked.read, named, dedupe, self._change)
-            bodies: list[Body] = []
             for body in self._compose_bodies(known, named, (*gaps, *known.conflicts), dedupe, grounds):
-                # Each is taken before the next is made: a checkpoint holds the state its predecessors left.
-                placed = {**body, "at": now, **self._by}
-                self._apply({**placed, "seq": locked.tip.seq + 1 + len(bodies)})
-                lines.append(Written(locked.tip.seq + 1 + len(bodies), placed))
-                bodies.append(placed)
+                # Each is applied before the next is made: a checkpoint holds the state its predecessors left.
+                line = Written(locked.tip.seq + 1 + len(lines), {**body, "at": now, **self._by})
+                self._apply({**line.body, "seq": line.seq})
+                lines.append(line)
             duplicates = sum(known.events)
-            return bodies
+            return [line.body for line in lines]
 
         try:
             self._writer.append(compose, at, sync=sync)

@@ -193,13 +193,9 @@ def replay_bytes(
         rules_of = ((fields, registry.find(str(fields.get("rule_ref")))) for fields in past.gates)
         asked = tuple(ask_gate(fields, rule, opened.objects.get) for fields, rule in rules_of)
         applied = apply_patches(past.patches, opened.objects.get)
-        # A state depends on every line before it, so behind a withheld one none can be folded again.
-        lines = itertools.islice(fields_of(opened.record), past.lines)
-        states, of_states = judge_states(itertools.takewhile(lambda fields: not is_stand_in(fields), lines), code)
+        states, of_states = _fold_states(opened)
     # 3. Hold everything against what is recorded.
-    policy = past.references[0].get("policy_hash")
-    bound = execution_hash_of(past.started, opened.request, opened.profile.digest, policy)
-    findings: list[Finding] = [*judge_router(recorded, again, code), *judge_execution(past.started, bound)]
+    findings: list[Finding] = [*judge_router(recorded, again, code), *_judge_binding(opened)]
     findings += [item for rerun in reruns for item in rerun.findings]
     findings += [item for gate in asked for item in judge_gate(gate)]
     findings += [item for patch in applied for item in judge_patch(patch)]
@@ -225,6 +221,22 @@ def replay_bytes(
         not_evaluated=list_not_evaluated(past, reruns, asked, applied, tools, opened.objects.get),
         held=opened.held,
     )
+
+
+def _fold_states(opened: Opened) -> tuple[int, list[Finding]]:
+    """Fold the states of a run again: how many, and what differs.
+
+    A state depends on every line before it, so behind a withheld one none can be folded again.
+    """
+    lines = itertools.islice(fields_of(opened.record), opened.past.lines)
+    return judge_states(itertools.takewhile(lambda fields: not is_stand_in(fields), lines), opened.code)
+
+
+def _judge_binding(opened: Opened) -> list[Finding]:
+    """Compare the recorded execution hash with that of what was opened."""
+    started, policy = opened.past.started, opened.past.references[0].get("policy_hash")
+    bound = execution_hash_of(started, opened.request, opened.profile.digest, policy)
+    return judge_execution(started, bound)
 
 
 # --- refusing
