@@ -16,7 +16,7 @@ from specify_cli.collector.levels import verify_again
 from specify_cli.collector.storage import Place as Where
 from specify_cli.collector.storage import Storage, StorageError
 from specify_cli.collector.witness import Witness
-from specify_cli.errors import StoredDataError
+from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.verify import RecordReport
 from specify_cli.sharing import Engine
@@ -112,6 +112,8 @@ class LedgerHolder(NamedTuple):
                         yield opened
                 except StorageError as error:
                     yield Opened("", (place,), Failure("ACCESS_FAILED", str(error)))
+                except InvocationError as error:
+                    yield Opened("", (place,), Failure(error.code, error.message))
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the log of a project that began last, and which invocations began by all of them."""

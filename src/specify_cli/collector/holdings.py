@@ -9,9 +9,10 @@ not believe the collector reads the bytes again: `invocations verify --source`. 
 
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from doctrine.text import count
 from specify_cli.collector.reception import Problem, Refused, parse_object
@@ -20,7 +21,7 @@ from specify_cli.exports.run import Run, read_run
 from specify_cli.record import layout
 from specify_cli.record.compare import Chain, read_chain
 from specify_cli.record.reading.views import read_entries
-from specify_cli.record.record import is_stand_in, lines_in_force, reader_of
+from specify_cli.record.record import ULID_PATTERN, is_stand_in, lines_in_force, reader_of
 from specify_cli.record.seal import is_digest, open_line
 from specify_cli.record.verify import (
     ERROR,
@@ -43,6 +44,8 @@ from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierK
 # How many gaps and findings an answer names; their number is always said.
 LISTED = 200
 _MAX_KEYS = 8
+# An annex becomes a file of this name where a record is laid out again.
+_ANNEX = re.compile(rf"{ULID_PATTERN}\.jsonl")
 # What a record says of its objects; senders of before leave all three out.
 _OBJECTS_TOLD = ("kind", "objects", "withheld")
 
@@ -74,7 +77,10 @@ def read_record(body: bytes, invocation_id: str) -> RecordPiece:
     if named is None or named[1] != invocation_id or not isinstance(lines, str) or not _is_text_map(annexes):
         raise Refused(Problem("bad-request", "expected the name of this record, its lines, and annexes by their names"))
     kind, objects, withheld = (value.get(name) for name in _OBJECTS_TOLD)
-    if _OBJECTS_TOLD[0] in value and not (kind in KINDS and _is_digests(objects) and _is_text_map(withheld)):
+    if not all(_ANNEX.fullmatch(file) for file in annexes):
+        raise Refused(Problem("bad-request", "expected annexes by their names, a ULID and .jsonl"))
+    fit = kind in KINDS and _is_digests(objects) and _is_text_map(withheld) and _is_digests(list(withheld))
+    if _OBJECTS_TOLD[0] in value and not fit:
         raise Refused(Problem("bad-request", "expected a kind, digests of objects, and those withheld with why"))
     text = canonical(value)
     piece = RecordPiece(
@@ -174,7 +180,7 @@ def _is_digests(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) and is_digest(one) for one in value)
 
 
-def _is_text_map(value: object) -> bool:
+def _is_text_map(value: object) -> TypeGuard[dict[str, str]]:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 

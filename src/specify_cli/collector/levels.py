@@ -4,15 +4,16 @@ levels = Levels(storage, witness)
 levels.describe(row)
 """
 
+import json
 import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
 from specify_cli.collector.holdings import LISTED, Judged, Seen, check_bodies, decode_report, judge_trail, report_lost
-from specify_cli.collector.storage import HeldLog, LogConflict, Place, ProjectRow, Storage
+from specify_cli.collector.storage import HeldLog, LogConflict, Place, ProjectRow, Storage, StorageError
 from specify_cli.collector.witness import Witness
-from specify_cli.record.verify import ERROR, WARNING, RecordReport
+from specify_cli.record.verify import ERROR, WARNING, RecordReport, finding
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
@@ -43,9 +44,27 @@ def verify_again(
 
 def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[RecordReport]:
     after = ""
+    known: dict[str, str | None] = {}
     while page := storage.records(row.project_uuid, _PAGE, after, bodies=True):
-        yield from share_out(engine, check_bodies, [one.body for one in page], report_lost)
+        reports = share_out(engine, check_bodies, [one.body for one in page], report_lost)
+        for one, report in zip(page, reports, strict=True):
+            yield _check_objects(storage, row.project_uuid, one.body, report, known)
         after = page[-1].invocation_id
+
+
+def _check_objects(
+    storage: Storage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
+) -> RecordReport:
+    """Return a report with what is wrong with the objects its sender listed; `known` remembers each that was read."""
+    wanted: list[str] = json.loads(body).get("objects", [])
+    for digest in wanted:
+        if digest not in known:
+            try:
+                known[digest] = None if storage.objects(project, [digest]) else "OBJECT_MISSING"
+            except StorageError:
+                known[digest] = "OBJECT_ALTERED"
+    wrong = [finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest]) is not None]
+    return report._replace(findings=(*report.findings, *wrong))
 
 
 def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None:

@@ -660,7 +660,7 @@ def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
                 except (tarfile.HeaderError, ValueError) as error:
                     raise _invalid(path, str(error) or "it is cut short") from error
                 name, left = member.name, left - _BLOCK
-                if not _is_known(name) or not member.isreg() or not 0 <= member.size <= min(left, MAX_MEMBER):
+                if not is_member(name) or not member.isreg() or not 0 <= member.size <= min(left, MAX_MEMBER):
                     raise _invalid(path, f"member {name!r} has no place in an export")
                 if _make_header(name, member.size) != block:
                     raise _invalid(path, f"member {name!r} has a header no export has")
@@ -681,7 +681,8 @@ def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
         raise _invalid(path, "something other than its end follows the last member")
 
 
-def _is_known(name: str) -> bool:
+def is_member(name: str) -> bool:
+    """Return whether a path is one that a file of an export may have."""
     record = _RECORD.fullmatch(name)
     if record is not None:
         return layout.parse_record_name(record.group(1)) is not None

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from specify_cli import durable
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.storage import archive, queries
 from specify_cli.storage.store import FileObjectStore, Place, places
@@ -149,12 +149,23 @@ class HeldRecord(NamedTuple):
 
 @contextmanager
 def unfolded(record: HeldRecord) -> Iterator[Opened]:
-    """Lay a record out as a project in a temporary folder. Raises EnvironmentFault WRITE_FAILED."""
+    """Lay a record out as a project in a temporary folder.
+
+    Raises StoredDataError EXPORT_INVALID where a name is none that such a file has, EnvironmentFault WRITE_FAILED.
+    """
     files = {record.place.path: record.lines}
     of = record.place.invocation_id
     files |= {f"{layout.ANNEXES}/{of}/{name}": data for name, data in record.annexes.items()}
     for digest, data in record.objects.items():
-        files["/".join((layout.OBJECTS, *layout.object_parts(digest)))] = data
+        files[f"{layout.OBJECTS}/{digest[:2]}/{digest[2:]}"] = data
+    record_path, *others = files
+    # It came over a network and lay in a database: no name of it may lead elsewhere.
+    names = [f"{layout.IMPORTED}/{record.place.name}", *others]
+    names += [f"{layout.OBJECTS}/{digest[:2]}/{digest[2:]}" for digest in record.withheld]
+    if record.place.folder not in (layout.RECORDS, layout.IMPORTED) or not all(map(archive.is_member, names)):
+        odd = next((name for name in names if not archive.is_member(name)), record_path)
+        what = f"what is held of {of} names the file {odd[:200]!r}, which no record has"
+        raise StoredDataError("EXPORT_INVALID", what, "ask its sender")
     with archive.require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         try:
             for path, data in files.items():

@@ -17,7 +17,7 @@ from specify_cli.redaction.redact import RedactionError
 from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
 from specify_cli.sync.contract import PHASES, RECORDS, compose
-from specify_cli.sync.outbox import Outbox, envelope, look_at
+from specify_cli.sync.outbox import Counts, Outbox, envelope, look_at
 from specify_cli.sync.trigger import PAUSE, is_running, paused_until
 
 _LOOKED_AT = 50
@@ -163,8 +163,8 @@ def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, obj
 
 def waiting(
     project: Project, folder: str, consent: consents.Consent, limit: int
-) -> tuple[list[dict[str, object]], int]:
-    """Return the events that are due now, in the order they would leave, and how many phases are pending in all.
+) -> tuple[list[dict[str, object]], Counts]:
+    """Return the events that are due now, in the order they would leave, and how much is pending in all.
 
     A Completed follows once its Started is held.
     """
@@ -176,7 +176,7 @@ def waiting(
             event = outbox.event(due, consent.project_uuid, consent.level)
             if event is not None:
                 events.append(event)
-        return events, outbox.counts().pending
+        return events, outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
     finally:
         outbox.close()
 

@@ -124,6 +124,8 @@ def test_objects_are_asked_for_once_and_a_lost_one_is_asked_for_again(
     newest = lines_of(enabled)[-1].name[-32:-6]
     _write(database, "UPDATE object SET body = NULL")
     lost = cli("replay", "--all", "--source", database, "--json")
+    verify = ("invocations", "verify", "--source", database, "--json")
+    missing = cli(*verify)
     (enabled / "made.txt").write_text("made")
     argv = ("profile-invocation", "record", "--invocation-id", newest, "--event", "artifact_link")
     assert cli(*argv, "--json-payload", '{"path":"made.txt"}').code == 0
@@ -136,6 +138,8 @@ def test_objects_are_asked_for_once_and_a_lost_one_is_asked_for_again(
     _write(database, "UPDATE object SET body = 'other'")
     damaged = cli("replay", "--all", "--source", database, "--json")
     assert damaged.code == 1 and "is not as it was written" in damaged.out
+    for ran, code in ((missing, "OBJECT_MISSING"), (cli(*verify), "OBJECT_ALTERED")):
+        assert (ran.code, {item["code"] for item in ran.json()[0]["report"]["findings"]}) == (3, {code})
 
 
 def test_an_open_record_leaves_as_it_is_so_far_and_leaves_again_when_it_grew(
@@ -313,6 +317,36 @@ def test_two_clones_that_disagree_over_a_log_leave_both_states(
     assert LEVELS.index(held["level"]) < LEVELS.index("logged")
     log = held["logs"][0]
     assert (log["witnessed"], log["witness"], log["forks"]) == (4, "w.example.org", 1)
+
+
+def test_no_name_a_sender_chose_leads_out_of_the_folder_a_record_is_laid_out_in(
+    cli: Cli, enabled: Path, collector: Collector, database: str
+) -> None:
+    assert enabled
+    run(cli)
+    push(cli)
+    [(invocation_id, text, uuid)] = _read(database, "SELECT invocation_id, body, project_uuid FROM record")
+    body, evil = json.loads(text), "../../../../../../../tmp/evil"
+    changes: list[dict[str, Any]] = [
+        {"annexes": {f"{evil}.jsonl": "x"}},
+        {"withheld": {evil: "x"}},
+        {"objects": [evil]},
+        {"name": f"{evil}-{invocation_id}.jsonl"},
+    ]
+    path = f"/v1/projects/{uuid}/records/{invocation_id}"
+    answers = [collector.ask("PUT", path, json.dumps({**body, **change})).status for change in changes]
+    said = []
+    for change in changes[:2]:
+        # As somebody who can write to the database would leave it.
+        changed = json.dumps({**body, **change})
+        held = (changed, hashlib.sha256(changed.encode()).hexdigest())
+        with contextlib.closing(open_database(database)) as opened:
+            opened.write(lambda transaction: transaction.run("UPDATE record SET body = ?, digest = ?", held))  # noqa: B023
+        [row] = cli("replay", "--source", database, "--json").json()["rows"]
+        said.append((row["verdict"], row["code"]))
+
+    assert answers == [400, 400, 400, 400]
+    assert said == [("refused", "EXPORT_INVALID")] * 2
 
 
 def test_the_shards_of_a_collector_are_one_source(cli: Cli, chartered: Path, tmp_path: Path) -> None:

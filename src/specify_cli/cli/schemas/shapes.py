@@ -1090,6 +1090,7 @@ class SyncPlanned(_Shape):
     endpoint: str
     level: SyncLevel
     pending: int
+    records: int | None
     events: list[dict[str, Any]]
 
 

@@ -116,18 +116,21 @@ def push(values: Values) -> int:
     sender = _load_sender()
     if values["dry_run"]:
         folder, consent = sender.agreed(project)
-        events, pending = waiting(project, folder, consent, MAX_EVENTS)
+        events, counts = waiting(project, folder, consent, MAX_EVENTS)
         if values["json"]:
             write_json(
                 {
                     "endpoint": consent.endpoint,
                     "level": consent.level,
-                    "pending": pending,
+                    "pending": counts.pending,
+                    "records": counts.records,
                     "events": events,
                 }
             )
         else:
-            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {pending} are pending"]
+            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} are pending"]
+            if counts.records is not None:
+                lines.append(f"{count(counts.records, 'whole record')} would follow, with the objects they lead to")
             for event in events:
                 lines += ["", *_render_event(event)]
             write_lines(lines)
