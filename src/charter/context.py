@@ -191,7 +191,7 @@ def build_charter_context(
         inputs, profile=profile, action=action, request=request, first_load=first_load, depth=depth
     )
     if exposed:
-        result = result._replace(warnings=(*result.warnings, *(problem.told() for problem in exposed)))
+        result = result._replace(warnings=(*result.warnings, *(problem.describe() for problem in exposed)))
     if mark_loaded and first_load and result.mode != "missing":
         mark_action_loaded(root, action, at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
     return result
@@ -534,7 +534,7 @@ def assemble_context(
     full = dict(config) if config is not None else _complete_config(inputs, depth)
     depth = full["depth"]
     query = request[:MAX_QUERY]
-    warnings = tuple(problem.told() for problem in inputs.problems)
+    warnings = tuple(problem.describe() for problem in inputs.problems)
     bare = CharterContextResult(
         action, mode, first_load, "", 0, depth, False, warnings, query, full, (), (), (), None, inputs
     )

@@ -49,7 +49,7 @@ class Problem(NamedTuple):
         """`path:line`, or the path where no line can be told."""
         return f"{self.path}:{self.line}" if self.line else self.path
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return the problem on one line: place, reason, repair."""
         return f"{self.place}: {self.reason}; {self.repair}"
 

@@ -176,14 +176,14 @@ def read_candidate(charter: str, profiles: str | None) -> Candidate:
         try:
             sources = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
         except SourceError as error:
-            raise _refuse(charter, error.problem.told()) from error
+            raise _refuse(charter, error.problem.describe()) from error
         files = {path: source.data for path, source in sources.items() if source is not None}
         replaced = tuple(_CHARTER)
         inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
     if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:
         raise _refuse(charter, "expected charter.md or charter.yaml, or .kittify/charter with one of them")
     if inputs.problems:
-        raise _refuse(charter, inputs.problems[0].told())
+        raise _refuse(charter, inputs.problems[0].describe())
     return Candidate(files, replaced, None if profiles is None else _read_profiles(profiles))
 
 
@@ -201,7 +201,7 @@ def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
         raise _refuse(folder, "there is no such folder")
     repository = AgentProfileRepository(project_dir=folder)
     if repository.problems:
-        raise _refuse(folder, repository.problems[0].told())
+        raise _refuse(folder, repository.problems[0].describe())
     return tuple(profile for profile in repository.all() if profile.origin == "project")
 
 

@@ -3,7 +3,7 @@
     told = explain_file(project, index, "src/login.py")
     print(told.origins[0].request)
 
-Told by content alone (`blame`). What no record tells is unknown, never a guess.
+TranscriptEvent by content alone (`blame`). What no record tells is unknown, never a guess.
 """
 
 from __future__ import annotations

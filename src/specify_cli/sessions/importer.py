@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from doctrine.load import ParseCache
     from specify_cli.project.config import Project
-    from specify_cli.sessions.reading import Session, Told
+    from specify_cli.sessions.reading import Session, TranscriptEvent
     from specify_cli.sessions.transcripts import Transcript
 
 # A transcript that was written to within this time may go on.
@@ -51,7 +51,7 @@ _AT_WORK_MILLIS = 5 * 60 * 1000
 _SHOWN = 500
 
 
-class Taken(NamedTuple):
+class ImportResult(NamedTuple):
     """What became of a transcript: its `state` is a count of `HarnessCounts`; of one that was refused, why."""
 
     state: str
@@ -99,25 +99,25 @@ class SessionImporter:
         self._known = {key.invocation_id: key for key in self._index.newest()}
         self._live: set[str] | None = None
 
-    def take(self, transcript: Transcript, harness: str) -> Taken:
+    def take(self, transcript: Transcript, harness: str) -> ImportResult:
         """Import one transcript, unless it is here, of another project, or still being written. Raises nothing."""
         if not self._is_here(transcript.cwd):
-            return Taken("elsewhere")
+            return ImportResult("elsewhere")
         if transcript.changed < self._since:
-            return Taken("earlier")
+            return ImportResult("earlier")
         if self._now - transcript.changed < _AT_WORK_MILLIS:
-            return Taken("at_work")
+            return ImportResult("at_work")
         try:
             main, others = transcript.read()
             session = read_session(harness, main, others, transcript.cwd)
             if session is None:
-                return Taken("empty")
-            if not session.told[0].at:  # it states no time: then when it was written last is all that is known
+                return ImportResult("empty")
+            if not session.events[0].at:  # it states no time: then when it was written last is all that is known
                 at = transcript.changed
-                session = session._replace(told=tuple(item._replace(at=max(at, item.at)) for item in session.told))
+                session = session._replace(events=tuple(item._replace(at=max(at, item.at)) for item in session.events))
             return self._take_session(session, sha256(main).hexdigest())
         except (InvocationError, OSError) as error:
-            return Taken("refused", why=f"{transcript.name}: {error}")
+            return ImportResult("refused", why=f"{transcript.name}: {error}")
 
     def _is_here(self, cwd: str) -> bool:
         if not os.path.isabs(cwd):
@@ -126,14 +126,14 @@ class SessionImporter:
             f"{os.path.realpath(cwd)}/".startswith(f"{self._root}/")
         )
 
-    def _take_session(self, session: Session, digest: str) -> Taken:
+    def _take_session(self, session: Session, digest: str) -> ImportResult:
         """Import what of a session no record holds: all of it, or what was told since its newest record was made."""
-        if session.told[0].at < self._since:
-            return Taken("earlier")
+        if session.events[0].at < self._since:
+            return ImportResult("earlier")
         seed, before = f"{session.harness}\0{session.session_id}", None
         while True:
             name = sha256(seed.encode()).digest()[:10]
-            invocation_id = new_ulid(session.told[0].at, name)
+            invocation_id = new_ulid(session.events[0].at, name)
             known = self._known.get(invocation_id)
             place = None if known is None else self._index.place(known)
             if place is None:
@@ -142,19 +142,19 @@ class SessionImporter:
             fields = {} if record is None else record.started
             imported = fields.get("imported")
             if isinstance(imported, dict) and imported.get("transcript") == digest:
-                return Taken("present", invocation_id)
+                return ImportResult("present", invocation_id)
             if record is None or record.completed is None:
-                return Taken("grown", invocation_id)
+                return ImportResult("grown", invocation_id)
             until = parse_time(record.completed["completed_at"])
             calls = {fields["call_id"] for fields in fields_of(record) if fields["event"] == "tool_call"}
-            later = tuple(item for item in session.told if item.at > until or _begins_other(session, item, calls))
+            later = tuple(item for item in session.events if item.at > until or _begins_other(session, item, calls))
             if not later:
-                return Taken("grown", invocation_id)
-            seed, before, session = f"{seed}\0{until}", invocation_id, session._replace(told=later)
+                return ImportResult("grown", invocation_id)
+            seed, before, session = f"{seed}\0{until}", invocation_id, session._replace(events=later)
         if self._is_live(session):
-            return Taken("live")
+            return ImportResult("live")
         self._write(session, invocation_id, digest, before)
-        return Taken("imported", invocation_id)
+        return ImportResult("imported", invocation_id)
 
     def _is_live(self, session: Session) -> bool:
         """Return whether hooks told of this session: it is bound, or a record names it or was begun in it."""
@@ -166,7 +166,7 @@ class SessionImporter:
             opened = (open_line(head).fields or {} for head in heads)
             owners = (fields.get("session") for fields in opened if "imported" not in fields)
             self._live = {str(owner.get("session_id")) for owner in owners if isinstance(owner, dict)}
-        printed = {name for item in session.told for name in translate(session.harness, item.payload).printed}
+        printed = {name for item in session.events for name in translate(session.harness, item.payload).printed}
         return session.session_id in self._live or not printed.isdisjoint(self._known)
 
     def _write(self, session: Session, invocation_id: str, digest: str, before: str | None) -> None:
@@ -194,12 +194,12 @@ class SessionImporter:
     def _compose_started(
         self, session: Session, invocation_id: str, digest: str, before: str | None
     ) -> dict[str, object]:
-        rules, began = self._project.config.redaction, rfc3339(session.told[0].at)
-        prompts = (str(item.payload.get("prompt")) for item in session.told if "prompt" in item.payload)
+        rules, began = self._project.config.redaction, rfc3339(session.events[0].at)
+        prompts = (str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload)
         plain = self._settings.capture.get("prompt") in ("summary", "full")
         asked = redact(next(prompts, "").encode("utf-8", "replace").decode("utf-8"), rules)
         chosen = self._choose(asked.text)
-        model = next((item.facts.model for item in session.told if item.facts is not None and item.facts.model), None)
+        model = next((item.facts.model for item in session.events if item.facts is not None and item.facts.model), None)
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}
         imported = {"at": rfc3339(self._now), "harness": session.harness, "transcript": digest}
         if before is not None:
@@ -233,7 +233,7 @@ class SessionImporter:
         bodies: list[dict[str, object]] = []
         objects: list[bytes] = []
         trace_id, stage = trace_id_of(None, invocation_id), None
-        at = session.told[0].at
+        at = session.events[0].at
         calls: set[object] = set()
         for item, event in self._iter_events(session):
             at = max(at, item.at)
@@ -259,11 +259,11 @@ class SessionImporter:
             objects += blobs
         return bodies, objects
 
-    def _iter_events(self, session: Session) -> Iterator[tuple[Told, HookEvent]]:
+    def _iter_events(self, session: Session) -> Iterator[tuple[TranscriptEvent, HookEvent]]:
         """Yield the events that hooks would have recorded; at the end a result for each call that has none."""
         unanswered: dict[str, HookEvent] = {}
         begun: set[str] = set()
-        for item in session.told:
+        for item in session.events:
             for event in self._translate(session, item):
                 call_id = str(event.payload.get("call_id", ""))
                 if event.event == "tool_call":
@@ -277,9 +277,9 @@ class SessionImporter:
         for call_id, call in unanswered.items():
             members = {name: value for name, value in call.payload.items() if name in ("tool", "agent")}
             payload: dict[str, object] = {"call_id": call_id, "status": "unknown", "inferred": True, **members}
-            yield session.told[-1], HookEvent("tool_result", payload, "post", call_id)
+            yield session.events[-1], HookEvent("tool_result", payload, "post", call_id)
 
-    def _translate(self, session: Session, item: Told) -> Iterator[HookEvent]:
+    def _translate(self, session: Session, item: TranscriptEvent) -> Iterator[HookEvent]:
         call = translate(session.harness, item.payload)
         call = place_events(call, Site(self._project.root, None, session.harness, None, call.cwd or session.cwd))
         if call.moment is not None:
@@ -302,7 +302,7 @@ class SessionImporter:
                 yield HookEvent("approval", judge_call(event.payload), event.phase, event.call_id)
 
 
-def _begins_other(session: Session, item: Told, calls: set[object]) -> bool:
+def _begins_other(session: Session, item: TranscriptEvent, calls: set[object]) -> bool:
     """Return whether a call begins here that is none of these: some transcripts tell a call only when it is over."""
     events = translate(session.harness, item.payload).events
     return any(event.event == "tool_call" and event.payload.get("call_id") not in calls for event in events)

@@ -1,7 +1,7 @@
 """What the transcript of a whole session tells, in the words its harness tells its hooks.  [pure]
 
     session = read_session("claude-code", main, {"a8a4": subagent})
-    for told in session.told: translate(session.harness, told.payload)
+    for told in session.events: translate(session.harness, told.payload)
 
 So an imported session becomes the events that hooks would have recorded (`translation`). The transcripts are the
 programs' own files and undocumented: what is not there, or not in its form, is left out, and nothing here raises.
@@ -27,7 +27,7 @@ _PATCH = "tools.apply_patch("
 _PATCH_HEADS = {"add": "*** Add File: ", "update": "*** Update File: ", "delete": "*** Delete File: "}
 
 
-class Told(NamedTuple):
+class TranscriptEvent(NamedTuple):
     """One thing a transcript tells.
 
     `at` (ms) is its own claim of when, `payload` what a hook would have been told, `facts` what a turn was where one
@@ -47,7 +47,7 @@ class Session(NamedTuple):
     session_id: str
     cwd: str
     version: str
-    told: tuple[Told, ...]
+    events: tuple[TranscriptEvent, ...]
 
 
 def read_session(harness: str, main: bytes, others: Mapping[str, bytes], cwd: str = "") -> Session | None:
@@ -57,11 +57,11 @@ def read_session(harness: str, main: bytes, others: Mapping[str, bytes], cwd: st
     """
     read = READERS[harness]
     reader = read(harness, "", main, cwd=cwd)
-    if not reader.session_id or not reader.told:
+    if not reader.session_id or not reader.events:
         return None
-    items = list(reader.told)
+    items = list(reader.events)
     for agent, data in others.items():
-        items += read(harness, agent, data, reader.agents.get(agent, ""), reader.cwd).told
+        items += read(harness, agent, data, reader.agents.get(agent, ""), reader.cwd).events
     items.sort(key=lambda item: item.at)
     return Session(harness, reader.session_id, reader.cwd, reader.version, tuple(items))
 
@@ -83,7 +83,7 @@ class _Reader:
         self.harness, self.agent, self.cwd = harness, agent, cwd
         self.session_id = self.version = ""
         self.agents: dict[str, str] = {}
-        self.told: list[Told] = []
+        self.events: list[TranscriptEvent] = []
         self._turn: list[bytes] = []
         self._calls: dict[str, dict[str, Any]] = {}
         self._at = 0
@@ -99,12 +99,12 @@ class _Reader:
             except (AttributeError, KeyError, TypeError, ValueError, IndexError):
                 continue
         self.end_turn()
-        if agent and self.told:
+        if agent and self.events:
             named = {"agent_type": agent_type} if agent_type else {}
             stop = {"last_assistant_message": self._words, **named}
-            first = Told(self.told[0].at, self._name("SubagentStart", named))
-            last = Told(self.told[-1].at, self._name("SubagentStop", stop))
-            self.told = [first, *self.told, last]
+            first = TranscriptEvent(self.events[0].at, self._name("SubagentStart", named))
+            last = TranscriptEvent(self.events[-1].at, self._name("SubagentStop", stop))
+            self.events = [first, *self.events, last]
 
     def begin(self, data: bytes) -> None:
         """Look at the whole transcript before its lines are read."""
@@ -114,7 +114,7 @@ class _Reader:
         raise NotImplementedError
 
     def tell(self, event: str, at: int | None = None, *, status: str | None = None, **payload: Any) -> None:
-        self.told.append(Told(at or self._at, self._name(event, payload), None, status))
+        self.events.append(TranscriptEvent(at or self._at, self._name(event, payload), None, status))
 
     def call(self, call_id: str, tool: str, args: object, at: int | None = None) -> None:
         """Tell that a tool is about to run; once for each call."""
@@ -149,7 +149,7 @@ class _Reader:
         self._words = facts.text or self._words
         if not self.agent and facts.text and facts.error is None:  # else nobody was told an end of it
             payload = self._name("Stop", {"last_assistant_message": facts.text, "turn_id": f"{self._at}"})
-            self.told.append(Told(self._at, payload, facts))
+            self.events.append(TranscriptEvent(self._at, payload, facts))
 
     def _name(self, event: str, payload: dict[str, Any]) -> dict[str, Any]:
         payload.pop("answered", None)

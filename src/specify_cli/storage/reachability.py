@@ -38,7 +38,7 @@ class Reached(NamedTuple):
     why: str | None = None
 
 
-class _Looked(NamedTuple):
+class _Inspection(NamedTuple):
     """What looking at an object gave: its finding code, the digests inside a bundle, the objects it names."""
 
     code: str | None
@@ -52,7 +52,7 @@ class Reach:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._known: dict[tuple[str, str], _Looked] = {}
+        self._known: dict[tuple[str, str], _Inspection] = {}
 
     def of(self, named: Iterable[NamedObject]) -> Iterator[Reached]:
         """Yield every object the lines name, and those the snapshot and corpus name in turn, each once."""
@@ -71,7 +71,7 @@ class Reach:
             pending += [(name, kind, seq, offset) for name, kind in answer.further]
             yield Reached(digest, field, seq, offset, answer.code, answer.why)
 
-    def _look(self, digest: str, field: str) -> _Looked:
+    def _look(self, digest: str, field: str) -> _Inspection:
         if field not in _SHARED:
             return self._read(digest, field)
         known = self._known.get((digest, field))
@@ -81,20 +81,20 @@ class Reach:
             known = self._known[digest, field] = self._read(digest, field)
         return known
 
-    def _read(self, digest: str, field: str) -> _Looked:
+    def _read(self, digest: str, field: str) -> _Inspection:
         try:
             data = self._objects.get(digest)
         except InvocationError as error:
             if error.code != "OBJECT_MISSING":
-                return _Looked("OBJECT_ALTERED", None)
+                return _Inspection("OBJECT_ALTERED", None)
             why = self._objects.why_withheld(digest, field)
-            return _Looked("OBJECT_MISSING" if why is None else "WITHHELD", None, (), why)
+            return _Inspection("OBJECT_MISSING" if why is None else "WITHHELD", None, (), why)
         if field == "shipped":
-            return _Looked(None, bundle_entries(data))
+            return _Inspection(None, bundle_entries(data))
         if field in ("snapshot", "corpus"):
             further = objects_of(field, data)
-            return _Looked("SNAPSHOT_INVALID") if further is None else _Looked(None, frozenset(), further)
-        return _Looked(None)
+            return _Inspection("SNAPSHOT_INVALID") if further is None else _Inspection(None, frozenset(), further)
+        return _Inspection(None)
 
 
 def policy_withholds(

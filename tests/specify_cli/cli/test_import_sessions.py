@@ -185,7 +185,7 @@ def test_an_imported_turn_of_opencode_says_what_it_cost() -> None:
     session = read_session("opencode", b"".join(json.dumps(row).encode() + b"\n" for row in rows[:subagent]), {})
 
     assert session is not None
-    (turn,) = (told.facts for told in session.told if told.facts is not None)
+    (turn,) = (told.facts for told in session.events if told.facts is not None)
     assert turn.cost == 0.25 * turn.requests > 1
 
 

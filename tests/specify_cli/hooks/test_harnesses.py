@@ -15,9 +15,9 @@ from specify_cli.hooks.settings.harnesses import (
     PLUGIN_MARK,
     Harness,
     is_ours,
+    list_entries,
     of_user,
     presence,
-    wanted,
     with_hooks,
     without_hooks,
 )
@@ -188,7 +188,7 @@ def test_a_remark_before_a_hook_of_ours_outlives_it() -> None:
         "}",
         "}",
     ]
-    hook = json.dumps(wanted(GEMINI)[0].element)
+    hook = json.dumps(list_entries(GEMINI)[0].element)
     rest = without_hooks("\n".join(lines).replace("HOOK", hook), GEMINI)
 
     assert "// ours" in rest and "// and a foreign one" in rest

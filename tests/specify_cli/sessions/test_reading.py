@@ -16,7 +16,7 @@ def lines(*values: dict[str, Any]) -> bytes:
 
 def told(session: Session | None) -> list[tuple[str, Any, Any]]:
     assert session is not None
-    return [(item.payload["hook_event_name"], item.payload.get("tool_name"), item.status) for item in session.told]
+    return [(item.payload["hook_event_name"], item.payload.get("tool_name"), item.status) for item in session.events]
 
 
 def codex(*payloads: dict[str, Any], kind: str = "response_item") -> bytes:
@@ -38,7 +38,7 @@ def test_codex_that_tells_calls_only_as_its_model_made_them() -> None:
         ("PreToolUse", "shell", None),
         ("PostToolUse", "shell", "error"),
     ]
-    assert session is not None and session.told[1].payload["tool_input"] == {"command": ["ls"]}
+    assert session is not None and session.events[1].payload["tool_input"] == {"command": ["ls"]}
 
 
 def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
@@ -48,7 +48,7 @@ def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
     session = read_session("codex", codex(event, kind="event_msg"), {})
 
     assert session is not None
-    (call,) = (item.payload for item in session.told if item.payload["hook_event_name"] == "PreToolUse")
+    (call,) = (item.payload for item in session.events if item.payload["hook_event_name"] == "PreToolUse")
     patch = "*** Begin Patch\n*** Add File: a.py\n+x = 1\n*** Delete File: b.py\n*** End Patch\n"
     assert call["tool_input"] == {"command": patch}
 
@@ -73,8 +73,8 @@ def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -
     )
 
     assert told(session) == [("PreCompact", None, None), ("UserPromptSubmit", None, None), ("Stop", None, None)]
-    assert session is not None and session.told[-1].facts is not None
-    assert (session.told[-1].facts.model, session.told[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
+    assert session is not None and session.events[-1].facts is not None
+    assert (session.events[-1].facts.model, session.events[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
 
 
 def test_a_session_of_gemini_that_is_one_object() -> None:
@@ -119,4 +119,4 @@ def test_times_that_are_none_or_go_back_leave_the_order_of_the_lines() -> None:
     session = read_session("claude-code", data, {})
 
     assert session is not None
-    assert [item.payload["prompt"] for item in session.told] == ["one", "two", "three"]
+    assert [item.payload["prompt"] for item in session.events] == ["one", "two", "three"]

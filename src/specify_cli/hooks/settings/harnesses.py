@@ -89,7 +89,7 @@ EARLIER_PLUGINS = frozenset(
 )
 
 
-class Wanted(NamedTuple):
+class SettingsEntry(NamedTuple):
     """One thing that has to be in a settings file: an element of the array at `path`."""
 
     path: tuple[str, ...]
@@ -101,15 +101,15 @@ _BEHIND = r"(?: >/dev/null(?: 2>&1)?)?(?: \|\| true)?(?:; ?(?:exit 0|true|echo (
 _MAX_HANDLERS = 200
 
 
-def wanted(harness: Harness) -> tuple[Wanted, ...]:
+def list_entries(harness: Harness) -> tuple[SettingsEntry, ...]:
     """Return what an install puts into a settings file, in order."""
-    elements: list[Wanted] = []
+    elements: list[SettingsEntry] = []
     for event in harness.events:
         element = dict(harness.handler)
         if harness.form != "flat":
             matcher = {"matcher": "*"} if event in harness.matched else {}
             element = {**matcher, "hooks": [element]}
-        elements.append(Wanted((_KEY if harness.form == "named" else "hooks", event), element))
+        elements.append(SettingsEntry((_KEY if harness.form == "named" else "hooks", event), element))
     return tuple(elements)
 
 
@@ -139,7 +139,7 @@ def with_hooks(text: str, harness: Harness) -> str:
     style = style_of(text, _read_root(text, harness))
     if harness.form == "flat" and _read_root(text, harness).find("version") is None:
         text = _insert_value(text, harness, (), "version", 1, style)
-    for item in wanted(harness):
+    for item in list_entries(harness):
         root = _read_root(text, harness)
         outer = _find_member(text, root, item.path[0], "object")
         array = None if outer is None else _find_member(text, outer, item.path[1], "array")
@@ -175,7 +175,7 @@ def presence(text: str, harness: Harness) -> Literal["absent", "partial", "curre
         return "absent"
     root = _read_root(text, harness)
     there = 0
-    items = wanted(harness)
+    items = list_entries(harness)
     for item in items:
         outer = _find_member(text, root, item.path[0], "object")
         array = None if outer is None else _find_member(text, outer, item.path[1], "array")
@@ -194,7 +194,7 @@ def left_over(value: object, harness: Harness) -> bool:
 def _build_document(harness: Harness) -> dict[str, object]:
     """Return what a new settings file holds."""
     document: dict[str, object] = {"version": 1} if harness.form == "flat" else {}
-    for item in wanted(harness):
+    for item in list_entries(harness):
         outer = document.setdefault(item.path[0], {})
         assert isinstance(outer, dict)
         outer[item.path[1]] = [item.element]

@@ -437,7 +437,7 @@ def build_payload(routed: Routed, context: CharterContextResult, asked: Asked) -
     """Return what the host agent receives for a request."""
     decision, terms, invocation_id = routed.decision, asked.terms, asked.invocation_id
     mode = tiers.MODE_OF_VERB[asked.verb]
-    problems = tuple(f"PROFILE_INVALID: {problem.told()}" for problem in routed.registry.problems)
+    problems = tuple(f"PROFILE_INVALID: {problem.describe()}" for problem in routed.registry.problems)
     return InvocationPayload(
         invocation_id=invocation_id,
         profile_id=decision.profile_id,

@@ -52,7 +52,7 @@ def _load_registry(*, quiet: bool = False) -> ProfileRegistry:
     project, cache = shell.reading_project()
     registry = ProfileRegistry(project.root, cache)
     for problem in () if quiet else registry.problems:
-        write_note(f"warning: PROFILE_INVALID: {problem.told()}")
+        write_note(f"warning: PROFILE_INVALID: {problem.describe()}")
     cache.save()
     return registry
 

@@ -13,7 +13,7 @@ from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import EnvironmentFault
 from specify_cli.project.config import load_project
 from specify_cli.project.tracked import refuse_tracked_private
-from specify_cli.sessions.importer import HarnessCounts, SessionImporter, SessionsImported, Taken
+from specify_cli.sessions.importer import HarnessCounts, ImportResult, SessionImporter, SessionsImported
 from specify_cli.sessions.transcripts import find_transcripts
 from specify_cli.storage.queries import parse_moment
 
@@ -45,7 +45,7 @@ def import_sessions(values: Values) -> int:
     importer = SessionImporter(project, cache, since=0 if since is None else parse_moment(since))
     option = values["harness"]
     named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else [str(option)]
-    done: list[tuple[str, Taken]] = []
+    done: list[tuple[str, ImportResult]] = []
     with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
         for harness in named:
             transcripts = list(find_transcripts(harness, home, os.environ))
@@ -65,7 +65,7 @@ def import_sessions(values: Values) -> int:
     return 1 if answer.refused else 0
 
 
-def _summarize(named: list[str], done: list[tuple[str, Taken]]) -> SessionsImported:
+def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
     counts = {name: Counter(item.state for harness, item in done if harness == name) for name in named}
     rows = (HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:])) for name in named)
     ids = (item.invocation_id for _, item in done if item.state == "imported" and item.invocation_id is not None)
