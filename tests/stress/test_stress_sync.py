@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -24,13 +25,16 @@ from receiving import Server, running
 from specify_cli.invocation.ends.opening import PLAIN_TERMS
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
+from specify_cli.record import layout
 from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.trigger import sync_folder
 from support import FULL, Cli, environment
 from victims import Victim
 
-INVOCATIONS, ROUNDS, PAUSE = (10_000, 25, 1.5) if FULL else (200, 8, 0.8)
+ROUNDS, PAUSE = (25, 1.5) if FULL else (8, 0.8)
+# At the level of whole records each invocation is one request more, and its objects another now and then.
+INVOCATIONS = {"full": 10_000, "records": 1_000} if FULL else {"full": 120, "records": 60}
 # Every so many stay open, so their Completed is never due.
 LEFT_OPEN = 10
 TROUBLE = 0.30
@@ -63,6 +67,8 @@ class Chaos:
                 headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
                 chaos.handle(self, body, headers)
 
+            do_PUT = do_POST
+
             def log_message(self, format: str, *args: object) -> None:
                 """The test counts instead."""
 
@@ -81,11 +87,13 @@ class Chaos:
         for late in self._late:
             late.join()
 
-    def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes] | None:
+    def forward(
+        self, request: BaseHTTPRequestHandler, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes] | None:
         """The collector's own answer, or None where it is down."""
         connection = HTTPConnection("127.0.0.1", self._target, timeout=10)
         try:
-            connection.request("POST", "/v1/events", body, headers)
+            connection.request(request.command, request.path, body, headers)
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), answer.read()
         except (OSError, HTTPException):
@@ -107,7 +115,7 @@ class Chaos:
             # The sender sees a broken connection and tries again; this copy arrives behind what follows.
             def deliver() -> None:
                 time.sleep(self._random.uniform(0.2, 2.0))
-                self.forward(body, headers)
+                self.forward(request, body, headers)
 
             self._late.append(threading.Thread(target=deliver))
             self._late[-1].start()
@@ -119,9 +127,9 @@ class Chaos:
             return
         if kind == "late":
             time.sleep(self._random.uniform(0.05, 0.5))
-        answer = self.forward(body, headers)
+        answer = self.forward(request, body, headers)
         if kind == "doubled":
-            answer = self.forward(body, headers)
+            answer = self.forward(request, body, headers)
         if kind == "unanswered" or answer is None:
             request.close_connection = True
             return
@@ -154,7 +162,8 @@ def write(root: Path, count: int) -> tuple[set[str], set[str]]:
 
 
 @pytest.mark.stress
-def test_every_phase_arrives_once_and_in_order(project: Path, home: Path, tmp_path: Path, cli: Cli) -> None:
+@pytest.mark.parametrize("level", INVOCATIONS)
+def test_every_phase_arrives_once_and_in_order(level: str, project: Path, home: Path, tmp_path: Path, cli: Cli) -> None:
     seed = int(os.environ.get("SPEC_KITTY_SEED", "0")) or random.randrange(1, 1_000_000)
     dice = random.Random(seed)
     assert cli("init").code == 0
@@ -168,9 +177,10 @@ def test_every_phase_arrives_once_and_in_order(project: Path, home: Path, tmp_pa
         folder = sync_folder(str(project))
         assert folder is not None
         assert loaded.config.project_uuid is not None
-        write_consent(folder, Consent(url, "full", loaded.config.project_uuid, "2026-11-21T09:00:00.000Z"))
+        agreed = ("2026-11-21T09:00:00.000Z", "", "", "objects" if level == "records" else "")
+        write_consent(folder, Consent(url, level, loaded.config.project_uuid, *agreed))
         written: list[tuple[set[str], set[str]]] = []
-        writer = threading.Thread(target=lambda: written.append(write(project, INVOCATIONS)))
+        writer = threading.Thread(target=lambda: written.append(write(project, INVOCATIONS[level])))
         writer.start()
         pusher = Victim(["spec-kitty", "sync", "push", "--json"], project, env)
         rounds = 0
@@ -205,6 +215,11 @@ def test_every_phase_arrives_once_and_in_order(project: Path, home: Path, tmp_pa
     with sqlite3.connect(tmp_path / "events.db") as db:
         rows = db.execute("SELECT invocation_id, phase FROM event ORDER BY rowid").fetchall()
         conflicts = db.execute("SELECT count(*) FROM conflict").fetchone()[0]
+        whole = {key: json.loads(body) for key, body in db.execute("SELECT invocation_id, body FROM record")}
+        absent = db.execute("SELECT count(*) FROM object WHERE body IS NULL").fetchone()[0]
+    records = {path.name[-32:-6]: path.read_text() for path in (project / layout.RECORDS).glob("*.jsonl")}
+    other = sum(whole.get(key, {"lines": ""})["lines"] != text for key, text in records.items())
+    replayed = cli("replay", "--all", "--source", str(tmp_path / "events.db"), "--json").json()
     lost, doubled = expected - set(rows), len(rows) - len(set(rows))
     begun: set[str] = set()
     disordered = 0
@@ -215,11 +230,15 @@ def test_every_phase_arrives_once_and_in_order(project: Path, home: Path, tmp_pa
     counts = outbox.counts()
     outbox.close()
     REPORT.append(
-        f"sync: {len(made)} invocations, {len(expected)} phases; {dict(sorted(chaos.seen.items()))}; "
+        f"sync at level {level}: {len(made)} invocations, {len(expected)} phases; {dict(sorted(chaos.seen.items()))}; "
         f"{pusher.kills} pushes and {collector.kills} collectors killed; {len(lost)} lost, {doubled} doubled, "
-        f"{disordered} out of order, {conflicts} conflicts; {time.monotonic() - began:.0f} s; seed {seed}"
+        f"{disordered} out of order, {conflicts} conflicts; {len(whole)} whole records, {other} not as they are here, "
+        f"{absent} objects missing, {replayed['match']} replayed as they were; "
+        f"{time.monotonic() - began:.0f} s; seed {seed}"
     )
     assert (lost, set(rows) - expected, doubled, disordered, conflicts) == (set(), set(), 0, 0, 0), f"seed {seed}"
+    sent = len(made) if level == "records" else 0
+    assert (len(whole), other, absent, replayed["match"]) == (sent, len(made) - sent, 0, sent), f"seed {seed}"
     assert (counts.delivered, counts.pending, counts.refused) == (len(expected), 0, 0), f"seed {seed}"
     assert pusher.kills >= 3, f"seed {seed}"
     assert collector.kills >= 2, f"seed {seed}"

@@ -127,8 +127,11 @@ def _deliver_record(
         status, answer = 422, f"{sending.code}: {sending.message}".encode()
     else:
         status, answer = exchange("PUT", f"{url}/records/{place.invocation_id}", sending.body.encode())
-        if status == 200:
-            status, answer, sent = _deliver_objects(sending.objects, _read_missing(answer), url, exchange)
+        missing = _read_missing(answer) if status == 200 else None
+        if missing is not None:
+            status, answer, sent = _deliver_objects(sending.objects, missing, url, exchange)
+        elif status == 200:
+            status = 0  # nobody who understood the request said so
     done = done._replace(objects=done.objects + sent)
     if status == 200:
         outbox.settle_record(place.invocation_id, "delivered", whole=whole)
@@ -162,20 +165,34 @@ def _deliver_objects(
         status, answer = exchange("PUT", f"{url}/objects", canonical(part).encode())
         if status == 413 and len(part) > 1:
             parts[:0] = [{name: text} for name, text in part.items()]
-        elif status != 200:
-            return status, answer, sent
+        elif status != 200 or not _is_counted(answer):
+            return status if status != 200 else 0, answer, sent
         else:
             sent += len(part)
     return 200, b"", sent
 
 
-def _read_missing(answer: bytes) -> list[str]:
-    """Return the digests of the objects that an endpoint lacks; one of before objects lacks none."""
+def _read_missing(answer: bytes) -> list[str] | None:
+    """Return the digests of the objects that an endpoint lacks; None where the answer acknowledges no record.
+
+    An endpoint of before objects lacks none.
+    """
     try:
-        missing = json.loads(answer).get("missing")
-    except (ValueError, AttributeError, RecursionError):
-        return []
-    return [name for name in missing if isinstance(name, str) and is_digest(name)] if isinstance(missing, list) else []
+        value = json.loads(answer)
+        told, missing = value["status"], value.get("missing", [])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    if told not in ("stored", "duplicate") or not isinstance(missing, list):
+        return None
+    return [name for name in missing if isinstance(name, str) and is_digest(name)]
+
+
+def _is_counted(answer: bytes) -> bool:
+    """Return whether an endpoint says how many objects it stored."""
+    try:
+        return type(json.loads(answer)["stored"]) is int
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _is_early(answer: bytes) -> bool:

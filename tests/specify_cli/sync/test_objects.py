@@ -17,7 +17,11 @@ from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from collecting import OTHER_PROJECT, TOKEN, Collector, add_token, serving
 from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
 from specify_cli.collector.ledger import open_database
+from specify_cli.project.config import load_project
 from specify_cli.record.verify import LEVELS
+from specify_cli.sync.contract import PHASES
+from specify_cli.sync.outbox import Outbox
+from specify_cli.sync.records import deliver_records
 from support import Cli, Ran, git
 
 pytestmark = lets_dask_leave_sockets
@@ -372,3 +376,25 @@ def test_the_shards_of_a_collector_are_one_source(cli: Cli, chartered: Path, tmp
     assert [(one["source"], one["report"]["level"]) for one in verified] == [(uuid, "witnessed") for uuid in uuids]
     assert [row["source"] for row in replayed["rows"]] == uuids and replayed["match"] == 4 > alone["match"] > 0
     assert mixed.error()["error_code"] == "USAGE"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"\x00<html>\xff", b"{}", b'{"status":"refused"}', b'{"status":"stored","missing":0}']
+)
+def test_an_answer_that_names_no_record_acknowledges_none(cli: Cli, enabled: Path, answer: bytes) -> None:
+    run(cli)
+    project, _ = load_project(str(enabled))
+    folder = str(enabled / ".git/kittify/sync/top")
+    outbox = Outbox(project, folder, "http://127.0.0.1:1/v1/events")
+    outbox.scan()
+    outbox.settle((due.invocation_id, phase, "delivered") for due in outbox.due(9) for phase in PHASES)
+
+    def exchange(method: str, url: str, content: bytes) -> tuple[int, bytes]:
+        del method, content
+        return 200, b'{"size":2}' if "/logs/" in url else answer
+
+    done = deliver_records(project, outbox, "x", exchange, lambda *_: None, objects=True)
+    left = outbox.counts(records=True, whole=True).records
+    outbox.close()
+
+    assert (done.records, done.refused, left) == (0, 0, 1) and done.why is not None
