@@ -17,7 +17,7 @@ from specify_cli.collector.tokens import SCOPES, Tokens
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
-from specify_cli.sync.contract import CONTENT_TYPE, LIVE, compose
+from specify_cli.sync.wire.contract import CONTENT_TYPE, LIVE, compose
 from support import SPEC_KITTY, environment
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"

@@ -39,7 +39,7 @@ from specify_cli.collector.storage import (
     project_of,
     row_of,
 )
-from specify_cli.sync.contract import COMPLETED, STARTED, canonical, key_of
+from specify_cli.sync.wire.contract import COMPLETED, STARTED, canonical, key_of
 
 
 class MemoryStorage:

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
 SENDER = """
 import http.client, json, os, sys, time
 from collecting import TOKEN, completed, started
-from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.sync.wire.contract import CONTENT_TYPE
 
 ports, journal, first, step, clones, invocations, size = json.loads(sys.argv[1])
 headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": CONTENT_TYPE}

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from collecting import completed, started
-from specify_cli.collector.database import Database
+from specify_cli.collector.engines.database import Database
+from specify_cli.collector.engines.sql import SqlStorage
 from specify_cli.collector.ledger import open_database
-from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
 from support import FULL
 

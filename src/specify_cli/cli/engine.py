@@ -10,7 +10,7 @@ from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.sharing import Engine, parse_scheduler
-from specify_cli.storage.sources import Source, find_sources
+from specify_cli.storage.archives.sources import Source, find_sources
 
 
 @contextmanager

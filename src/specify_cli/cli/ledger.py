@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from specify_cli.cli.table import Values
-from specify_cli.collector.database import Database, SqliteDatabase
+from specify_cli.collector.engines.database import Database, SqliteDatabase
 from specify_cli.collector.holdings import decode_report
 from specify_cli.collector.ledger import Ledger, open_ledger
 from specify_cli.collector.levels import verify_again
@@ -20,7 +20,7 @@ from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
 from specify_cli.record.verify import RecordReport
 from specify_cli.sharing import Engine
-from specify_cli.storage.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
+from specify_cli.storage.archives.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
 from specify_cli.storage.store import Place
 from specify_cli.trail.log.leaves import START, parse_leaf
 from specify_cli.trail.log.notes import Policy, parse_checkpoint

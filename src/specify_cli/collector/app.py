@@ -63,7 +63,7 @@ from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
 from specify_cli.errors import InvocationError
 from specify_cli.page.document import read_policy
-from specify_cli.sync.contract import COMPLETED, STARTED
+from specify_cli.sync.wire.contract import COMPLETED, STARTED
 from specify_cli.web.headers import add_headers, allow_framing
 from specify_cli.web.markup import STYLE
 

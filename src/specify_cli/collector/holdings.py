@@ -36,7 +36,7 @@ from specify_cli.record.verify import (
     verify_record,
 )
 from specify_cli.search.words import marks_of
-from specify_cli.sync.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
+from specify_cli.sync.wire.contract import IMPORTED, KINDS, LIVE, canonical, kind_of
 from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing, Reached
 from specify_cli.trail.log.leaves import GENERATION_NAME, LEAF_BYTES, LogDamagedError, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint, NoteError, Policy, VerifierKey, parse_checkpoint, signed_at

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from specify_cli.collector.database import Database, SqliteDatabase
-from specify_cli.collector.shards import ShardedStorage
-from specify_cli.collector.sql import SqlStorage
+from specify_cli.collector.engines.database import Database, SqliteDatabase
+from specify_cli.collector.engines.shards import ShardedStorage
+from specify_cli.collector.engines.sql import SqlStorage
 from specify_cli.collector.storage import StorageUnusable
 
 
@@ -43,7 +43,7 @@ def open_database(address: str) -> Database:
     """
     if not address.startswith(("postgresql://", "postgres://")):
         return SqliteDatabase(address)
-    from specify_cli.collector.postgres import PostgresDatabase  # loads libpq
+    from specify_cli.collector.engines.postgres import PostgresDatabase  # loads libpq
 
     return PostgresDatabase(address)
 

@@ -20,7 +20,7 @@ from specify_cli.page.document import make_page
 from specify_cli.record.compare import Chain
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
-from specify_cli.sync.contract import EXTENSION, flat
+from specify_cli.sync.wire.contract import EXTENSION, flat
 from specify_cli.web.comparison import Side, compare_sides
 from specify_cli.web.markup import build_environment
 from specify_cli.web.pictures import draw_overview, draw_waterfall

@@ -20,8 +20,8 @@ from specify_cli.collector.storage import (
     Place,
 )
 from specify_cli.record.ids import new_ulid
-from specify_cli.sync.contract import CONTENT_TYPE, MAX_EVENTS
-from specify_cli.sync.validation import Fault, faults
+from specify_cli.sync.wire.contract import CONTENT_TYPE, MAX_EVENTS
+from specify_cli.sync.wire.validation import Fault, faults
 
 ONE_EVENT = "application/cloudevents+json"
 MAX_LIMIT, DEFAULT_LIMIT = 200, 50

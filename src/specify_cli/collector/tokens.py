@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.engines.database import Database, Transaction
 from specify_cli.collector.storage import Projects
 
 SEND, READ, WITNESS = "send", "read", "witness"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.engines.database import Database, Transaction
 from specify_cli.collector.storage import Projects
 from specify_cli.trail.log.merkle import verify_consistency
 from specify_cli.trail.log.notes import (

@@ -23,7 +23,7 @@ from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
 from specify_cli.replay.replay import replay
 from specify_cli.replay.report import describe_verdict
-from specify_cli.storage.archive import create_file, require_whole
+from specify_cli.storage.archives.archive import create_file, require_whole
 from specify_cli.storage.queries import annex_files, verify_place
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log

@@ -15,7 +15,7 @@ from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.replay import replay_bytes, spare_running_threads
 from specify_cli.replay.report import describe_verdict
 from specify_cli.sharing import HERE, Engine, share_out
-from specify_cli.storage.sources import Item, Source, iter_opened, list_items
+from specify_cli.storage.archives.sources import Item, Source, iter_opened, list_items
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 
 MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")

@@ -43,8 +43,8 @@ from specify_cli.replay.replay import (
     spare_running_threads,
 )
 from specify_cli.sharing import HERE, Engine, share_out
+from specify_cli.storage.archives.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
 from specify_cli.storage.frozen import inputs_of_corpus
-from specify_cli.storage.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import START

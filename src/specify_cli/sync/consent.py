@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.project.config import Project
-from specify_cli.sync.contract import LEVELS, is_signing_secret
 from specify_cli.sync.trigger import CONSENT, PAUSE, sync_folder
+from specify_cli.sync.wire.contract import LEVELS, is_signing_secret
 
 TOKEN_VARIABLE = "SPEC_KITTY_SYNC_TOKEN"
 SECRET_VARIABLE = "SPEC_KITTY_SYNC_SECRET"

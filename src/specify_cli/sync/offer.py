@@ -20,9 +20,9 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
-from specify_cli.sync.contract import DEFAULT_LEVEL, LEVELS, RECORDS
 from specify_cli.sync.status import preview
 from specify_cli.sync.trigger import unpause
+from specify_cli.sync.wire.contract import DEFAULT_LEVEL, LEVELS, RECORDS
 
 
 class Offer(NamedTuple):

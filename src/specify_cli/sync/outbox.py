@@ -30,7 +30,8 @@ from specify_cli.storage.index import Index, Key
 from specify_cli.storage.queries import differing_copies
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
 from specify_cli.sync.consent import unavailable
-from specify_cli.sync.contract import (
+from specify_cli.sync.trigger import name_of
+from specify_cli.sync.wire.contract import (
     COMPLETED,
     IMPORTED,
     LIVE,
@@ -42,7 +43,6 @@ from specify_cli.sync.contract import (
     compose,
     kind_of,
 )
-from specify_cli.sync.trigger import name_of
 
 CURSOR_VERSION = 1
 

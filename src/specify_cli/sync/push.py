@@ -22,12 +22,12 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.redaction.redact import RedactionError
 from specify_cli.sync import consent as consents
 from specify_cli.sync.consent import Consent
-from specify_cli.sync.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
 from specify_cli.sync.cosigning import ask_cosignature
 from specify_cli.sync.outbox import Counts, Due, Outbox
 from specify_cli.sync.transport import Endpoint, PostVerdict, Problem, body_of, is_passing
 from specify_cli.sync.trigger import LONGEST_PAUSE, lock_path, open_lock, unpause, wanted_path
-from specify_cli.sync.validation import faults
+from specify_cli.sync.wire.contract import MAX_BODY, MAX_EVENTS, RECORDS, key_of
+from specify_cli.sync.wire.validation import faults
 
 if TYPE_CHECKING:
     from specify_cli.sync.records import RecordsDelivered

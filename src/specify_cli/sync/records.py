@@ -15,12 +15,12 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
-from specify_cli.storage.archive import begin_search, compose_part, gather_objects, read_policies
+from specify_cli.storage.archives.archive import begin_search, compose_part, gather_objects, read_policies
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, Place
-from specify_cli.sync.contract import canonical
 from specify_cli.sync.outbox import Outbox, look_at
+from specify_cli.sync.wire.contract import canonical
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, Generation, parse_leaf
 from specify_cli.trail.log.notes import Checkpoint

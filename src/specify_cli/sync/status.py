@@ -16,9 +16,9 @@ from specify_cli.record.verify import ERROR, INFO, WARNING
 from specify_cli.redaction.redact import RedactionError
 from specify_cli.storage.index import Index
 from specify_cli.sync import consent as consents
-from specify_cli.sync.contract import PHASES, RECORDS, compose
 from specify_cli.sync.outbox import Counts, Outbox, envelope, look_at
 from specify_cli.sync.trigger import PAUSE, is_running, paused_until
+from specify_cli.sync.wire.contract import PHASES, RECORDS, compose
 
 _LOOKED_AT = 50
 # What `enable` shows where no record is yet.

@@ -23,7 +23,7 @@ from standardwebhooks.webhooks import Webhook
 from specify_cli import VERSION
 from specify_cli.errors import EnvironmentFault
 from specify_cli.sync.consent import is_loopback
-from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.sync.wire.contract import CONTENT_TYPE
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 10.0

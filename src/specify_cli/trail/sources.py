@@ -15,8 +15,9 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.record.verify import RecordReport, SetReport, judge_set
 from specify_cli.sharing import ENGINE_CODES, HERE, Engine, share_out
-from specify_cli.storage import archive, queries
-from specify_cli.storage.sources import Failure, Item, Source, group_items, list_items
+from specify_cli.storage import queries
+from specify_cli.storage.archives import archive
+from specify_cli.storage.archives.sources import Failure, Item, Source, group_items, list_items
 from specify_cli.trail.approvals import check_approvals, say_unchecked
 from specify_cli.trail.levels import Trust, verify_trail
 from specify_cli.trail.log.proofs import Checked, check_proofs

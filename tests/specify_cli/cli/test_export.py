@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from specify_cli.errors import StoredDataError
 from specify_cli.invocation.run import open_invocation
 from specify_cli.record import layout
-from specify_cli.storage import archive as portable
+from specify_cli.storage.archives import archive as portable
 from support import CHARTER, Cli, accept, git
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -790,7 +790,7 @@ def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
     folder.mkdir()
     program = (
         "import os, signal, sys\n"
-        "from specify_cli.storage.archive import unpacked\n"
+        "from specify_cli.storage.archives.archive import unpacked\n"
         "with unpacked(sys.argv[1]) as contents:\n"
         "    assert os.listdir(contents.project.root)\n"
         f"    os.kill(os.getpid(), signal.{ended_by})\n"

@@ -18,8 +18,8 @@ import pytest
 import collecting
 from receiving import Answer, Receiver, Request, stored
 from specify_cli.record.record import chain, fold, genesis_tip
-from specify_cli.sync.contract import EXTENSION, GAPS, flat
-from specify_cli.sync.validation import faults
+from specify_cli.sync.wire.contract import EXTENSION, GAPS, flat
+from specify_cli.sync.wire.validation import faults
 from support import Cli, environment, git
 
 TOKEN = "tok-0123456789abcdef"

@@ -17,7 +17,7 @@ from specify_cli.collector.app import build_app
 from specify_cli.collector.reception import cursor_of, read_wanted
 from specify_cli.collector.storage import Place, StorageError
 from specify_cli.collector.tokens import Token
-from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.sync.wire.contract import CONTENT_TYPE
 from specify_cli.web.markup import shown
 
 NOW = "2026-11-21T12:00:00.000Z"

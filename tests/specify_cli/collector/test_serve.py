@@ -39,7 +39,7 @@ from collecting import (
     token_file,
 )
 from postgres import Server
-from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.sync.wire.contract import CONTENT_TYPE
 from support import Cli, environment
 
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()

@@ -26,12 +26,12 @@ from hypothesis import strategies as st
 from collecting import OTHER_PROJECT, PROJECT, completed, id_of, record_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
-from specify_cli.collector.database import SqliteDatabase, read_steps
+from specify_cli.collector.engines.database import SqliteDatabase, read_steps
+from specify_cli.collector.engines.postgres import PostgresDatabase
+from specify_cli.collector.engines.sql import SqlStorage
 from specify_cli.collector.holdings import decode_report, encode_report, read_record
 from specify_cli.collector.ledger import open_ledger
-from specify_cli.collector.postgres import PostgresDatabase
 from specify_cli.collector.reception import Refused
-from specify_cli.collector.sql import SqlStorage
 from specify_cli.collector.storage import (
     APART,
     CLOSED,
@@ -52,7 +52,7 @@ from specify_cli.collector.storage import (
     compute_digest,
     compute_edge,
 )
-from specify_cli.sync.contract import canonical
+from specify_cli.sync.wire.contract import canonical
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import encode
 
@@ -617,7 +617,7 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
 WRITER = """
 import json, sys
 from specify_cli.collector.ledger import open_database
-from specify_cli.collector.sql import SqlStorage
+from specify_cli.collector.engines.sql import SqlStorage
 storage = SqlStorage(open_database(sys.argv[1]))
 said = []
 for line in sys.stdin:

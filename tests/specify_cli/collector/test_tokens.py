@@ -39,7 +39,7 @@ from specify_cli.collector.ledger import open_database
 from specify_cli.collector.reception import cursor_of
 from specify_cli.collector.storage import Place, RecordPiece
 from specify_cli.collector.tokens import RateLimit, Token, Tokens
-from specify_cli.sync.contract import CONTENT_TYPE
+from specify_cli.sync.wire.contract import CONTENT_TYPE
 from specify_cli.trail.log.notes import ED25519, VerifierKey
 from support import FULL, Cli, environment
 

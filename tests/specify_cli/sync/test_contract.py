@@ -17,10 +17,20 @@ from spec_kitty_events.models import Event
 from spec_kitty_events.profile_invocation import PROFILE_INVOCATION_EVENT_TYPES, PROFILE_INVOCATION_RESERVED_TYPES
 
 from specify_cli.storage.store import Place
-from specify_cli.sync import contract
-from specify_cli.sync.contract import COMPLETED, EXTENSION, FIELDS, LEVELS, PHASES, STARTED, compose, flat, same_content
 from specify_cli.sync.outbox import Seen, look_at
-from specify_cli.sync.validation import faults
+from specify_cli.sync.wire import contract
+from specify_cli.sync.wire.contract import (
+    COMPLETED,
+    EXTENSION,
+    FIELDS,
+    LEVELS,
+    PHASES,
+    STARTED,
+    compose,
+    flat,
+    same_content,
+)
+from specify_cli.sync.wire.validation import faults
 
 ROOT = Path(__file__).parents[3]
 HISTORIES = sorted((ROOT / "tests" / "histories").glob("*/.kittify/events/profile-invocations/*.jsonl"))

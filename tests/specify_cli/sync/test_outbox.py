@@ -21,8 +21,8 @@ from specify_cli.record import layout
 from specify_cli.record.record import chain, fold, genesis_tip
 from specify_cli.replay.current import replay_against
 from specify_cli.sync import outbox as outboxes
-from specify_cli.sync.contract import COMPLETED, STARTED
 from specify_cli.sync.outbox import Due, Outbox
+from specify_cli.sync.wire.contract import COMPLETED, STARTED
 from support import accept, git
 
 ENDPOINT = "http://127.0.0.1:1/v1/events"

@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spec_kitty_events.conformance.loader import FixtureCase, load_fixtures
 
-from specify_cli.sync.contract import COMPLETED, EVENT_TYPES, EXTENSION, LEVELS, PHASES, STARTED, canonical, compose
-from specify_cli.sync.validation import faults, pointer
+from specify_cli.sync.wire.contract import (
+    COMPLETED,
+    EVENT_TYPES,
+    EXTENSION,
+    LEVELS,
+    PHASES,
+    STARTED,
+    canonical,
+    compose,
+)
+from specify_cli.sync.wire.validation import faults, pointer
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
 ID = "01JD4Q3S0000000000000000A1"

@@ -38,9 +38,12 @@ from specify_cli.replay.models import other_model
 from specify_cli.routing import router
 from specify_cli.search import database, why
 from specify_cli.sessions import importer
-from specify_cli.storage import archive, archives, queries
-from specify_cli.sync import contract, outbox, push, records, status
+from specify_cli.storage import queries
+from specify_cli.storage.archives import archive
+from specify_cli.storage.archives import many as archives
+from specify_cli.sync import outbox, push, records, status
 from specify_cli.sync.status import TokenState
+from specify_cli.sync.wire import contract
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")

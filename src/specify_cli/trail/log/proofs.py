@@ -18,7 +18,7 @@ from specify_cli.record import layout
 from specify_cli.record.record import split_lines
 from specify_cli.record.seal import seal_at_end
 from specify_cli.record.verify import LAST_OPENING_SEQ, Finding, RecordReport, finding
-from specify_cli.storage.archive import Contents
+from specify_cli.storage.archives.archive import Contents
 from specify_cli.trail.log.entries import open_log
 from specify_cli.trail.log.leaves import ANNEX, CLOSE, START, Leaf
 from specify_cli.trail.log.merkle import hash_leaf, verify_inclusion

@@ -32,10 +32,10 @@ from specify_cli.record.reading.views import json_pieces, read_file
 from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.sharing import Engine
-from specify_cli.storage import archive
 from specify_cli.storage import queries as invocations
 from specify_cli.storage.adoption import take_in
-from specify_cli.storage.archives import archive_each
+from specify_cli.storage.archives import archive
+from specify_cli.storage.archives.many import archive_each
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all

@@ -21,7 +21,7 @@ from specify_cli.replay import replay as replays
 from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.judge import DEFAULT_EPSILON
 from specify_cli.replay.report import first_screen, view_report
-from specify_cli.storage.archive import check_manifest, unpacked
+from specify_cli.storage.archives.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
 if TYPE_CHECKING:

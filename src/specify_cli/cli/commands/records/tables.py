@@ -20,7 +20,7 @@ from specify_cli.exports.run import read_run
 from specify_cli.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
 from specify_cli.project.config import Project
 from specify_cli.record.reading.views import read_file
-from specify_cli.storage.archive import require_whole
+from specify_cli.storage.archives.archive import require_whole
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place

@@ -17,7 +17,7 @@ from specify_cli.exports.run import Run, encode_document, read_run
 from specify_cli.project.config import Project
 from specify_cli.record.record import fold
 from specify_cli.search.why import explain_file
-from specify_cli.storage import archive
+from specify_cli.storage.archives import archive
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place

@@ -12,13 +12,13 @@ from specify_cli.cli.ledger import explained
 from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.collector import serve as collector
-from specify_cli.collector.database import Database, SqliteDatabase
+from specify_cli.collector.engines.database import Database, SqliteDatabase
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.storage import StorageError
 from specify_cli.collector.tokens import Tokens
 from specify_cli.collector.witness import Witness
 from specify_cli.errors import CallerError, EnvironmentFault
-from specify_cli.sync.contract import is_signing_secret
+from specify_cli.sync.wire.contract import is_signing_secret
 from specify_cli.web.server import Listening, bind
 
 _SHORTEST = 16

@@ -20,12 +20,12 @@ from specify_cli.project.config import Project, load_project
 from specify_cli.project.root import find_root
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
 from specify_cli.sync import consent as consents
-from specify_cli.sync.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
 from specify_cli.sync.offer import Offer, accept, make_offer
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.status import SyncStatus, token_state, waiting
 from specify_cli.sync.status import status as standing
 from specify_cli.sync.trigger import is_running, sync_folder
+from specify_cli.sync.wire.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
 
 if TYPE_CHECKING:
     from specify_cli.sync.push import Pushed

@@ -16,8 +16,8 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project, load_project
 from specify_cli.sharing import HERE, Engine, share_out
-from specify_cli.storage.archive import export
-from specify_cli.storage.sources import Item, Source, group_items, iter_opened, list_items
+from specify_cli.storage.archives.archive import export
+from specify_cli.storage.archives.sources import Item, Source, group_items, iter_opened, list_items
 
 
 class Archived(NamedTuple):

@@ -19,7 +19,8 @@ from typing import NamedTuple, Protocol
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record import layout
-from specify_cli.storage import archive, queries
+from specify_cli.storage import queries
+from specify_cli.storage.archives import archive
 from specify_cli.storage.store import FileObjectStore, Place, places
 
 

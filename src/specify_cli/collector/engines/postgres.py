@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from specify_cli.collector.database import Transaction, read_steps
+from specify_cli.collector.engines.database import Transaction, read_steps
 from specify_cli.collector.storage import StorageError, StorageUnusable
 
 T = TypeVar("T")

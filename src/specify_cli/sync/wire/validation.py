@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from spec_kitty_events.conformance import validate_event
 from spec_kitty_events.models import Event
 
-from specify_cli.sync import contract
-from specify_cli.sync.contract import COMPLETED, EXTENSION, FIELDS, LEVELS, PHASES, STARTED
+from specify_cli.sync.wire import contract
+from specify_cli.sync.wire.contract import COMPLETED, EXTENSION, FIELDS, LEVELS, PHASES, STARTED
 
 MAX_DEPTH = 16
 MAX_VALUES = 1000  # an envelope has some fifty

@@ -11,7 +11,7 @@ import hashlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
-from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.engines.database import Database, Transaction
 from specify_cli.collector.storage import (
     Conflict,
     Filter,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from specify_cli.collector.database import Database, Transaction
+from specify_cli.collector.engines.database import Database, Transaction
 from specify_cli.collector.holdings import decode_report, encode_report
 from specify_cli.collector.storage import (
     APART,
@@ -48,7 +48,7 @@ from specify_cli.collector.storage import (
     project_of,
     read_state,
 )
-from specify_cli.sync.contract import canonical, key_of
+from specify_cli.sync.wire.contract import canonical, key_of
 
 # An actor filter names at most so many actors one by one; with more the rows are walked newest first.
 _ACTORS = 64
