@@ -6,12 +6,12 @@ levels.describe(row)
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 from specify_cli.collector.holdings import LISTED, Judged, Seen, check_bodies, decode_report, judge_trail, report_lost
-from specify_cli.collector.storage import HeldLog, LogConflict, Place, ProjectRow, Storage, StorageError
+from specify_cli.collector.storage import HeldLog, LogConflict, Place, ProjectRow, Storage, StorageError, read_state
 from specify_cli.collector.witness import Witness
 from specify_cli.record.verify import ERROR, WARNING, RecordReport, finding
 from specify_cli.sharing import HERE, Engine, share_out
@@ -31,12 +31,12 @@ def verify_again(
     The witness is the collector's own; with a policy its witnesses alone count. Raises StorageError, and
     EnvironmentFault where the engine does.
     """
-    seen = read_seen(witness)
     after = ""
     while rows := storage.projects(None, _PAGE, after):
         for row in rows:
             if row.records:
                 logs = storage.logs(row.project_uuid)
+                seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
                 reader = partial(_read_body, storage, row.project_uuid)
                 yield row.project_uuid, judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy)
         after = rows[-1].project_uuid
@@ -72,18 +72,18 @@ def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None
     return storage.bodies([place]).get(place)
 
 
-def read_seen(witness: Witness | None) -> Seen:
-    """Return what a witness has seen of every log. Raises StorageError."""
+def read_seen(witness: Witness | None, origins: Iterable[str]) -> Seen:
+    """Return what a witness has seen of some logs. Raises StorageError."""
     if witness is None:
         return Seen()
-    forked = []
-    for fork in witness.list_forks():
+    wanted, forked = sorted(origins), []
+    for fork in witness.find_forks(wanted):
         for note in (fork.held, fork.sent):
             try:
                 forked.append(parse_checkpoint(note.encode()))
             except NoteError:
                 continue  # only what was one is kept
-    return Seen(witness.key.name, tuple(witness.list_states()), tuple(forked))
+    return Seen(witness.key.name, tuple(witness.find_states(wanted)), tuple(forked))
 
 
 class _Known(NamedTuple):
@@ -111,12 +111,13 @@ class Levels:
 
     def _find(self, row: ProjectRow) -> _Known:
         known = self._known.get(row.project_uuid)
-        if known is not None and known.revision == row.revision and self._pick(known.origins) == known.seen:
+        fresh = known is not None and known.revision == row.revision
+        if known is not None and fresh and read_seen(self._witness, known.origins) == known.seen:
             return known
         logs = self._storage.logs(row.project_uuid) if row.revision else []
         described = tuple(_describe_log(log) for log in logs)
         origins = frozenset(str(one["origin"]) for one in described)
-        seen = self._pick(origins)
+        seen = read_seen(self._witness, origins)
         reader = partial(_read_body, self._storage, row.project_uuid)
         judged = judge_trail(self._list_reports(row.project_uuid), logs, reader, seen)
         conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()
@@ -126,10 +127,6 @@ class Levels:
             entry = _Known(row.revision, origins, seen, judged, described, conflicts)
             self._known[row.project_uuid] = entry
         return entry
-
-    def _pick(self, origins: frozenset[str]) -> Seen:
-        """Return what the witness has seen of some logs."""
-        return read_seen(self._witness).narrow(origins) if origins else Seen()
 
     def _list_reports(self, project: str) -> Iterator[RecordReport]:
         after = ""

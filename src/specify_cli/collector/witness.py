@@ -11,6 +11,7 @@ Sources: c2sp.org/tlog-witness v0, tlog-cosignature v1.
 
 import os
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,6 +32,8 @@ from specify_cli.trail.log.notes import (
 
 _OLD = re.compile(r"old (0|[1-9][0-9]{0,17})")
 _MAX_PROOF = 63
+# So many logs are asked for with one statement.
+_AT_ONCE = 500
 _MAX_KEYS = 8
 # A log is named by its project and 32 bits of chance; one that is older than its project's uuid by those alone.
 _ORIGIN = re.compile(r"spec-kitty/([^/]+)/[^/]+")
@@ -200,6 +203,20 @@ class Witness:
             (owner or "", owner or ""),
         )
         return [parse_checkpoint(note.encode()) for (note,) in notes]
+
+    def find_states(self, origins: Sequence[str]) -> list[Checkpoint]:
+        """Return the newest state of each of these logs that was cosigned."""
+        notes = self._find("SELECT note FROM logs WHERE note IS NOT NULL AND", origins)
+        return [parse_checkpoint(note.encode()) for (note,) in notes]
+
+    def find_forks(self, origins: Sequence[str]) -> list[Fork]:
+        """Return the contradictions of these logs that were seen."""
+        return [Fork(*row) for row in self._find("SELECT origin, at, held, sent FROM forks WHERE", origins)]
+
+    def _find(self, statement: str, origins: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        for at in range(0, len(origins), _AT_ONCE):
+            part = tuple(origins[at : at + _AT_ONCE])
+            yield from self._run(f"{statement} origin IN ({', '.join('?' * len(part))}) ORDER BY origin", part)
 
     def _run(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
         return self._database.read(lambda transaction: transaction.run(statement, values))

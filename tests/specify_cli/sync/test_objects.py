@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from specify_cli.sync.contract import PHASES
 
 from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from collecting import OTHER_PROJECT, TOKEN, Collector, add_token, serving
@@ -19,7 +20,6 @@ from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
 from specify_cli.collector.ledger import open_database
 from specify_cli.project.config import load_project
 from specify_cli.record.verify import LEVELS
-from specify_cli.sync.contract import PHASES
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.records import deliver_records
 from support import Cli, Ran, git
@@ -223,10 +223,12 @@ def test_a_consent_of_before_covers_no_objects_and_nothing_but_closed_records(
     run(cli)
     cli("do", "implement what stays open")
     before, held = push(cli), project_of(collector)
+    standing = cli("sync", "status", env=ENV).out
     enable(cli, collector)
     after, now = push(cli), project_of(collector)
 
     assert value["whole"] == "objects"
+    assert "not agreed:" in standing and "not agreed" not in cli("sync", "status", env=ENV).out
     assert (before["records"]["records"], before["records"]["objects"]) == (1, 0)
     assert (held["records"], held["objects"], held["missing"]) == (1, 0, 0)
     assert (after["records"]["records"], now["records"], now["missing"]) == (2, 2, 0)

@@ -306,6 +306,13 @@ def _render_event(event: dict[str, object]) -> Iterator[str]:
             yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
 
 
+def _describe_uncovered(found: SyncStatus) -> str | None:
+    """Return what a consent of before does not cover, and how it is given."""
+    if found.level != RECORDS or found.whole:
+        return None
+    return "objects, open records, replays and imported sessions; sync enable --level records shows them and asks"
+
+
 def _render_status(state: SyncStatus) -> str:
     if state.endpoint is None:
         lines = ["sync is off: nothing leaves this project"]
@@ -318,6 +325,7 @@ def _render_status(state: SyncStatus) -> str:
         ("token", state.token),
         ("pending", f"{state.pending}" + (f", oldest {state.oldest_pending}" if state.oldest_pending else "")),
         ("whole records", None if state.records is None else f"{state.records} pending, with their objects"),
+        ("not agreed", _describe_uncovered(state)),
         ("delivered", state.delivered),
         ("refused", f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else "")),
         ("held", f"{state.held} behind a refused Started" if state.held else None),
