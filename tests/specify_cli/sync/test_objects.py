@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specify_cli.sync.contract import PHASES
 
 from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from collecting import OTHER_PROJECT, TOKEN, Collector, add_token, serving
@@ -22,6 +21,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record.verify import LEVELS
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.records import deliver_records
+from specify_cli.sync.wire.contract import PHASES
 from support import Cli, Ran, git
 
 pytestmark = lets_dask_leave_sockets
