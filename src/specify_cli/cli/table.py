@@ -613,7 +613,7 @@ _COMMANDS = (
     ),
     Command(
         ("capsule",),
-        "records.capsule:capsule",
+        "project.capsule:capsule",
         "Fill memvid's capsule beside the files with what it does not hold, for `memory_backend: capsule`.",
         (Param("check", "flag", "Then hold both against each other: bytes, and what recorded queries find."),),
         ("spec-kitty capsule", "spec-kitty capsule --check"),
@@ -884,7 +884,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "export"),
-        "records.ledger_tables:export_ledger",
+        "sharing.ledger_tables:export_ledger",
         "Write what is held as Parquet, a file for each day and project.",
         (
             _LEDGER._replace(multiple=True),
