@@ -129,37 +129,11 @@ def build_app(
         Levels(storage, witness),
     )
 
-    def route(path: str, endpoint: Endpoint, scope: str | None, method: str = "GET") -> Route:
-        return Route(path, _guard(setting, path, endpoint, scope), methods=[method])
-
-    app = Starlette(
-        routes=[
-            route("/v1/events", _take_events, SEND, "POST"),
-            route("/v1/invocations", _list_invocations, READ),
-            route("/v1/invocations/{invocation_id}", _show_invocation, READ),
-            route("/v1/conflicts", _list_conflicts, READ),
-            route("/v1/projects", _list_projects, READ),
-            route("/v1/projects/{project}", _show_project, READ),
-            route("/v1/projects/{project}/records/{invocation_id}", _take_record, SEND, "PUT"),
-            route("/v1/projects/{project}/objects", _take_objects, SEND, "PUT"),
-            route("/v1/projects/{project}/logs/{name}", _take_log, SEND, "PUT"),
-            route("/witness/key", _show_witness_key, None),
-            route("/witness/add-log", _add_log, WITNESS, "POST"),
-            route("/witness/add-checkpoint", _add_checkpoint, None, "POST"),
-            route("/v1/logs", _list_logs, READ),
-            route("/healthz", _answer_health, None),
-            route("/readyz", _answer_readiness, None),
-            route("/metrics", _show_metrics, READ),
-            route("/", _show_timeline, READ),
-            route("/invocations/{invocation_id}", _show_detail, READ),
-            route("/invocations/{invocation_id}/page", _show_proof, READ),
-            route("/pictures", _show_pictures, READ),
-            route("/compare", _show_comparison, READ),
-            route("/projects", _show_projects, READ),
-            route("/style.css", _serve_style, None),
-        ],
-        exception_handlers={HTTPException: _answer_unrouted},
-    )
+    routes = [
+        Route(path, _guard(setting, path, endpoint, scope), methods=[method])
+        for method, path, endpoint, scope in _ROUTES
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _answer_unrouted})
     app.router.redirect_slashes = False
     return _Edge(app, metrics)
 
@@ -656,6 +630,34 @@ async def _serve_style(setting: _Setting, request: Request) -> Response:
     """GET /style.css."""
     del setting, request
     return Response(STYLE, media_type="text/css")
+
+
+# Method, path, what answers, and which scope a token needs; None asks for no token.
+_ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
+    ("POST", "/v1/events", _take_events, SEND),
+    ("GET", "/v1/invocations", _list_invocations, READ),
+    ("GET", "/v1/invocations/{invocation_id}", _show_invocation, READ),
+    ("GET", "/v1/conflicts", _list_conflicts, READ),
+    ("GET", "/v1/projects", _list_projects, READ),
+    ("GET", "/v1/projects/{project}", _show_project, READ),
+    ("PUT", "/v1/projects/{project}/records/{invocation_id}", _take_record, SEND),
+    ("PUT", "/v1/projects/{project}/objects", _take_objects, SEND),
+    ("PUT", "/v1/projects/{project}/logs/{name}", _take_log, SEND),
+    ("GET", "/witness/key", _show_witness_key, None),
+    ("POST", "/witness/add-log", _add_log, WITNESS),
+    ("POST", "/witness/add-checkpoint", _add_checkpoint, None),
+    ("GET", "/v1/logs", _list_logs, READ),
+    ("GET", "/healthz", _answer_health, None),
+    ("GET", "/readyz", _answer_readiness, None),
+    ("GET", "/metrics", _show_metrics, READ),
+    ("GET", "/", _show_timeline, READ),
+    ("GET", "/invocations/{invocation_id}", _show_detail, READ),
+    ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
+    ("GET", "/pictures", _show_pictures, READ),
+    ("GET", "/compare", _show_comparison, READ),
+    ("GET", "/projects", _show_projects, READ),
+    ("GET", "/style.css", _serve_style, None),
+)
 
 
 class _Edge:
