@@ -211,6 +211,7 @@ class Killer:
         self.charge = Charge(host, form, side_effect, root.parent / "world")
         self.random = random.Random(f"{host}{form}{side_effect}")
         self.kills = self.resumed = self.given_up = self.runs = 0
+        self.longest = 0.0
 
     def effects(self) -> list[list[str]]:
         return (
@@ -227,20 +228,21 @@ class Killer:
         self.runs += 1
         began = time.monotonic()
         killed, code = live(lambda: run_program(self.root, "implement WP03", program, capture=WHOLE), self.moment())
-        self.kills += killed
         assert killed or not code, code
         (made,) = (self.ids() - before) or {""}
+        # What falls before there is a record is no kill that counts: the machine was slower than last time.
+        self.kills += killed and made != ""
+        self.longest = self.longest * 1.1 if killed and not made else self.longest
         if not killed:
-            self.longest = max(0.02, time.monotonic() - began)
+            self.longest = time.monotonic() - began
         if made and self.finish(cli, made):
             self.judge(made)
         elif not made:
             assert not self.effects(), "an effect without a record"
 
-    longest = 0.15
-
     def moment(self) -> float | None:
-        return self.random.uniform(0, 1.2 * self.longest) if self.kills < KILLS else None
+        """Return when the next child is killed: never in the first run, which tells how long one takes."""
+        return self.random.uniform(0, 1.2 * self.longest) if self.kills < KILLS and self.longest else None
 
     def finish(self, cli: Cli, invocation_id: str) -> bool:
         """Resume a run until it ends; return whether it did, and not a person ended it."""
