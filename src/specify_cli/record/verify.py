@@ -455,6 +455,9 @@ def verify_record(
     return walk.report()
 
 
+_HASH = (1 << 64) - 1
+
+
 class _Gap:
     """What the walk knew before a bad line, and a digest of all that follows: a `recovered` line may describe it.
 
@@ -503,8 +506,9 @@ class _Walk:
         self.skipped_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
-        # What a call's result said and at which seq; None while the call is open.
-        self.calls: dict[str, tuple[int, object, object] | None] = {}
+        # At which seq a call's result stands and a hash of what it said, in one number: a record can have a million
+        # calls. None while the call is open.
+        self.calls: dict[str, int | None] = {}
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
 
@@ -739,19 +743,19 @@ class _Walk:
     def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
         call_id = say(fields.get("call_id"))
         first = self.calls.get(call_id)
-        result = (seq, fields.get("status"), fields.get("output_hash"))
+        result = seq << 64 | hash((say(fields.get("status")), say(fields.get("output_hash")))) & _HASH
         inferred = fields.get("inferred") is True
         # Where lines are harmed the call may be among them, and that is one finding already.
         harmed = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
         if harmed or (inferred and first is not None):
             pass
-        elif first is not None and first[1:] != result[1:]:
-            what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
+        elif first is not None and (first ^ result) & _HASH:
+            what = f"call {call_id} has a result at seq {first >> 64} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
         elif first is not None or call_id not in self.calls:
             self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
         # What was inferred stands for no result: one that is told later is the first.
-        self.calls[call_id] = first or (None if inferred else result)
+        self.calls[call_id] = (None if inferred else result) if first is None else first
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from specify_cli.record.record import chain, genesis_tip, recovered_line, tip_of
@@ -180,3 +181,20 @@ def test_a_recovered_line_accounts_for_every_byte_it_passes_over_and_no_other() 
 
         assert ["RECOVERED"] == codes(report_of([first, *skipped, line]))
         assert "RECOVERED" not in codes(report_of([first, *skipped, b"more\n", line]))
+
+
+def test_what_is_remembered_of_a_call_that_ended_is_no_text_of_its_result() -> None:
+    """A record can have a million calls, each with a digest of 64 characters."""
+    bodies: list[dict[str, Any]] = [STARTED]
+    for number in range(3000):
+        call = {"at": STAGE["at"], "call_id": f"call-{number:021}", "tool": "t"}
+        bodies += {"event": "tool_call", **call}, {"event": "tool_result", **call, "output_hash": f"{number:064}"}
+    lines = chain(genesis_tip(), ID, bodies)[0].splitlines(keepends=True)
+    report_of(lines[:100])
+    tracemalloc.start()
+    report = report_of(lines)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert [item.code for item in report.findings] == []
+    assert most / 3000 < 300
