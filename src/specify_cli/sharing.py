@@ -183,6 +183,12 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
         ) from error
     import logging
 
+    def get_results(future: Any) -> Any:
+        try:
+            return future.result()
+        except KilledWorker:
+            return None
+
     # What it has to say of workers that come and go is not for who waits for a report; its loggers have own levels.
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -205,14 +211,16 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
                     part = rest.popleft()
                     waiting.append((part, client.submit(run, part, pure=False)))
                 part, future = waiting.popleft()
-                try:
-                    results = future.result()
-                except KilledWorker:
-                    results = None
+                results = get_results(future)
                 if results is None and len(part) > 1:
                     waiting.extendleft((one, client.submit(run, one, pure=False)) for one in reversed(_split(part)))
-                else:
-                    yield part, results
+                    continue
+                if results is None:
+                    # A cluster blames whatever was on its way when a worker died; alone, only what kills one.
+                    for _, other in waiting:
+                        other.exception()
+                    results = get_results(client.submit(run, part, pure=False))
+                yield part, results
     except (OSError, CancelledError) as error:
         raise _describe_outage(address, str(error) or type(error).__name__) from error
 
