@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -418,7 +419,7 @@ def _import_session(name: str, top: Path, env: dict[str, str]) -> list[dict[str,
 def _age_rows(path: Path) -> None:
     """Make opencode's sessions older than what an import takes for work under way."""
     if path.exists():
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path)) as database, database:
             database.execute("UPDATE session SET time_updated = 1600000000000")
 
 

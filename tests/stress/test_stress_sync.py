@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -212,7 +212,7 @@ def test_every_phase_arrives_once_and_in_order(level: str, project: Path, home: 
     collector.process.wait(30)
     [(made, closed)] = written
     expected = {(key, "started") for key in made} | {(key, "completed") for key in closed}
-    with sqlite3.connect(tmp_path / "events.db") as db:
+    with closing(sqlite3.connect(tmp_path / "events.db")) as db, db:
         rows = db.execute("SELECT invocation_id, phase FROM event ORDER BY rowid").fetchall()
         conflicts = db.execute("SELECT count(*) FROM conflict").fetchone()[0]
         whole = {key: json.loads(body) for key, body in db.execute("SELECT invocation_id, body FROM record")}

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def fill_database(path: Path, lines: list[Any]) -> None:
     }
     main = next(line["id"] for line in lines if line["table"] == "session")
     session = main
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         for table, names in columns.items():
             database.execute(f"CREATE TABLE {table} ({', '.join(names)})")
         for line in lines:

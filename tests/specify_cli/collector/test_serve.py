@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -533,7 +534,7 @@ def test_collectors_on_one_postgresql_database_are_one_collector(postgres: Serve
 def test_a_storage_that_cannot_answer_is_a_503_without_internals(tmp_path: Path) -> None:
     with serving(tmp_path) as collector:
         collector.post([started(1)])
-        with sqlite3.connect(tmp_path / "events.db") as database:
+        with closing(sqlite3.connect(tmp_path / "events.db")) as database, database:
             database.execute("DROP TABLE conflict")
         database.close()
 

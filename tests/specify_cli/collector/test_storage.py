@@ -570,13 +570,13 @@ def test_writes_are_synced_before_they_are_acknowledged(tmp_path: Path) -> None:
 
 def _newer(path: Path) -> None:
     open_file(path).close()
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA user_version = 6")
     database.close()
 
 
 def _anothers(path: Path) -> None:
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE t (x)")
     database.close()
 
@@ -659,7 +659,7 @@ def test_two_processes_on_one_database_store_each_key_once(
 def test_a_database_of_an_older_schema_is_taken_over(tmp_path: Path, version: int) -> None:
     path = tmp_path / "events.db"
     event, end = canonical(started(1)), canonical(completed(2, outcome="failed"))
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         for statement in (statement for step in read_steps("sqlite")[:version] for statement in step):
             database.execute(statement)
         row = (PROJECT, id_of(1), OPEN, "builder", "implement", "r", "ann", "human", "full", "t", None, None, NOW)
@@ -747,7 +747,7 @@ def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -
     storage.accept([started(1)], NOW)
     storage.close()
     column = {"event": "body", "invocation": "profile_id"}[table]
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute(f"UPDATE {table} SET {column} = replace({column}, 'e', 'f')")
     database.close()
     storage = open_file(path)

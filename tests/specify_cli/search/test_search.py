@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,7 @@ def test_a_forged_index_can_hide_and_cannot_make_a_record_say_something(
     cli: Cli, project: Path, worked: tuple[str, str]
 ) -> None:
     find(cli, "zebra*")
-    with sqlite3.connect(index_file(project)) as base:
+    with closing(sqlite3.connect(index_file(project))) as base, base:
         line = base.execute("SELECT max(id) FROM line").fetchone()[0]
         base.execute("INSERT INTO words (rowid, text) VALUES (?, 'forged')", (line,))
     (hit,) = cli("invocations", "search", "forged", "--json").json()

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -337,7 +338,7 @@ def test_a_cursor_damaged_in_the_middle_is_set_aside_when_that_shows(project: Pa
     one = begin(project)
     box.scan()
     box.close()
-    with sqlite3.connect(box.path) as db:
+    with closing(sqlite3.connect(box.path)) as db, db:
         rows = [(f"01J{number:023d}", "p", 1, 1, "replay") for number in range(5000)]
         db.executemany(
             "INSERT INTO record (invocation_id, profile_id, started, completed, excluded) VALUES (?,?,?,?,?)", rows
