@@ -819,7 +819,7 @@ _COMMANDS = (
                 "level",
                 "option",
                 "ids: ids, times, outcomes. metadata: who and how as well. full: the request's text too. records: each "
-                "closed record whole, and the log.",
+                "record whole, what it names, and the log.",
                 choices=("ids", "metadata", "full", "records"),
             ),
             Param("token_file", "option", "Keep the token from this file (- reads stdin) for deliveries.", metavar="F"),

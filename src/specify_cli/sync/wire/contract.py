@@ -14,7 +14,7 @@ from typing import NamedTuple
 STARTED, COMPLETED = "started", "completed"
 PHASES = (STARTED, COMPLETED)
 LEVELS = ("ids", "metadata", "full", "records")
-# At this level each closed record follows its two envelopes whole (docs/sync-contract.md §6).
+# At this level each record follows its envelopes whole, with the objects it leads to (docs/sync-contract.md §6).
 RECORDS = LEVELS[3]
 # What a whole record is of. Of the first alone there are envelopes.
 KINDS = LIVE, REPLAY, REEXECUTION, IMPORTED = ("live", "replay", "reexecution", "imported")
