@@ -24,7 +24,7 @@ from specify_cli.sync.records import deliver_records
 from specify_cli.sync.wire.contract import PHASES
 from support import Cli, Ran, git
 
-pytestmark = lets_dask_leave_sockets
+pytestmark = [lets_dask_leave_sockets, pytest.mark.stress]
 
 
 @pytest.fixture(scope="module")

@@ -8,12 +8,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from collecting import Collector, id_of, serving, started
 from delivering import ENV, endpoint, project_of, push, run
 from specify_cli.collector.ledger import open_database
 from specify_cli.record.verify import LEVELS
 from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
 from support import Cli, git
+
+pytestmark = pytest.mark.stress  # there on both engines
 
 
 def test_records_and_their_log_are_held_and_proven_to_the_last_level(
