@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from specify_cli.cli.table import Values
 from specify_cli.collector.engines.database import Database, SqliteDatabase
 from specify_cli.collector.holdings import decode_report
 from specify_cli.collector.ledger import Ledger, open_ledger
 from specify_cli.collector.levels import verify_again
 from specify_cli.collector.storage import Place as Where
-from specify_cli.collector.storage import Storage, StorageError
+from specify_cli.collector.storage import ProjectRow, Storage, StorageError
 from specify_cli.collector.witness import Witness
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.record import layout
@@ -26,18 +25,17 @@ from specify_cli.trail.log.leaves import START, parse_leaf
 from specify_cli.trail.log.notes import Policy, parse_checkpoint
 from specify_cli.trail.sources import Verified
 
+T = TypeVar("T")
 _PAGE = 1_000
 # So many records are opened with one connection.
 _AT_ONCE = 50
 
 
 @contextmanager
-def opened_ledger(values: Values) -> Iterator[Ledger]:
-    """Yield what the databases of `--db` hold. Raises StoredDataError, EnvironmentFault."""
-    addresses = values["db"]
-    assert isinstance(addresses, list)
+def opened_ledger(addresses: Sequence[str]) -> Iterator[Ledger]:
+    """Yield what a collector's databases hold, the home first. Raises StoredDataError, EnvironmentFault."""
     with explained():
-        ledger = open_ledger([str(address) for address in addresses])
+        ledger = open_ledger(list(addresses))
     try:
         with explained():
             yield ledger
@@ -50,8 +48,7 @@ def verify_ledger(addresses: Sequence[str], engine: Engine, policy: Policy | Non
 
     Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
     """
-    given: list[object] = list(addresses)
-    with opened_ledger({"db": given}) as ledger, _opened_witness(ledger.home, addresses[0]) as witness:
+    with opened_ledger(addresses) as ledger, _opened_witness(ledger.home, addresses[0]) as witness:
         verified = verify_again(ledger.storage, engine, witness, policy)
         return [Verified(project, judged.report) for project, judged in verified]
 
@@ -76,13 +73,23 @@ def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
 
 def list_held(addresses: Sequence[str]) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
-    sources: list[Source] = []
-    holder, after = LedgerHolder(tuple(addresses)), ""
-    with opened_ledger({"db": list(addresses)}) as ledger:
-        while rows := ledger.storage.projects(None, _PAGE, after):
-            sources += [Source(row.project_uuid, addresses[0], holder=holder) for row in rows if row.records]
-            after = rows[-1].project_uuid
-    return sources
+    holder = LedgerHolder(tuple(addresses))
+    with opened_ledger(addresses) as ledger:
+        rows = list_projects(ledger.storage)
+        return [Source(row.project_uuid, addresses[0], holder=holder) for row in rows if row.records]
+
+
+def list_projects(storage: Storage) -> Iterator[ProjectRow]:
+    """Yield every project that a collector holds something of."""
+    return page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid)
+
+
+def page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
+    """Yield everything that pages hold, each asked for by the name of the last one before it."""
+    last = ""
+    while page := read(last):
+        yield from page
+        last = name(page[-1])
 
 
 class LedgerHolder(NamedTuple):
@@ -94,7 +101,7 @@ class LedgerHolder(NamedTuple):
         """Return the records of a project, so many at a time, in the order of their ids."""
         items: list[Item] = []
         after = ""
-        with opened_ledger({"db": list(self.addresses)}) as ledger:
+        with opened_ledger(self.addresses) as ledger:
             while page := ledger.storage.records(source.name, _AT_ONCE, after):
                 items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
                 after = page[-1].invocation_id
@@ -102,7 +109,7 @@ class LedgerHolder(NamedTuple):
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
         """Yield each record with the objects it leads to, laid out alone."""
-        with opened_ledger({"db": list(self.addresses)}) as ledger:
+        with opened_ledger(self.addresses) as ledger:
             # Most objects are those of the record before: nothing is asked for twice in a row.
             known: dict[str, str] = {}
             for place in item.places:
@@ -117,7 +124,7 @@ class LedgerHolder(NamedTuple):
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the log of a project that began last, and which invocations began by all of them."""
-        with opened_ledger({"db": list(self.addresses)}) as ledger:
+        with opened_ledger(self.addresses) as ledger:
             logs = ledger.storage.logs(source.name)
         if not logs:
             return None

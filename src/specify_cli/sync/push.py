@@ -285,9 +285,9 @@ class _Push:
         if verdict.kind != "answered":
             state = "stopped" if verdict.kind == "stop" else "unreachable"
             raise _Halt(state, verdict.why, verdict.retry_after)
-        unanswered = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
-        outbox.settle((*key_of(event), "delivered") for event in unanswered)
-        self._delivered += len(unanswered)
+        accepted = [event for event in events if verdict.results.get(str(event["id"]), event) is None]
+        outbox.settle((*key_of(event), "delivered") for event in accepted)
+        self._delivered += len(accepted)
         for event in events:
             problem = verdict.results.get(str(event["id"]))
             if problem is not None:

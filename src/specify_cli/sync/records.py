@@ -244,7 +244,7 @@ def _deliver_log(
     # An endpoint that holds more has seen what this copy was put back from.
     if delivered > checkpoint.size or (delivered == checkpoint.size and facts.get(state) == str(checkpoint)):
         return 0, 200, None
-    pieces = restarts = 0
+    sent_leaves = restarts = 0
     while True:
         piece = list(generation.read_lines(delivered, min(_LEAVES, checkpoint.size - delivered)))
         text = "".join(f"{line.decode()}\n" for line in piece)
@@ -253,13 +253,13 @@ def _deliver_log(
         size = _read_size(answer) if status == 200 else None
         if size is not None and size > checkpoint.size:
             outbox.note({mark: str(size)})
-            return pieces, 200, None
+            return sent_leaves, 200, None
         if size is None or restarts > 1:
-            return pieces, status if size is None else 0, _describe(answer)
+            return sent_leaves, status if size is None else 0, _describe(answer)
         # What the endpoint holds counts, whatever was believed: a cursor may be new, and a collector restored.
         follows = size == delivered + len(piece)
         restarts += not follows
-        pieces += len(piece) if follows else 0
+        sent_leaves += len(piece) if follows else 0
         for leaf in map(parse_leaf, piece if follows else ()):
             if leaf.kind == ANNEX:
                 outbox.settle_record(leaf.invocation_id, None)
@@ -267,7 +267,7 @@ def _deliver_log(
         outbox.note({mark: str(delivered)})
         if delivered == checkpoint.size and follows:
             outbox.note({state: str(checkpoint)})
-            return pieces, 200, None
+            return sent_leaves, 200, None
 
 
 def _read_size(answer: bytes) -> int | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TypeVar
 
 from doctrine.text import count
 from specify_cli.cli.commands.records.tables import ParquetFolder
-from specify_cli.cli.ledger import opened_ledger
+from specify_cli.cli.ledger import list_projects, opened_ledger, page_through
 from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.collector.storage import Filter, Storage
@@ -22,7 +21,6 @@ from specify_cli.record.ids import millis_of, rfc3339
 from specify_cli.record.record import lines_in_force
 from specify_cli.record.seal import open_line
 
-T = TypeVar("T")
 _PAGE = 1_000
 
 
@@ -35,9 +33,11 @@ def export_ledger(values: Values) -> int:
             yield from page
             after = page[-1].place
 
+    addresses = values["db"]
+    assert isinstance(addresses, list)
     folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
     rows = files = 0
-    with opened_ledger(values) as ledger, ParquetFolder(folder) as parquet:
+    with opened_ledger(list(map(str, addresses))) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
         for day, group in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
             projects: dict[str, list[Row]] = {}
@@ -64,8 +64,8 @@ def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, lis
     """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
     records = files = 0
     left_out: list[dict[str, str]] = []
-    for project in _page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid):
-        pages = _page_through(
+    for project in list_projects(storage):
+        pages = page_through(
             lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
             lambda record: record.invocation_id,
         )
@@ -84,14 +84,6 @@ def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, lis
                     file.write_table(parquet.build(rows, TABLES[table]))
                 files += 1
     return records, files, left_out
-
-
-def _page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
-    """Yield everything that pages hold, each asked for by the name of the last one before it."""
-    last = ""
-    while page := read(last):
-        yield from page
-        last = name(page[-1])
 
 
 def _read_held(body: str) -> dict[str, list[Row]]:

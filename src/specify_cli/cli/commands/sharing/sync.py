@@ -176,8 +176,8 @@ def _push(project: Project, values: Values) -> int:
 
 def _describe_push(done: Pushed) -> str:
     line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
-    waiting = done.left.held
-    line += f", {waiting} wait behind a refused Started" if waiting else ""
+    blocked = done.left.held
+    line += f", {blocked} wait behind a refused Started" if blocked else ""
     line = line if done.witness is None else f"{line}\nlog: {done.witness}"
     if done.records is None:
         return line
