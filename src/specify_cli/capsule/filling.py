@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from doctrine.light import sha256
-from specify_cli.capsule.store import CapsuleRecordStore, split_events
+from specify_cli.capsule.store import CapsuleRecordStore, read_event, split_events
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import Project, load_project
-from specify_cli.record.seal import open_line
 from specify_cli.replay.citation import resolve_uri
 from specify_cli.search.words import text_of
 from specify_cli.storage.index import Index
@@ -120,7 +119,7 @@ def check_capsule(project: Project) -> Parity:
             if _read_kept(capsule, place) != data:
                 different.append(place.invocation_id)
             for seq, raw in enumerate(split_events(data)[0]):
-                fields = open_line(raw.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+                fields = read_event(raw)
                 texts[f"mv2://{capsule.workspace}/event/{place.invocation_id}/{seq}"] = set(make_words(fields).split())
                 if fields.get("event") == "retrieval_request" and isinstance(fields.get("query"), str):
                     queries[str(fields["query"])] = None

@@ -16,9 +16,10 @@ import base64
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _PRIVATE = {"MEMVID_TELEMETRY": "0", "MEMVID_OFFLINE": "1"}
 _ATTEMPTS = 3
-_T = TypeVar("_T")
 
 
 def load_sdk() -> Any:
@@ -69,7 +69,8 @@ class CapsuleRecordStore:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for capsule in self._open.values():
-            self._guard(capsule.close)
+            with suppress(self._sdk.MemvidError):
+                capsule.close()
         self._open.clear()
         os.close(self._lock)
 
@@ -109,7 +110,7 @@ class CapsuleRecordStore:
         while same < min(len(held), len(events)) and held[same] == events[same]:
             same += 1
         for seq in range(same, len(events)):
-            fields = open_line(events[seq].rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
+            fields = read_event(events[seq])
             words = "" if self._words is None else self._words(fields)
             self._put(self._event(invocation_id, seq), "events", str(fields.get("event")), events[seq], words)
         if tail != (self.get(self._tail(invocation_id)) or b""):
@@ -227,12 +228,6 @@ class CapsuleRecordStore:
         self._open.pop(path, None)
         os.unlink(path)
 
-    def _guard(self, act: Callable[[], _T]) -> _T | None:
-        try:
-            return act()
-        except self._sdk.MemvidError:
-            return None
-
 
 def split_events(data: bytes) -> tuple[list[bytes], bytes]:
     """Return a record's events, each with what stood before it that is none, and what stands behind the last."""
@@ -245,3 +240,8 @@ def split_events(data: bytes) -> tuple[list[bytes], bytes]:
             events.append(data[taken:start])
             taken = start
     return events, data[taken:]
+
+
+def read_event(data: bytes) -> Mapping[str, object]:
+    """Return the members of an event as `split_events` gives it."""
+    return open_line(data.rstrip(b"\n").rpartition(b"\n")[2]).fields or {}
