@@ -62,7 +62,7 @@ def ask_git(top: str, *words: str) -> str | None:
 
 def read_git(top: str, *words: str) -> bytes | None:
     """Return the bytes a git command prints, as `ask_git` does."""
-    import subprocess
+    import subprocess  # slow to load, and most commands ask git nothing
 
     directory = own_git_directory(top)
     if directory is None:

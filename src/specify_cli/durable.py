@@ -394,7 +394,7 @@ def unlock(fd: int) -> None:
 
 def _rename_noreplace(folder_fd: int, source: str, name: str) -> None:
     """renameat2(RENAME_NOREPLACE), the last rung of the ladder. Raises FileExistsError, DURABILITY_UNSUPPORTED."""
-    import ctypes
+    import ctypes  # for file systems that take no link
 
     libc = ctypes.CDLL(None, use_errno=True)
     call = getattr(libc, "renameat2", None)

@@ -13,14 +13,11 @@ def run_hook_command(words: str) -> int:
     """Run a harness's hook: no table, no Typer, and no failure the agent could feel."""
     harness, _, source = words.partition(" ")
     try:
-        if harness == "-h" or words.endswith("-help"):
-            from specify_cli.cli.commands.project.hooks import explain_hook
+        asks = harness == "-h" or words.endswith("-help")
+        if asks or os.isatty(0):
+            from specify_cli.cli.commands.project import hooks  # for a person: no harness asks
 
-            return explain_hook()
-        if os.isatty(0):
-            from specify_cli.cli.commands.project.hooks import refuse_person
-
-            return refuse_person(words)
+            return hooks.explain_hook() if asks else hooks.refuse_person(words)
         durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
         try:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
-_COMPLETION = "_SPEC_KITTY_COMPLETE"
-
-
 def script() -> NoReturn:
     """Run `main` in a process of its own: the console script.
 
@@ -46,30 +43,11 @@ def script() -> NoReturn:
 def main(argv: list[str] | None = None) -> int:
     """Run one command line and give its exit code (design §9)."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words == ["--version"]:
-        from specify_cli import VERSION
-        from specify_cli.cli.terminal.output import write_text
-
-        write_text(f"spec-kitty {VERSION}")
-        return 0
     if words[:1] == ["hook"]:
         # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
-        from specify_cli.cli.hook import run_hook_command
+        from specify_cli.cli.hook import run_hook_command  # and a hook loads nothing else
 
         return run_hook_command(" ".join(words[1:]))
-    asked = os.environ.get(_COMPLETION)
-    if asked is not None:
-        from specify_cli.cli.completion import SHELLS, complete
+    from specify_cli.cli.dispatch import dispatch  # loads the table of commands
 
-        if asked in SHELLS:
-            return complete(asked)
-    from specify_cli.cli.table import parse_plain
-
-    plain = None if asked is not None else parse_plain(words)
-    if plain is not None:
-        from specify_cli.cli.run import run
-
-        return run(*plain)
-    from specify_cli.cli.app import run_typer
-
-    return run_typer(words)
+    return dispatch(words)

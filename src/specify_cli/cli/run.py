@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from specify_cli.cli.table import Command, Values
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from specify_cli.cli.table import Command, Values
 
 
 def run(command: Command, values: Values) -> int:
@@ -62,7 +59,7 @@ def find_extra(package: str, group: str) -> EnvironmentFault | None:
 
     Of extras that share it, the one that is named like the command's `group` is meant.
     """
-    from importlib.metadata import requires
+    from importlib.metadata import requires  # for a mistake only, and slow to load
 
     name = package.partition(".")[0].replace("_", "-")
     needs = [line.split("; extra == ") for line in requires("spec-kitty-runtime") or () if line.startswith(name)]

@@ -744,7 +744,7 @@ def _has_failed(reported: object) -> bool:
 
 
 def _parse_text(text: str) -> object:
-    import json
+    import json  # few payloads hold JSON within JSON
 
     try:
         return json.loads(text)

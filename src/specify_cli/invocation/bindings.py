@@ -261,7 +261,7 @@ def list_left_open(root: str, harness: str, session: str) -> Iterator[str]:
 
 
 def is_record_open(root: str, binding: Binding) -> bool:
-    from specify_cli.storage.queries import read_row
+    from specify_cli.storage.queries import read_row  # loads what verifies; a hook does without
 
     if binding.profile_id is None:
         return False

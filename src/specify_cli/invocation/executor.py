@@ -233,7 +233,7 @@ class ProfileInvocationExecutor:
         Closing twice changes nothing and says so; with another outcome, or with evidence, artifacts or a commit that
         the record does not hold, it is an error. Raises InvocationError; nothing is written then.
         """
-        from specify_cli.invocation.ends import closing
+        from specify_cli.invocation.ends import closing  # a `do` closes nothing
 
         # 1. Find the record and see whether there is anything to close.
         if outcome not in OUTCOMES:
@@ -332,14 +332,14 @@ def _find_unseen(project: Project, record: Record) -> list[Body]:
     """Return the gaps for changes no event explains; none where no hook told of a tool: all are unseen then."""
     if not any(entry.event == "tool_call" and "dedupe" in entry.fields for entry in record.entries):
         return []
-    from specify_cli.invocation.ends.unseen import find_unseen
+    from specify_cli.invocation.ends.unseen import find_unseen  # runs git; for sessions with hooks
 
     return find_unseen(project.root, record, record.invocation_id, project.config.redaction)
 
 
 def _find_other_writer(started: Mapping[str, object], caller: Caller, rules: RuleSet) -> dict[str, str] | None:
     """Return who closes a record, where that is not who opened it."""
-    from specify_cli.invocation.events.event_body import other_writer
+    from specify_cli.invocation.events.event_body import other_writer  # a `do` composes no event
 
     return other_writer(started, caller.writer, rules)
 

@@ -447,7 +447,7 @@ class Recorder:
 
 def _describe_rule(rule: object) -> dict[str, object]:
     """Return digest and source of a registered rule, so that a replay can ask it again; nothing of another."""
-    from specify_cli.invocation.gates import RULES
+    from specify_cli.invocation.gates import RULES  # loads what reads source
 
     rule_function = RULES.find(str(rule))
     return {} if rule_function is None else rule_function.describe()

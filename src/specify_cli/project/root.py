@@ -101,7 +101,7 @@ def _find_foreign_owner(folder: str, *paths: str) -> EnvironmentFault | None:
 
 def _is_declared_safe(folder: str) -> bool:
     """Return whether the user told git that a folder of another owner is safe (git-config, `safe.directory`)."""
-    import subprocess
+    import subprocess  # for a folder of another owner
 
     argv = ["git", "-C", "/", "config", "--get-all", "safe.directory"]
     try:

@@ -123,9 +123,9 @@ def open_line(raw: bytes, codec: Codec | None = None) -> Line:
 
 def bulk_codec() -> Codec:
     """Return the faster JSON library, for paths that read many lines."""
-    import hashlib
+    import hashlib  # a hook and a `do` take the built-in module
 
-    import orjson
+    import orjson  # as above
 
     def dumps(value: object) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)

@@ -103,7 +103,7 @@ def apply_mode(
     if rank == 1:
         fields: dict[str, object] = {f"{name}_size": len(data)}
         if key is not None:
-            import hmac
+            import hmac  # for capture mode `hash`
 
             digest = hmac.new(key.secret, data, sha256).hexdigest()
             fields |= {f"{name}_hash": digest, "digest_key": key.name}

@@ -476,7 +476,7 @@ def _spell_digits(value: float) -> str:
         try:
             return int.__repr__(value)
         except ValueError:  # Python writes no integer this long
-            from decimal import Decimal
+            from decimal import Decimal  # for integers of thousands of digits
 
             return str(Decimal(value))
     if value == 0:

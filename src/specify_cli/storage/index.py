@@ -172,7 +172,7 @@ class Index:
             keys = [key for key in self.newest() if sought in key.invocation_id]
             places = self._find_places([key for key in keys if key.invocation_id.endswith(sought)] or keys)
         if not places:
-            from specify_cli.storage.worktrees import find_left_behind
+            from specify_cli.storage.worktrees import find_left_behind  # for an id that is not here
 
             left = "spec-kitty invocations reindex, which takes in the records that removed worktrees left; then "
             named = f"stands at {text} of the list" if ordinal else f"has the id {sought}{'…' * (len(sought) < 26)}"

@@ -537,7 +537,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 
     Raises StoredDataError CHAIN_BREAK.
     """
-    from specify_cli.record.compare import read_chain
+    from specify_cli.record.compare import read_chain  # for `compare` alone
 
     roots = [project.root]
     source: Source = b""

@@ -105,7 +105,7 @@ def policy_withholds(
     `policies` are asked as well. Where one of them keeps back more than a record's own policy did, the contexts that
     were assembled under the record's own may quote it and are kept back too.
     """
-    from specify_cli.storage.frozen import withheld_by_policy
+    from specify_cli.storage.frozen import withheld_by_policy  # loads what reads a charter; exports only
 
     corpora = {item.digest for item in reached if item.field == "corpus" and item.code is None}
     withheld: dict[str, str] = {}

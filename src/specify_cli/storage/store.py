@@ -150,7 +150,7 @@ def compose_bytes(
 def _keep(root: str, paths: Sequence[str]) -> None:
     """Let files of a linked worktree outlive it; the main worktree, which nobody removes, pays one look."""
     if paths and not os.path.isdir(f"{root}/.git"):
-        from specify_cli.storage.worktrees import link_second_names
+        from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
 
         link_second_names(root, paths)
 

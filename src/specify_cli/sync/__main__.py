@@ -4,14 +4,14 @@ import os
 import sys
 import threading
 
+from specify_cli.sync.consent import pause_for
+from specify_cli.sync.trigger import LOCK_FD, sync_folder
+
 _LIFE = 90.0
 
 
 def run(root: str) -> int:
     """Push once, out of everybody's way: lowest priority, no working folder held, ended by force if it hangs."""
-    from specify_cli.sync.consent import pause_for
-    from specify_cli.sync.trigger import LOCK_FD, sync_folder
-
     folder = sync_folder(root)
     if folder is None:
         return 1
@@ -28,7 +28,7 @@ def run(root: str) -> int:
     os.nice(10)
     os.chdir("/")
     try:
-        from specify_cli.sync.push import background
+        from specify_cli.sync.push import background  # of the extra `sync`, and its absence is noted
     except ImportError as error:
         pause_for(
             folder, 3600.0, f"EXTRA_MISSING: {error.name} is not installed; pip install 'spec-kitty-runtime[sync]'"

@@ -120,7 +120,7 @@ def _fit(lines: Iterable[str], stream: int) -> Iterable[str]:
 def _break_line(line: str, width: int) -> list[str]:
     if len(line) <= width and (line.isascii() or 2 * len(line) <= width):
         return [line]
-    from textwrap import wrap
+    from textwrap import wrap  # only a terminal is narrow, and these load slowly
 
     from rich.cells import cell_len
 

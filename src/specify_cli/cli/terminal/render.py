@@ -68,7 +68,7 @@ def ledger(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int)
     first, and then left out from the right, but for the last; that takes what is left. A column in which nothing stands
     is left out too.
     """
-    from rich.cells import cell_len, set_cell_size
+    from rich.cells import cell_len, set_cell_size  # `show` and others have no columns
 
     used = [place for place in range(len(columns)) if any(row[place] for row in rows)]
     while len(used) > 2 and sum(columns[place].least for place in used) + 2 * (len(used) - 1) > width:
@@ -344,7 +344,7 @@ def bar_when_long(what: str) -> Iterator[Callable[[int, int], None] | None]:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on stderr that is told (done, of how many) and goes away at the end: how far, how fast, how long."""
-    from rich import console, progress
+    from rich import console, progress  # slow to load
 
     columns = (progress.TextColumn(what), progress.BarColumn(), progress.MofNCompleteColumn())
     rate, clock = progress.TextColumn("{task.fields[rate]}"), progress.TimeRemainingColumn()

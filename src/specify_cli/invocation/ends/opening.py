@@ -200,7 +200,7 @@ def _refusal(refusal: RouterAmbiguityError, request: str, verb: str) -> CallerEr
 
 
 def _picking_command(verb: str, profile_id: str, request: str) -> str:
-    from shlex import quote
+    from shlex import quote  # for a refused request only
 
     text = quote(request.strip()) if len(request) <= _COMMAND_LIMIT and request.isprintable() else "-"
     if text.startswith("-") and text != "-":

@@ -122,7 +122,7 @@ def compose_event(
 
 def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None:
     """Add the digests of a patch's lines, of the redacted texts and only where their mode shows any text."""
-    from specify_cli.record.reading.patch_lines import lines_of_patch
+    from specify_cli.record.reading.patch_lines import lines_of_patch  # for a patch only
 
     lines = lines_of_patch(
         diff=texts.get("diff"),

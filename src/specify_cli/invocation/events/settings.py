@@ -25,7 +25,7 @@ def settings_of(
     started: Mapping[str, object], ceiling: Mapping[str, str], rules: RuleSet, git_dir: str | None
 ) -> Settings:
     """Return the settings of the record with this first line; `ceiling` holds the modes the config states, by side."""
-    from specify_cli.invocation.events.event_body import Settings
+    from specify_cli.invocation.events.event_body import Settings  # an opening `do` takes the key alone
 
     recorded = started.get("capture")
     modes = recorded if isinstance(recorded, dict) else {}

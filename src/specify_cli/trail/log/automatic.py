@@ -68,7 +68,7 @@ def sign_when_due(root: str, git_dir: str, now: float | None = None) -> bool:
 
 def _sign(root: str) -> None:
     """Sign once, out of everybody's way."""
-    from specify_cli.trail.log.signing import make_checkpoint
+    from specify_cli.trail.log.signing import make_checkpoint  # loads cryptography in the detached process alone
 
     os.nice(10)
     try:

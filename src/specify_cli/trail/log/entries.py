@@ -380,7 +380,7 @@ def _write_tips(home: str, tips: Mapping[str, _Tip], seen: Mapping[str, object])
 
 def _read_newest(root: str, folder: str, name: str) -> Iterator[Leaf]:
     """Yield the newest leaves of another clone's log; what is none is passed over here, and verify names it."""
-    from specify_cli.trail.log.published import list_segments
+    from specify_cli.trail.log.published import list_segments  # for a log that other clones write
 
     for file, start, end in list_segments(root, name)[-1:]:
         size = min(end - start, _MERGED) * LEAF_BYTES

@@ -216,17 +216,13 @@ def _make_message(key: VerifierKey, text: str, seconds: int) -> bytes:
 
 
 def _is_signed(key: VerifierKey, signature: bytes, message: bytes) -> bool:
+    # Of the extra `trail`: a log without signatures is read without it.
     from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa
 
+    kind = mldsa.MLDSA44PublicKey if key.kind == ML_DSA_44 else ed25519.Ed25519PublicKey
     try:
-        if key.kind == ML_DSA_44:
-            from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PublicKey
-
-            MLDSA44PublicKey.from_public_bytes(key.public).verify(signature, message)
-        else:
-            from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-            Ed25519PublicKey.from_public_bytes(key.public).verify(signature, message)
+        kind.from_public_bytes(key.public).verify(signature, message)
         return True
     except (InvalidSignature, ValueError):
         return False

@@ -252,13 +252,12 @@ def _parse_private(line: str) -> tuple[VerifierKey, Sign]:
 
 
 def _derive(name: str, kind: int, seed: bytes) -> tuple[VerifierKey, Sign]:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA44PrivateKey
+    from cryptography.hazmat.primitives.asymmetric import ed25519, mldsa  # of the extra `trail`
 
     if kind == ED25519:
-        short = Ed25519PrivateKey.from_private_bytes(seed)
+        short = ed25519.Ed25519PrivateKey.from_private_bytes(seed)
         return VerifierKey(name, kind, short.public_key().public_bytes_raw()), short.sign
-    long = MLDSA44PrivateKey.from_seed_bytes(seed)
+    long = mldsa.MLDSA44PrivateKey.from_seed_bytes(seed)
     return VerifierKey(name, kind, long.public_key().public_bytes_raw()), long.sign
 
 

@@ -99,7 +99,7 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
 
 def _set(root: str, data: bytes, *, uuid: str | None = None, trail: str | None = None) -> None:
     """Set these keys alone, keeping comments, quotes, line lengths and every other key."""
-    from ruamel.yaml import YAML
+    from ruamel.yaml import YAML  # a new config is written as a text
 
     yaml = YAML()
     yaml.preserve_quotes = True

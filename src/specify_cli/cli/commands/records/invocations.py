@@ -303,7 +303,7 @@ def export(values: Values) -> int:
     if values["archives"] is not None:
         return _archive_each(project, ids, values)
     if values["parquet"] is not None:
-        from specify_cli.cli.commands.records.tables import export_tables
+        from specify_cli.cli.commands.records.tables import export_tables  # of the extra `parquet`
 
         return export_tables(project, ids, values)
     if values["html"] is not None:
@@ -311,7 +311,7 @@ def export(values: Values) -> int:
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
     if values["format"] != "archive":
-        from specify_cli.cli.commands.records.traces import export_trace
+        from specify_cli.cli.commands.records.traces import export_trace  # loads git and search
 
         return export_trace(project, ids, values)
     proofs = partial(collect_proofs, project) if values["proofs"] else None
@@ -356,7 +356,7 @@ def _export_page(project: Project, ids: list[str], values: Values) -> int:
     """Write the page of one record."""
     if len(ids) != 1 or values["safe"] or values["format"] != "archive":
         raise CallerError("USAGE", "--html takes one record, no --safe and no --format", "give one ID")
-    from specify_cli.page.page import write_page
+    from specify_cli.page.page import write_page  # loads what replays and draws
 
     place = Index(project.root).resolve(ids[0])
     page = write_page(project, place, str(values["html"]), proofs=bool(values["proofs"]))

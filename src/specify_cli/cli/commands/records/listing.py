@@ -62,7 +62,7 @@ def _find_rows(project: Project, values: Values, filters: invocations.Filters, l
     """Return the rows that fit; where a filter asks for what stands inside records, those the index of words finds."""
     if all(values[name] is None for name in ("path", "tool", "commit", "rule")):
         return invocations.list_invocations(project, filters, limit)
-    from specify_cli.cli.commands.records.search import open_index, read_query
+    from specify_cli.cli.commands.records.search import open_index, read_query  # a plain list opens no database
 
     with open_index(project) as index:
         return invocations.Listing(tuple(index.find_rows(read_query(values), limit)), ())
@@ -72,9 +72,9 @@ def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCa
     """Say that a filter names no profile or action of this project, and which one it resembles."""
     if value is None:
         return
-    from difflib import get_close_matches
+    from difflib import get_close_matches  # for a mistake only
 
-    from specify_cli.routing.registry import ProfileRegistry, shipped_table
+    from specify_cli.routing.registry import ProfileRegistry, shipped_table  # as above
 
     profiles = name == "profile"
     known = [each.profile_id for each in ProfileRegistry(project.root, cache).all()] if profiles else []

@@ -127,7 +127,7 @@ def _replay_in(project: Project, values: Values) -> int:
 
 
 def _run_against(values: Values) -> int:
-    from specify_cli.replay.current import replay_against
+    from specify_cli.replay.current import replay_against  # an exact replay routes nothing anew
 
     project, cache = load_project(shell.here(), shell.home())
     value = replay_against(

@@ -1,0 +1,31 @@
+"""Send a command line where it belongs: a plain one to its function, a Tab to completion, the rest to Typer."""
+
+from __future__ import annotations
+
+import os
+
+from specify_cli import VERSION
+from specify_cli.cli.run import run
+from specify_cli.cli.table import parse_plain
+from specify_cli.cli.terminal.output import write_text
+
+_COMPLETION = "_SPEC_KITTY_COMPLETE"
+
+
+def dispatch(words: list[str]) -> int:
+    """Run a command line that is no hook's; return its exit code."""
+    if words == ["--version"]:
+        write_text(f"spec-kitty {VERSION}")
+        return 0
+    asked = os.environ.get(_COMPLETION)
+    if asked is not None:
+        from specify_cli.cli.completion import SHELLS, complete  # for a shell's Tab only
+
+        if asked in SHELLS:
+            return complete(asked)
+    plain = None if asked is not None else parse_plain(words)
+    if plain is not None:
+        return run(*plain)
+    from specify_cli.cli.app import run_typer  # loads Typer: help, completion and mistakes only
+
+    return run_typer(words)
