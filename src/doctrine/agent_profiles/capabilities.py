@@ -1,7 +1,7 @@
-"""What each of the eight roles is taken to be able to do.  [pure]
+"""What the contract says each of the eight roles can do, and the verbs that name its work.  [pure]
 
-The table is the fallback for a profile that lists no capabilities or canonical verbs of its own.  The role
-vocabulary is open: a role that is not in the table is legal and simply has no defaults.
+The shipped profiles are held to it by tests. Nothing is read from it while routing: a profile without verbs of its own
+answers for those of its roles' actions, by the router's table.
 """
 
 from __future__ import annotations

@@ -56,18 +56,6 @@ from specify_cli.storage.store import Body
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
 _NOTHING: Any = object()
-# What says that a run could not go on, as against a run that went on and failed: none of it is the program's doing.
-REFUSALS = frozenset(
-    {
-        "RUN_BUSY",
-        "STATE_DIVERGENCE",
-        "IN_DOUBT",
-        "RESULT_NOT_KEPT",
-        "NOT_RESUMABLE",
-        "DETERMINISM_VIOLATION",
-        "SIDE_EFFECTS_NOT_ALLOWED",
-    }
-)
 
 
 class LimitExceeded(CallerError):
