@@ -132,7 +132,7 @@ class SessionImporter:
             return ImportResult("earlier")
         seed, before = f"{session.harness}\0{session.session_id}", None
         while True:
-            name = sha256(seed.encode()).digest()[:10]
+            name = sha256(seed.encode("utf-8", "replace")).digest()[:10]
             invocation_id = new_ulid(session.events[0].at, name)
             known = self._known.get(invocation_id)
             place = None if known is None else self._index.place(known)
@@ -189,7 +189,9 @@ class SessionImporter:
                 durable.create_exclusive(fd, name, data, durable.PRIVATE)
             except FileExistsError:
                 return  # another import wrote the same session just now
-        self._index.add(Key(invocation_id, str(opened["profile_id"])))
+        key = Key(invocation_id, str(opened["profile_id"]))
+        self._index.add(key)
+        self._known[invocation_id] = key
 
     def _compose_started(
         self, session: Session, invocation_id: str, digest: str, before: str | None
@@ -237,8 +239,6 @@ class SessionImporter:
         calls: set[object] = set()
         for item, event in self._iter_events(session):
             at = max(at, item.at)
-            if event.event == "tool_call":
-                calls.add(event.payload.get("call_id"))
             try:
                 if event.event == "tool_result" and event.payload.get("call_id") not in calls:
                     raise PayloadError("call_id", "a call of this record", "one of the record before it")
@@ -250,6 +250,7 @@ class SessionImporter:
                     trace_id=trace_id,
                 )
                 composed, blobs = [done.body, *done.gaps], done.objects
+                calls |= {event.payload.get("call_id")} if event.event == "tool_call" else set()
             except PayloadError as error:
                 composed, blobs = [gap("not_recordable", event.event, message=str(error))], ()
             for body in composed:

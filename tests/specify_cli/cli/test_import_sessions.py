@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import sqlite3
 import time
@@ -16,8 +17,12 @@ import pytest
 
 from harness.importing import list_differences
 from specify_cli.hooks.handler import run_hook
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
+from specify_cli.sessions.importer import SessionImporter
 from specify_cli.sessions.reading import READERS, read_session
+from specify_cli.sessions.transcripts import Transcript
+from specify_cli.storage.queries import verify_all
 from support import FULL, Cli
 
 from .test_sessions import Session
@@ -300,6 +305,41 @@ def test_no_transcript_stops_an_import(harness: str) -> None:
     for line in lines[:12]:
         changed = "".join(json.dumps(new) + "\n" for new in change(line)).encode()
         read_session(harness, json.dumps(lines[0]).encode() + b"\n" + changed, {"a": changed})
+
+
+ODD: list[Any] = [None, True, -1, 2**70, 1.5, "", "\ud800", "\0", "../../x", [], {}, [[]], [1, "a", None], {"": {}}]
+
+
+def spoil(value: Any, rng: random.Random) -> Any:
+    """Return a value with some of its members changed for others of any type, left out, or put in another's place."""
+    if rng.random() < 0.03:
+        return rng.choice(ODD)
+    if isinstance(value, list):
+        return [spoil(item, rng) for item in value if rng.random() > 0.02]
+    if not isinstance(value, dict):
+        return value
+    spoilt = {key: spoil(item, rng) for key, item in value.items() if rng.random() > 0.02}
+    if spoilt and rng.random() < 0.02:
+        spoilt[rng.choice(list(spoilt))] = spoilt[rng.choice(list(spoilt))]
+    return spoilt
+
+
+@each
+def test_what_a_spoilt_transcript_tells_is_a_sound_record_or_none(harness: str, chartered: Path, home: Path) -> None:
+    rng = random.Random(harness)
+    text = max((path.read_text() for path in (KEPT / harness).rglob("*.jsonl")), key=len)
+    lines = [json.loads(line) for line in text.splitlines()]
+    project, cache = load_project(str(chartered), str(home))
+    importer = SessionImporter(project, cache)
+    path = home / "transcript.jsonl"
+    states = set()
+    for _ in range(20_000 if FULL else 150):
+        path.write_text("".join(json.dumps(spoil(line, rng)) + "\n" for line in lines))
+        states.add(importer.take(Transcript(str(path), str(chartered), 1), harness).state)
+
+    assert "imported" in states and "refused" not in states
+    findings = [item for report in verify_all(project) for item in report.findings]
+    assert {item.code for item in findings} == {"TIMES_CLAIMED"}
 
 
 @pytest.mark.parametrize("harness", ["claude-code"])

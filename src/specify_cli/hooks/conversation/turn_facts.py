@@ -67,6 +67,16 @@ class _Turn:
         self._used: dict[str, Mapping[str, Any]] = {}
         self.costs: dict[str, float] = {}
 
+    def answer(self, text: object) -> None:
+        """Note the words of an answer; the last ones count."""
+        self.text = text if isinstance(text, str) and text else self.text
+
+    def name_model(self, model: object) -> None:
+        self.model = model if isinstance(model, str) and model else self.model
+
+    def think(self, thought: object) -> None:
+        self.thinking += [thought] if isinstance(thought, str) and thought else []
+
     def use(self, request: str, counts: object) -> None:
         """Note what one answer of the model used; an answer told in pieces is one."""
         if isinstance(counts, dict):
@@ -129,16 +139,16 @@ def _read_claude(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
             if part.get("is_error") is True and line.get("toolDenialKind") is not None:
                 turn.denied[part["tool_use_id"]] = join_texts(part.get("content"), "text")
     elif line.get("type") == "assistant":
-        model = message.get("model")  # "<synthetic>" is what it says itself, for example of an error
-        turn.model = model if isinstance(model, str) and model != "<synthetic>" else turn.model
+        if message.get("model") != "<synthetic>":  # what it says itself, for example of an error
+            turn.name_model(message.get("model"))
         turn.use(str(message.get("id") or number), message.get("usage"))
         text = join_texts(content, "text")
         if line.get("isApiErrorMessage") is True:
             turn.error = str(line.get("error") or "unknown"), text
             return turn
-        turn.error, turn.text = None, text or turn.text
-        thought = join_texts(content, "thinking")
-        turn.thinking += [thought] if thought else []
+        turn.error = None
+        turn.answer(text)
+        turn.think(join_texts(content, "thinking"))
     return turn
 
 
@@ -150,19 +160,18 @@ def _read_codex(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         begun = _Turn()
         begun.model = turn.model
         return begun
-    if line.get("type") == "turn_context" and isinstance(payload.get("model"), str):
-        turn.model = payload["model"]
+    if line.get("type") == "turn_context":
+        turn.name_model(payload.get("model"))
     elif kind == "thread_settings_applied":
-        turn.model = (payload.get("thread_settings") or {}).get("model") or turn.model
+        turn.name_model((payload.get("thread_settings") or {}).get("model"))
     elif kind == "token_count":
         turn.use(str(number), ((payload.get("info") or {}).get("last_token_usage")))
     elif kind == "item_completed" and item.get("type") == "AgentMessage":
-        turn.text = join_texts(item.get("content"), "text") or turn.text
+        turn.answer(join_texts(item.get("content"), "text"))
     elif kind == "item_completed" and item.get("status") == "declined":
         turn.denied[item["id"]] = ""
     elif kind == "reasoning":
-        thought = join_texts(payload.get("summary"), "text") or join_texts(payload.get("content"), "text")
-        turn.thinking += [thought] if thought else []
+        turn.think(join_texts(payload.get("summary"), "text") or join_texts(payload.get("content"), "text"))
     return turn
 
 
@@ -172,11 +181,10 @@ def _read_gemini(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         if not isinstance(content, list) or not any("functionResponse" in part for part in content):
             return _Turn()
     elif line.get("type") == "gemini":
-        turn.model = line.get("model") or turn.model
+        turn.name_model(line.get("model"))
         turn.use(str(line.get("id") or number), line.get("tokens"))
-        turn.text = join_texts(line.get("content"), "text") or turn.text
-        thought = join_texts(line.get("thoughts"), "subject", "description")
-        turn.thinking += [thought] if thought else []
+        turn.answer(join_texts(line.get("content"), "text"))
+        turn.think(join_texts(line.get("thoughts"), "subject", "description"))
     return turn
 
 
@@ -185,13 +193,11 @@ def _read_qwen(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     if line.get("type") == "user":
         return _Turn()
     if line.get("type") == "assistant":
-        turn.model = line.get("model") or turn.model
+        turn.name_model(line.get("model"))
         turn.use(str(line.get("uuid") or number), line.get("usageMetadata"))
         parts = [part for part in message.get("parts") or [] if isinstance(part, dict)]
-        text = join_texts([part for part in parts if not part.get("thought")], "text")
-        thought = join_texts([part for part in parts if part.get("thought")], "text")
-        turn.text = text or turn.text
-        turn.thinking += [thought] if thought else []
+        turn.answer(join_texts([part for part in parts if not part.get("thought")], "text"))
+        turn.think(join_texts([part for part in parts if part.get("thought")], "text"))
     return turn
 
 
@@ -203,12 +209,11 @@ def _read_copilot(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
         return _Turn()
     if line.get("type") == "session.usage_record":
         usage = data.get("usage") or {}
-        turn.model = usage.get("model") or turn.model
+        turn.name_model(usage.get("model"))
         turn.use(str(number), usage)
     elif line.get("type") == "assistant.message":
-        turn.text = data.get("content") or turn.text
-        thought = data.get("reasoningText")
-        turn.thinking += [thought] if isinstance(thought, str) and thought else []
+        turn.answer(data.get("content"))
+        turn.think(data.get("reasoningText"))
     return turn
 
 
@@ -216,16 +221,16 @@ def _read_opencode(turn: _Turn, line: Mapping[str, Any], number: int) -> _Turn:
     """Read a row of opencode's database; its hooks sum this up themselves."""
     data = line.get("data") or {}
     if line.get("table") == "message":
-        turn.model = data.get("modelID") or turn.model
+        turn.name_model(data.get("modelID"))
         counts = data.get("tokens") or {}
         cached = (counts.get("cache") or {}).get("read")
         if isinstance(data.get("cost"), (int, float)):
             turn.costs[str(line.get("id") or number)] = data["cost"]
         turn.use(str(line.get("id") or number), {**counts, "thoughts": counts.get("reasoning"), "cached": cached})
     elif data.get("type") == "text":
-        turn.text = data.get("text") or turn.text
+        turn.answer(data.get("text"))
     elif data.get("type") == "reasoning":
-        turn.thinking += [data["text"]] if data.get("text") else []
+        turn.think(data.get("text"))
     return turn
 
 
