@@ -17,12 +17,14 @@ import pytest
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.run import open_invocation
+from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
 from specify_cli.record.record import chain, genesis_tip, split_lines
 from specify_cli.record.seal import bulk_codec, open_line
 from specify_cli.record.state import StateFold
 from specify_cli.record.verify import verify_record
+from specify_cli.storage.archives import archive
 from specify_cli.storage.store import Body, FileRecordStore, Place
 from support import cpu_of, environment, paired
 
@@ -269,6 +271,31 @@ def test_verify_beside_parsing_and_hashing(benchmark: Any, say: Say, count: int)
         f"verify / json.loads + SHA-256, {count} lines: {measured.ratio:.2f} (at most 2.00) · "
         f"{measured.ours:.0f} ms / {measured.reference:.0f} ms"
     )
+
+
+@pytest.mark.parametrize("mode", ["summary", "full"])
+def test_a_safe_export_beside_a_plain_one(benchmark: Any, chartered: Path, say: Say, mode: str) -> None:
+    with open_invocation(chartered, "implement WP03", capture={"llm": mode, "tool": mode}) as run:
+        look = run.tool("grep", side_effect="none")(lambda text, number: f"{number}: {text} " * 8)
+        for number in range(2_000):
+            look("session expiry", number % 9)
+            run.model_call("small-1", f"what of step {number}?", f"nothing of note in {number}, go on with the next")
+    project, _ = load_project(str(chartered))
+    out = str(chartered / "out.tar")
+
+    def take(*, safe: bool) -> float:
+        began = time.process_time()
+        archive.export(project, [run.invocation_id], out, safe=safe)
+        taken = 1000 * (time.process_time() - began)
+        os.unlink(out)
+        return taken
+
+    measured = benchmark.pedantic(lambda: paired(lambda: take(safe=True), lambda: take(safe=False), 7), rounds=1)
+    say(
+        f"export --safe / export, 6,000 events kept in {mode}: {measured.ratio:.2f} (at most 4.00) · "
+        f"{measured.ours:.0f} ms / {measured.reference:.0f} ms"
+    )
+    assert measured.ratio <= 4.0
 
 
 def _fill(root: Path, total: int, old: int) -> None:

@@ -441,13 +441,15 @@ def verify_record(
     name_ids: tuple[str | None, str] | None,
     anchors: Iterable[str] = (),
     withheld: bool = False,
+    list_withheld: bool = True,
 ) -> RecordReport:
     """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
 
     `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
-    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said.
+    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said; a million of them
+    are as many findings where `list_withheld` does not say that nobody wants to see them.
     """
-    walk = _Walk(file, name_ids, anchors, withheld)
+    walk = _Walk(file, name_ids, anchors, withheld, list_withheld)
     for raw in lines:
         walk.take(raw)
         if walk.gaps:
@@ -483,11 +485,16 @@ class _Gap:
 
 class _Walk:
     def __init__(
-        self, file: str, name_ids: tuple[str | None, str] | None, anchors: Iterable[str], withheld: bool
+        self,
+        file: str,
+        name_ids: tuple[str | None, str] | None,
+        anchors: Iterable[str],
+        withheld: bool,
+        list_withheld: bool,
     ) -> None:
         self.file = file
         self.anchors = list(anchors)
-        self.withheld = withheld
+        self.withheld, self.list_withheld = withheld, list_withheld
         self.name_ids = name_ids
         self.findings: list[Finding] = []
         self.objects: list[NamedObject] = []
@@ -630,7 +637,8 @@ class _Walk:
             return
         if self.withheld and fields is not None and is_stand_in(fields) and line.seal is not None:
             if number == self.tip.seq + 1:
-                self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
+                if self.list_withheld:
+                    self._add_finding("WITHHELD", number, offset, str(fields["withheld"]))
             else:
                 self._add_finding("SEQUENCE_GAP", number, offset, f"expected seq {self.tip.seq + 1}, found {number}")
             self.tip = Tip(number or 0, line.seal, "withheld", self.tip.version)

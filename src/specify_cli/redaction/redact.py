@@ -300,8 +300,12 @@ def _find_candidates(view: View, rules: RuleSet) -> tuple[int, ...]:
 
 def is_clear(text: str, rules: RuleSet) -> bool:
     """Return whether no rule can apply to a text, nor to any part of it; False also where that takes a closer look."""
+    if rules.user:
+        return False
     view = view_of(text)
-    return not rules.user and not view.cuts and not _find_candidates(view, rules)
+    if view.cuts or not rules.sieve:
+        return not view.cuts and not _find_candidates(view, rules)
+    return not any(map(_may_hold, rules.sieve, (view.words, view.folded, view.text)))
 
 
 def sieved(rules: RuleSet) -> RuleSet:
@@ -313,13 +317,13 @@ def sieved(rules: RuleSet) -> RuleSet:
 def _compile_sieve() -> tuple[Any, ...]:
     import re2  # as above
 
-    groups = [sorted({needle for _, ones in needles for needle in ones}) for needles in _group_needles(True)]
-    return tuple(re2.compile("|".join(map(re2.escape, ones))) for ones in groups)
+    groups = [sorted({needle.encode() for _, ones in needles for needle in ones}) for needles in _group_needles(True)]
+    return tuple(re2.compile(b"|".join(map(re2.escape, ones))) for ones in groups)
 
 
 def _may_hold(sieve: Any, text: str) -> bool:
     try:
-        return sieve.search(text) is not None
+        return sieve.search(text.encode()) is not None  # bytes cost it half
     except UnicodeEncodeError:  # a lone surrogate, which RE2 does not take
         return True
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record.seal import is_digest
-from specify_cli.storage.archives.archive import begin_search, compose_part, gather_objects, read_policies
+from specify_cli.storage.archives.archive import compose_part, gather_objects, read_policies
+from specify_cli.storage.archives.withholding import Search
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, Place
@@ -65,7 +66,7 @@ def read_parts(
 ) -> Iterator[tuple[Place, Sending | InvocationError]]:
     """Yield each record as it would leave, alone or with its objects, or why it does not."""
     store = FileObjectStore(project.root)
-    search, reach = begin_search(project.config.redaction), Reach(store)
+    search, reach = Search(project.config.redaction), Reach(store)
     policies = read_policies(project) if objects else ()
     judged: dict[str, str | None] = {}
     for place in places:

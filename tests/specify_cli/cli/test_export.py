@@ -414,7 +414,7 @@ def test_ids_in_any_order_give_the_same_bytes(cli: Cli, chartered: Path) -> None
 def with_manifest(files: dict[str, bytes], change: Callable[[dict[str, Any]], Any]) -> dict[str, bytes]:
     manifest = json.loads(files["EXPORT.json"])
     change(manifest)
-    return {**files, "EXPORT.json": portable._encode_manifest(manifest)}
+    return {**files, "EXPORT.json": b"".join(portable._encode_manifest(manifest))}
 
 
 def ordered(files: dict[str, bytes]) -> dict[str, bytes]:
@@ -811,7 +811,7 @@ def test_a_record_that_is_not_what_the_manifest_says_is_not_replayed(
     manifest = json.loads(files[portable.MANIFEST])
     row = manifest["records"][0]
     row[member] = row["lines"] + 1 if member == "lines" else "0" * 64
-    files[portable.MANIFEST] = portable._encode_manifest(manifest)
+    files[portable.MANIFEST] = b"".join(portable._encode_manifest(manifest))
     (chartered / "said.tar").write_bytes(b"".join(portable._iter_archive(files)))
     argv = ("replay", run, "--from-file", str(chartered / "said.tar"), "--json")
     refused = cli(*argv, cwd=elsewhere)

@@ -104,29 +104,36 @@ def as_lists(value: object) -> Any:
     """Return a JSON value with a list in the place of each view."""
     if isinstance(value, dict):
         return {key: as_lists(item) for key, item in value.items()}
-    return list(value) if isinstance(value, View) else value
+    return [as_lists(item) for item in value] if isinstance(value, View | list) else value
 
 
-def json_pieces(value: object, *, sort_keys: bool = False, gap: str = "\n") -> Iterator[str]:
-    """Yield a value as `json.dumps` writes it with an indent of 2 and no escapes beyond ASCII, a view item by item."""
+def json_pieces(value: object, *, sort_keys: bool = False, indent: int = 2, gap: str = "\n") -> Iterator[str]:
+    """Yield a value as `json.dumps` writes it with an indent and no escapes beyond ASCII, a view item by item.
+
+    A view's items hold no views; those of a list may.
+    """
+    inner = gap + " " * indent
     if isinstance(value, dict) and value:
-        inner, before = f"{gap}  ", "{"
+        before = "{"
         for key in sorted(value) if sort_keys else value:
             yield f"{before}{inner}{json.dumps(key, ensure_ascii=False)}: "
-            yield from json_pieces(value[key], sort_keys=sort_keys, gap=inner)
+            yield from json_pieces(value[key], sort_keys=sort_keys, indent=indent, gap=inner)
             before = ","
         yield f"{gap}}}"
-    elif isinstance(value, View) and value:
-        inner, before = f"{gap}  ", "["
+    elif isinstance(value, View | list) and value:
+        before = "["
         for item in value:
-            text = json.dumps(item, ensure_ascii=False, indent=2, sort_keys=sort_keys).replace("\n", inner)
-            yield f"{before}{inner}{text}"
+            yield f"{before}{inner}"
+            if isinstance(value, list) and isinstance(item, dict | list):
+                yield from json_pieces(item, sort_keys=sort_keys, indent=indent, gap=inner)
+            else:
+                yield json.dumps(item, ensure_ascii=False, indent=indent, sort_keys=sort_keys).replace("\n", inner)
             before = ","
         yield f"{gap}]"
     else:
         plain = [] if isinstance(value, View) else value
         # No text in JSON holds a line break of its own.
-        yield json.dumps(plain, ensure_ascii=False, indent=2, sort_keys=sort_keys).replace("\n", gap)
+        yield json.dumps(plain, ensure_ascii=False, indent=indent, sort_keys=sort_keys).replace("\n", gap)
 
 
 def read_file(read: ReadAt) -> Record | None:

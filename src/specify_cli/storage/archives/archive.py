@@ -9,7 +9,6 @@ checks everything before it writes anything and overwrites nothing. What is impo
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import re
@@ -19,7 +18,6 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
@@ -29,13 +27,11 @@ from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
-from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.views import json_pieces
 from specify_cli.record.record import (
     ULID_PATTERN,
     is_stand_in,
-    lines_in_force,
     reader_of,
-    split_lines,
     whole_lines,
 )
 from specify_cli.record.seal import open_line, seal_at_end
@@ -50,9 +46,7 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
-from specify_cli.redaction.capture import RedactionError, RuleSet, redact
-from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
-from specify_cli.redaction.redact import OVERRUN, is_clear, sieved
+from specify_cli.storage.archives.withholding import CLOSING, WHYS, Search, Withheld, seq_of, stand_ins, withhold_lines
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.memory import MemoryObjectStore
 from specify_cli.storage.publishing import prepare
@@ -67,29 +61,19 @@ from specify_cli.storage.store import (
 )
 
 if TYPE_CHECKING:
-    from specify_cli.record.record import ReadAt, Source
+    from specify_cli.record.record import ReadAt
 
 MANIFEST = "EXPORT.json"
 # An export with proofs has members that readers of version 1 do not know.
 MANIFEST_VERSION, WITH_PROOFS = 1, 2
 MAX_MEMBER = 1 << 30
 MAX_EXPORT = 8 << 30
-# Why a line or an annex is withheld.
-REDACTION, IN_FULL, RECOVERED, CLOSING = "redaction", "captured-in-full", "recovered", "closing-line-withheld"
-_WHYS = (REDACTION, IN_FULL, RECOVERED, CLOSING)
-# Members of a line that verifies which hold nothing of the work, and how long a text may be to be remembered.
-_PROVEN = frozenset(("prev", "invocation_id"))
-_SHORT = 64
 _BLOCK = tarfile.BLOCKSIZE
 _PIECE = 1 << 20
-# JSON texts within JSON texts double their escapes, so no real value comes near this.
-_UNESCAPINGS = 16
 _RECORD = re.compile(rf"{re.escape(layout.IMPORTED)}/([^/]+)")
 _OBJECT = re.compile(rf"{re.escape(layout.OBJECTS)}/([0-9a-f]{{2}})/([0-9a-f]{{62}})")
 _ANNEX = re.compile(rf"{re.escape(layout.ANNEXES)}/({ULID_PATTERN})/{ULID_PATTERN}\.jsonl")
 _PROOF = re.compile(rf"{re.escape(layout.PROOFS)}/({ULID_PATTERN})/(start|close|annex)-[0-9]{{1,12}}\.tlog-proof")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|[^u])", re.DOTALL)
-_SHORT_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class Exported(NamedTuple):
@@ -104,7 +88,7 @@ class Exported(NamedTuple):
     withheld_objects: tuple[dict[str, object], ...]
 
     def as_value(self) -> dict[str, object]:
-        """Return the JSON shape `docs/schemas/exported.json`."""
+        """Return the JSON shape `docs/schemas/exported.json`, for `json_pieces`."""
         return {
             **self._asdict(),
             "records": list(self.records),
@@ -160,11 +144,11 @@ def export(
     objects = FileObjectStore(project.root)
     index, reach = Index(project.root), Reach(objects)
     chosen = sorted({index.resolve(text) for text in invocation_ids}, key=lambda place: (place.invocation_id, place))
-    rules = begin_search(project.config.redaction) if safe else None
-    policies = () if rules is None else read_policies(project)
-    parts = [compose_part(project, place, reach, rules) for place in chosen]
+    search = Search(project.config.redaction) if safe else None
+    policies = () if search is None else read_policies(project)
+    parts = [compose_part(project, place, reach, search) for place in chosen]
     # 2. Their objects, each judged by itself; then those that only a withheld one leads to stay behind too.
-    contents, left_out = gather_objects(objects, parts, reach, rules, policies, {})
+    contents, left_out = gather_objects(objects, parts, reach, search, policies, {})
     # 3. One file, created whole.
     files: dict[str, bytes | Held] = {}
     for part in parts:
@@ -177,9 +161,8 @@ def export(
         files |= prove({place.invocation_id for place in chosen}, annexed)
     rows = [part.row for part in parts]
     ordered: list[dict[str, object]] = [{"digest": name, "why": why} for name, why in sorted(left_out.items())]
-    files[MANIFEST] = _encode_manifest(
-        {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows, "withheld_objects": ordered}
-    )
+    manifest = {"v": WITH_PROOFS if prove else MANIFEST_VERSION, "safe": safe, "records": rows}
+    files[MANIFEST] = _spool(_encode_manifest({**manifest, "withheld_objects": ordered}))
     hashed, size = hashlib.sha256(), 0
 
     def pieces() -> Iterator[bytes]:
@@ -202,7 +185,7 @@ def gather_objects(
     objects: FileObjectStore,
     parts: Sequence[Part],
     reach: Reach,
-    rules: Search | None,
+    search: Search | None,
     policies: Sequence[Policy],
     judged: dict[str, str | None],
 ) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -210,16 +193,16 @@ def gather_objects(
     gathered, left_out, by_policy = MemoryObjectStore(), dict[str, str](), dict[str, str]()
     for part in parts:
         reached = tuple(reach.of(part.named))
-        if rules is not None:
+        if search is not None:
             by_policy |= policy_withholds(objects, reached, policies)
         for item in reached:
             if item.digest in gathered.objects or item.digest in left_out:
                 continue
             why = item.why or (FINDINGS[item.code][1] if item.code is not None else None)
             data = objects.get(item.digest) if item.code is None else b""
-            if why is None and rules is not None:
+            if why is None and search is not None:
                 if item.digest not in judged:
-                    judged[item.digest] = _find_object_reason(data, rules)
+                    judged[item.digest] = search.judge_object(data)
                 why = judged[item.digest]
             if why is None:
                 gathered.objects[item.digest] = data
@@ -234,11 +217,11 @@ def gather_objects(
     return {name: gathered.objects[name] for name in led_to}, left_out
 
 
-def compose_part(project: Project, place: Place, reach: Reach, rules: Search | None) -> Part:
+def compose_part(project: Project, place: Place, reach: Reach, search: Search | None) -> Part:
     """Return a record as it leaves, under the rules of a safe export or whole. Raises StoredDataError."""
     checked = verify_place(project, place, None, reach)
     require_whole(checked, place)
-    if rules is not None and not checked.sealed:
+    if search is not None and not checked.sealed:
         raise StoredDataError(
             "RECORD_UNSEALED",
             f"{place.path} is not exported: its lines carry no seals, so none of them can be withheld",
@@ -248,13 +231,16 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
     annexes = {
         path: content for path, content in annex_files(project.root, place.invocation_id) if isinstance(content, bytes)
     }
-    withheld = [_describe_withheld(seq, "withheld", why) for seq, why in stand_ins(data.read)]
-    if rules is not None:
-        withheld = []
-        data = _spool(_withhold_lines(data.read, rules, withheld))
+    withheld = Withheld()
+    if search is not None:
+        data = _spool(withhold_lines(data.read, search, withheld))
+    else:
+        for seq, reason in stand_ins(data.read):
+            withheld.add(seq, "withheld", reason)
     path = f"{layout.IMPORTED}/{place.name}"
     name_ids = layout.parse_record_name(place.name)
-    report = verify_record(whole_lines(data.read), file=path, name_ids=name_ids, withheld=True)
+    lines = whole_lines(data.read)
+    report = verify_record(lines, file=path, name_ids=name_ids, withheld=True, list_withheld=False)
     # What leaves has to verify where it arrives, whatever was taken out of it.
     wrong = next((i for i in report.findings if i.severity == ERROR), None)
     if wrong is not None:
@@ -263,13 +249,13 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
     for name, content in list(annexes.items()):
         closing = report.tip if report.status == "closed" else None
         line = open_line(content.rstrip(b"\n"))
-        why, counts = (None, {}) if rules is None else _find_reason(line.fields or {}, rules)
+        why, counts = (None, {}) if search is None else search.judge_line(line.fields or {})
         if why is None and closing is None:
             why = CLOSING  # without its closing line nobody could check it
         if why is not None:
             del annexes[name]
             fields = line.fields or {}
-            withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), why, counts, name))
+            withheld.add(seq_of(fields), fields.get("event"), why, counts, name)
             continue
         _, objects = verify_annex(content, file=name, invocation_id=place.invocation_id, tip=closing)
         named += objects
@@ -279,7 +265,7 @@ def compose_part(project: Project, place: Place, reach: Reach, rules: Search | N
         "lines": report.lines,
         "tip": report.tip,
         "status": checked.status,
-        "withheld": withheld,
+        "withheld": withheld.rows,
     }
     return Part(path, data, annexes, tuple(named), row)
 
@@ -305,211 +291,21 @@ def _hold(file: HeldFile) -> Held:
     return Held(lambda offset, wanted: file(offset, max(0, min(wanted, size - offset))), size)
 
 
-def _spool(lines: Iterable[bytes]) -> Held:
-    """Keep lines in a temporary file until they leave."""
+def _spool(pieces: Iterable[bytes]) -> Held:
+    """Keep what is long in a temporary file until it leaves."""
     with tempfile.TemporaryFile(prefix="spec-kitty-") as file:
-        file.writelines(lines)
+        file.writelines(pieces)
         file.flush()
         return _hold(HeldFile(os.dup(file.fileno())))
-
-
-def _describe_withheld(
-    seq: object, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
-) -> dict[str, object]:
-    """Return what the manifest says of a line, or with `file` of an annex, that is withheld."""
-    known = event if event in EVENTS or event == "withheld" else "unknown"
-    return {"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file}
-
-
-def _make_stand_in(seq: object, why: str, seal: str | None) -> bytes:
-    return f'{{"seq":{seq},"withheld":"{why}","~":"{seal}"}}\n'.encode()
-
-
-def stand_ins(data: Source) -> list[tuple[int, str]]:
-    """(seq, why) of every line of a record that is a stand-in."""
-    withheld: list[tuple[int, str]] = []
-    for _, raw in split_lines(data):
-        if b'"withheld":' in raw:
-            line = open_line(raw)
-            seq = (line.fields or {}).get("seq")
-            if line.fields is not None and is_stand_in(line.fields) and isinstance(seq, int):
-                assert line.fields is not None
-                withheld.append((seq, str(line.fields["withheld"])))
-    return withheld
-
-
-# --- what must not leave
-
-
-class Search(NamedTuple):
-    """What is looked for, and how often each rule applies to a text as it stands; short ones are remembered."""
-
-    rules: RuleSet
-    look: Callable[[str], Mapping[str, int]]
-    is_clear: Callable[[str], bool]
-
-
-def begin_search(rules: RuleSet) -> Search:
-    quick = sieved(rules)
-
-    def look(text: str) -> Mapping[str, int]:
-        return redact(text, quick).counts
-
-    def judge(text: str) -> bool:
-        return is_clear(text, quick)
-
-    look_once, judged = lru_cache(maxsize=8192)(look), lru_cache(maxsize=8192)(judge)
-    return Search(
-        quick,
-        lambda text: (look_once if len(text) <= _SHORT else look)(text),
-        lambda text: (judged if len(text) <= _SHORT else judge)(text),
-    )
-
-
-def withhold_lines(data: bytes, rules: RuleSet) -> bytes:
-    """Return the lines of a record without those that must not leave; `_withhold_lines` says more."""
-    return b"".join(_withhold_lines(data, begin_search(rules), []))
-
-
-def _withhold_lines(data: Source, search: Search, withheld: list[dict[str, object]]) -> Iterator[bytes]:
-    """Yield the lines of a record that verifies with those replaced that must not leave, and note what was replaced.
-
-    Bytes that a `recovered` line passes over never leave: nothing says what they hold. That line becomes a stand-in
-    as well, for it describes bytes that are not there any more.
-    """
-    passed_over = False
-    in_force = (offset for offset, _ in lines_in_force(data))
-    due = next(in_force, None)
-    for offset, raw in split_lines(data):
-        if offset != due:
-            passed_over = True
-            continue
-        due = next(in_force, None)
-        line = open_line(raw)
-        fields = line.fields or {}
-        if line.fields is not None and is_stand_in(line.fields):
-            why = fields["withheld"] if fields["withheld"] in _WHYS else REDACTION
-            withheld.append(_describe_withheld(fields["seq"], "withheld", str(why)))
-            yield _make_stand_in(fields["seq"], str(why), line.seal)
-            continue
-        if line.problems or line.fields is None:
-            passed_over = True
-            continue
-        # The record verifies: these members are its own id and a seal, and hold nothing else.
-        seen, counts = _find_reason({name: value for name, value in fields.items() if name not in _PROVEN}, search)
-        if passed_over and seen is None:
-            seen = RECOVERED
-        passed_over = False
-        if seen is None:
-            yield raw + b"\n"
-            continue
-        withheld.append(_describe_withheld(fields.get("seq"), fields.get("event"), seen, counts))
-        yield _make_stand_in(fields.get("seq"), seen, line.seal)
-
-
-def _find_reason(fields: Mapping[str, object], search: Search) -> tuple[str | None, dict[str, int]]:
-    """Return why a line must not leave, with the rules that say so; None where it may.
-
-    What was captured in full stays whatever it holds, so it is not searched: searching costs ten times an export.
-    """
-    if fields.get("export_safe") is False:
-        return IN_FULL, {}
-    counts = _count_in_value(fields, search)
-    return (REDACTION, counts) if counts else (None, {})
-
-
-def _find_object_reason(data: bytes, search: Search) -> str | None:
-    """Return why an object must not leave; None where it may."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return "not text, so it cannot be searched for secrets"
-    counts = _count_in_text(text, search)
-    return f"{REDACTION}: {', '.join(sorted(counts))}" if counts else None
-
-
-def _count_in_value(value: object, search: Search, *, named: bool = True) -> dict[str, int]:
-    """Return how often each rule applies to the texts of a JSON value; `named` reads each beside its name as well."""
-    counts: dict[str, int] = {}
-    pending = [value]
-    while pending:
-        item = pending.pop()
-        if isinstance(item, str):
-            _add(counts, _count_in_text(item, search))
-        elif isinstance(item, Mapping):
-            for key, inner in item.items():
-                if isinstance(inner, str):
-                    # A name and the text beside it are judged together, as they were when they came in.
-                    names = (str(key), f"{key}={inner}") if named else (str(key),)
-                    _add(counts, _count_in_text(inner, search, names))
-                else:
-                    pending += [str(key), inner]
-        elif isinstance(item, (list, tuple)):
-            pending += item
-    return counts
-
-
-def _count_in_text(text: str, search: Search, names: Sequence[str] = ()) -> dict[str, int]:
-    """Return how often each rule applies to a text: as it stands and as what it stands for, and the most of it.
-
-    A captured value stands in its line as JSON text, where an escape hides from a rule what is a secret once it is
-    read; a head or tail of such a text is no JSON any more, so its escapes are undone one layer after another.
-    """
-    most: dict[str, int] = {}
-    is_json = text.lstrip()[:1] in ("{", "[", '"')
-    if names and not is_json and "\\" not in text and search.is_clear(names[-1]):
-        return most  # name and text are both parts of what stands there
-    try:
-        for reading in (text, *names, *_iter_unescaped(text)):
-            _raise_to(most, search.look(reading))
-        if is_json:
-            try:
-                value = parse_foreign(text)
-                _raise_to(most, foreign_text(value, search.rules).counts)
-            except ForeignError:
-                return most
-            _raise_to(most, _count_in_value(value, search, named=False))
-    except RedactionError:
-        _raise_to(most, {OVERRUN: 1})  # what cannot be judged does not leave
-    return most
-
-
-def _iter_unescaped(text: str) -> Iterator[str]:
-    for _ in range(_UNESCAPINGS):
-        if "\\" not in text:
-            return
-        plain = _ESCAPE.sub(_decode_character, text)
-        if plain == text:
-            return
-        text = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        yield text
-
-
-def _decode_character(match: re.Match[str]) -> str:
-    name = match[1]
-    return chr(int(name[1:], 16)) if len(name) == 5 else _SHORT_ESCAPES.get(name, name)
-
-
-def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
-    for rule, count in more.items():
-        counts[rule] = counts.get(rule, 0) + count
-
-
-def _raise_to(counts: dict[str, int], other: Mapping[str, int]) -> None:
-    for rule, count in other.items():
-        counts[rule] = max(counts.get(rule, 0), count)
 
 
 # --- the file
 
 
-def _encode_manifest(manifest: object) -> bytes:
-    out = io.BytesIO()
-    # One piece after the other: all of them at once take ten times what they come to.
-    for piece in json.JSONEncoder(sort_keys=True, indent=1, ensure_ascii=False).iterencode(manifest):
-        out.write(piece.encode())
-    out.write(b"\n")
-    return out.getvalue()
+def _encode_manifest(manifest: object) -> Iterator[bytes]:
+    for piece in json_pieces(manifest, sort_keys=True, indent=1):
+        yield piece.encode()
+    yield b"\n"
 
 
 def _order(path: str) -> tuple[bool, str]:
@@ -699,7 +495,7 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
     """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError EXPORT_INVALID."""
     try:
         value = json.loads(data)
-        whole = _encode_manifest(value) == data
+        whole = b"".join(_encode_manifest(value)) == data
     except (ValueError, RecursionError) as error:
         raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
     if isinstance(value, dict) and type(value.get("v")) is int and value["v"] not in _VERSIONS:
@@ -738,7 +534,7 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
 
 # The form of a manifest: a type or the values allowed, an object by its members, a list of one form.
 _VERSIONS = (MANIFEST_VERSION, WITH_PROOFS)
-_WITHHELD_FORM = {"seq": int, "event": str, "why": _WHYS, "rules": dict, "file": (str, type(None))}
+_WITHHELD_FORM = {"seq": int, "event": str, "why": WHYS, "rules": dict, "file": (str, type(None))}
 _RECORD_FORM = {
     "invocation_id": str,
     "file": str,
@@ -803,7 +599,7 @@ def check_manifest(contents: Contents, place: Place) -> None:
 
 def _compare_with_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
     replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
-    withheld = stand_ins(data)
+    withheld = list(stand_ins(data))
     # Where the closing line itself is withheld, only the manifest knows that the record is closed.
     hidden = (
         bool(withheld) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})

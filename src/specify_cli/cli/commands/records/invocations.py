@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
@@ -317,20 +318,23 @@ def export(values: Values) -> int:
     proofs = partial(collect_proofs, project) if values["proofs"] else None
     done = archive.export(project, ids, str(values["output"]), safe=bool(values["safe"]), prove=proofs)
     if values["json"]:
-        write_json(done.as_value())
+        write_json_pieces(json_pieces(done.as_value()))
         return 0
     content = f"{count(len(done.records), 'record')}, {count(done.objects, 'object')}"
-    lines = [f"{one_line(done.path)}: {content}, {done.size} bytes"]
-    lines.append(f"SHA-256 {done.sha256}")
+    write_lines(_iter_exported(done, content))
+    return 0
+
+
+def _iter_exported(done: archive.Exported, content: str) -> Iterator[str]:
+    yield f"{one_line(done.path)}: {content}, {done.size} bytes"
+    yield f"SHA-256 {done.sha256}"
     for row in done.records:
-        withheld = row["withheld"]
-        for item in withheld if isinstance(withheld, list) else []:
+        for item in cast("Iterable[dict[str, Any]]", row["withheld"]):
             why = ", ".join(item["rules"]) or item["why"]
             place = f"seq {item['seq']}" if item["file"] is None else f"annex {item['file']}"
-            lines.append(f"withheld: {row['invocation_id']} {place} {one_line(item['event'])}: {why}")
-    lines += [f"withheld: object {item['digest']}: {one_line(item['why'])}" for item in done.withheld_objects]
-    write_lines(lines)
-    return 0
+            yield f"withheld: {row['invocation_id']} {place} {one_line(item['event'])}: {why}"
+    for item in done.withheld_objects:
+        yield f"withheld: object {item['digest']}: {one_line(item['why'])}"
 
 
 def _archive_each(project: Project, ids: list[str], values: Values) -> int:

@@ -18,6 +18,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.record import fold
 from specify_cli.search.why import explain_file
 from specify_cli.storage.archives import archive
+from specify_cli.storage.archives.withholding import Search, Withheld, stand_ins, withhold_lines
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import annex_events, verify_place
 from specify_cli.storage.store import FileRecordStore, Place
@@ -75,12 +76,12 @@ def _read(project: Project, place: Place, *, safe: bool) -> Run:
     data = FileRecordStore(project.root).read(place)
     annexes = annex_events(project.root, place.invocation_id)
     if safe:
-        data = archive.withhold_lines(data, project.config.redaction)
+        data = b"".join(withhold_lines(data, Search(project.config.redaction), Withheld()))
         annexes = []
     record = fold(data)
     lines = [] if record is None else [entry.fields for entry in record.entries]
     tip = None if record is None or not record.entries else record.entries[-1].seal
-    return read_run(lines, annexes, tip, len(archive.stand_ins(data)))
+    return read_run(lines, annexes, tip, sum(1 for _ in stand_ins(data)))
 
 
 def _send(endpoint: str, data: bytes) -> str:
