@@ -31,6 +31,11 @@ def say(value: object) -> str:
     return value if isinstance(value, str) else spell(value)
 
 
+def make_encodable(text: str) -> str:
+    r"""Return a text that UTF-8 can write: a lone surrogate, as of a file name that is not UTF-8, is spelt `\udcff`."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def name_kind(value: object) -> str:
     """Return what a value is in JSON's words, `null` or `an array`, and not in Python's."""
     kinds = ((str, "text"), (bool, "true or false"), (int, "a number"), (float, "a number"), (dict, "an object"))

@@ -129,7 +129,7 @@ PLAYS: Mapping[str, list[Step]] = {
     "more": [[sh("echo second turn")], [READ]],
     "close": [[CLOSE]],
 }
-# TranscriptEvent to a program instead of a play: it has its model summarize the session.
+# Told to a program instead of a play: it has its model summarize the session.
 COMPACT = "/compact"
 # The play after whose last words the context is full: so many tokens of the window that a program knows of.
 FILLED, FULL = "filled", 198_000

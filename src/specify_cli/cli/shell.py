@@ -8,6 +8,7 @@ import sys
 
 from doctrine.light import TYPE_CHECKING
 from doctrine.load import ParseCache
+from doctrine.text import make_encodable
 from specify_cli.cli.terminal.output import write_note
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.invocation.bindings import list_left_open, nesting
@@ -113,13 +114,13 @@ def caller() -> Caller:
         session = next((environment[name] for name in ids if environment.get(name)), None)
         if session is not None or any(environment.get(name) for name in marks):
             actor = Actor(harness, "llm", tool=harness)
-            bound = None if session is None else {"harness": harness, "session_id": _make_printable(session)}
+            bound = None if session is None else {"harness": harness, "session_id": make_encodable(session)[:200]}
             return Caller(actor, bound, environment.get("TRACEPARENT"))
     client = environment.get("SPEC_KITTY_MCP_CLIENT")
     if client:
-        return Caller(Actor(_make_printable(client), "llm", tool="mcp"), None, environment.get("TRACEPARENT"))
+        return Caller(Actor(make_encodable(client)[:200], "llm", tool="mcp"), None, environment.get("TRACEPARENT"))
     name = environment.get("USER") or environment.get("LOGNAME") or _login_name()
-    return Caller(Actor(_make_printable(name), "human"), None, environment.get("TRACEPARENT"))
+    return Caller(Actor(make_encodable(name)[:200], "human"), None, environment.get("TRACEPARENT"))
 
 
 def _login_name() -> str:
@@ -144,9 +145,7 @@ def nested(caller: Caller, start: str, home: str | None) -> tuple[Caller, str | 
     where = nesting(find_root(start, home)[0], harness, caller.session["session_id"], call_id)
     if where.agent_id is None:
         return caller, None
-    return caller._replace(
-        session={**caller.session, "agent_id": where.agent_id.encode("utf-8", "replace").decode("utf-8")}
-    ), where.parent
+    return caller._replace(session={**caller.session, "agent_id": make_encodable(where.agent_id)}), where.parent
 
 
 def trail() -> bool:
@@ -157,10 +156,6 @@ def trail() -> bool:
             "INVALID_VALUE", f"SPEC_KITTY_TRAIL: expected on or off, found {value!r}", "unset it, or set it to off"
         )
     return value == "on"
-
-
-def _make_printable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")[:200]
 
 
 def deliver() -> None:

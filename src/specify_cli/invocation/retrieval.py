@@ -8,6 +8,7 @@ from typing import Any
 from charter.context import assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
 from doctrine.light import NamedTuple
+from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds
 from specify_cli.invocation.recorder import Recorder
@@ -41,7 +42,7 @@ def search(recorder: Recorder, query: str, k: int | None, *, request_id: str, ma
     about: dict[str, Any] = {
         "profile": _load_profile(recorder),
         "action": str(recorder.started.get("action")),
-        "request": redact(query.encode("utf-8", "replace").decode("utf-8"), recorder.settings.rules).text,
+        "request": redact(make_encodable(query), recorder.settings.rules).text,
     }
     plain = assemble_context(grounds.inputs, **about)
     limit = plain.config["k"] if k is None else k

@@ -1,9 +1,9 @@
 """Which invocation a line of a file is from, on whose request, under which rules, and what was run after it.
 
-    told = explain_file(project, index, "src/login.py")
-    print(told.origins[0].request)
+    explanation = explain_file(project, index, "src/login.py")
+    print(explanation.origins[0].request)
 
-TranscriptEvent by content alone (`blame`). What no record tells is unknown, never a guess.
+Told by content alone (`blame`). What no record tells is unknown, never a guess.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
 from specify_cli.record.reading.done_note import is_check
@@ -70,8 +71,8 @@ class Explanation(NamedTuple):
 
 def explain_file(project: Project, index: SearchIndex, path: str, line: int | None = None) -> Explanation:
     """Return where the lines of a file come from, or one of them. Raises CallerError for a file that cannot be read."""
-    name = _place_below(project, path)
-    lines = _read_lines(project, name)
+    place = _place_below(project, path)
+    lines, name = _read_lines(project, place), make_encodable(place)
     if line is not None and not 1 <= line <= len(lines):
         raise CallerError(
             "INVALID_VALUE", f"{name} has {len(lines)} lines, and no line {line}", f"spec-kitty why {name}"

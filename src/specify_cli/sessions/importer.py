@@ -16,6 +16,7 @@ import os
 import time
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.conversation.turn import describe_turn
@@ -132,7 +133,7 @@ class SessionImporter:
             return ImportResult("earlier")
         seed, before = f"{session.harness}\0{session.session_id}", None
         while True:
-            name = sha256(seed.encode("utf-8", "replace")).digest()[:10]
+            name = sha256(make_encodable(seed).encode()).digest()[:10]
             invocation_id = new_ulid(session.events[0].at, name)
             known = self._known.get(invocation_id)
             place = None if known is None else self._index.place(known)
@@ -199,7 +200,7 @@ class SessionImporter:
         rules, began = self._project.config.redaction, rfc3339(session.events[0].at)
         prompts = (str(item.payload.get("prompt")) for item in session.events if "prompt" in item.payload)
         plain = self._settings.capture.get("prompt") in ("summary", "full")
-        asked = redact(next(prompts, "").encode("utf-8", "replace").decode("utf-8"), rules)
+        asked = redact(make_encodable(next(prompts, "")), rules)
         chosen = self._choose(asked.text)
         model = next((item.facts.model for item in session.events if item.facts is not None and item.facts.model), None)
         actor = {"actor_id": session.harness, "actor_type": "llm", "tool": session.harness}

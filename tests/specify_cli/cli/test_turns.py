@@ -89,7 +89,10 @@ values = st.recursive(
 )
 
 
-@given(st.sampled_from(["claude-code", "codex", "gemini", "qwen", "copilot", "cursor"]), st.lists(values, max_size=4))
+@given(
+    st.sampled_from(["claude-code", "codex", "gemini", "qwen", "copilot", "opencode", "cursor"]),
+    st.lists(values, max_size=4),
+)
 def test_no_transcript_whatever_breaks_the_hook(harness: str, lines: list[Any]) -> None:
     read_facts(harness, "\n".join(json.dumps(line) for line in lines).encode())
 
@@ -254,12 +257,13 @@ def test_an_event_of_a_later_version_is_said_to_be_unknown_once(tell: Tell, cli:
     run = begin(cli, tell)
     for _ in range(2):
         tell("PostThought", tool_name="Bash", thought=SECRET)
+    tell("Post\ud800", tool_name="Bash")
     tell("PostToolBatch", results=[])
     tell("PreToolUse", **call("t1"), brand_new={"member": 1})
     told = events(chartered, run)
 
     gaps = [(event["reason"], event["what"]) for event in told if event["event"] == "capture_gap"]
-    assert gaps == [("unknown_payload", "PostThought")]
+    assert gaps == [("unknown_payload", "PostThought"), ("unknown_payload", "Post\\ud800")]
     assert told[-1]["call_id"] == "t1" and SECRET not in json.dumps(told)
 
 

@@ -125,6 +125,15 @@ def test_a_secret_in_a_file_name_is_masked(cli: Cli, repository_with_files: Path
     assert close(cli, root, run) == ["⟦github-token⟧"]
 
 
+def test_a_file_name_that_is_not_utf8_is_spelt(cli: Cli, repository_with_files: Path, home: Path) -> None:
+    root = repository_with_files
+    run = begin(cli)
+    Agent(root, home, SESSION).run("Bash", {"command": "ls"})
+    later(root / os.fsdecode(b"caf\xe9.py"), "", 60)
+
+    assert close(cli, root, run) == ["caf\\udce9.py"]
+
+
 def test_what_somebody_else_changed_and_staged_or_committed_is_named(
     cli: Cli, repository_with_files: Path, home: Path
 ) -> None:

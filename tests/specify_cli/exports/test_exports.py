@@ -263,7 +263,7 @@ class Receiver(BaseHTTPRequestHandler):
 @contextmanager
 def receiver(status: int = 200, body: bytes = b"{}") -> Iterator[tuple[str, list[tuple[str, dict[str, str], bytes]]]]:
     got: list[tuple[str, dict[str, str], bytes]] = []
-    handler = type("TranscriptEvent", (Receiver,), {"answer": (status, body), "got": got})
+    handler = type("Answering", (Receiver,), {"answer": (status, body), "got": got})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,3 +313,13 @@ def test_a_file_of_many_patches_is_known_to_its_first_line(cli: Cli, project: Pa
     (project / "a.py").write_text("\n".join(lines) + "\n")
 
     assert cli("why", "a.py", "--json").json()["unknown"] == 0
+
+
+@pytest.mark.usefixtures("changed")
+def test_a_file_whose_name_is_not_utf8_is_explained(project: Path, cli: Cli) -> None:
+    name = os.fsdecode(b"caf\xe9.py")
+    (project / name).write_text("x = 1\n")
+
+    explained = cli("why", name, "--json")
+
+    assert explained.code == 0 and explained.json()["unknown"] == 1

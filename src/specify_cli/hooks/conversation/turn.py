@@ -11,6 +11,7 @@ import os
 import time
 
 from doctrine.light import TYPE_CHECKING
+from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.conversation.turn_facts import MAX_TEXT, TurnFacts, read_facts
@@ -179,7 +180,7 @@ def _keep_prompt(root: str, harness: str, session: str, moment: SessionMoment, h
     """Keep a prompt, as far as prompts are kept here, until its session begins a record; False if told before."""
     config = load_project(root, home, lenient=True)[0].config
     plain = config.capture_ceiling.get("prompt", "summary") in ("summary", "full") and moment.text
-    text = redact(str(moment.text).encode("utf-8", "replace").decode("utf-8"), config.redaction).text if plain else ""
+    text = redact(make_encodable(str(moment.text)), config.redaction).text if plain else ""
     key = _key(harness, session, moment) or short_digest(str(time.time_ns()))
     folder, name = _prompt_path(harness, session)
     with durable.folder(root, folder, create=True) as fd:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
+from doctrine.text import make_encodable
 from specify_cli import VERSION
 from specify_cli.errors import CallerError
 from specify_cli.invocation.caller import ACTOR_TYPES, Caller
@@ -422,7 +423,7 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
 
 def mask_outside(text: str, rules: RuleSet) -> str:
     """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
-    return redact(text.encode("utf-8", "replace").decode("utf-8"), rules).text
+    return redact(make_encodable(text), rules).text
 
 
 def trace_id_of(traceparent: str | None, invocation_id: str) -> str:

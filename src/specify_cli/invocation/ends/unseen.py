@@ -12,6 +12,7 @@ from datetime import datetime
 
 from doctrine.git import ask_git, find_worktree
 from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.text import make_encodable
 from specify_cli.invocation.events.event_body import gap
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
@@ -54,7 +55,7 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
             continue
         if any(span.begin - _SLACK_MILLIS <= changed <= span.end + _SLACK_MILLIS for span in spans):
             continue
-        masked = redact(path, rules).text[:_MAX_PATH]
+        masked = redact(make_encodable(path), rules).text[:_MAX_PATH]
         if changed > (named.get(masked) or -1):
             paths.append(masked)
     gaps = [_describe(path) for path in paths[:MAX_NAMED]]

@@ -8,7 +8,7 @@ Sealing, numbering and writing are the recorder's.
 from __future__ import annotations
 
 from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
-from doctrine.text import name_kind, spell
+from doctrine.text import make_encodable, name_kind, spell
 from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable
 from specify_cli.record.seal import MAX_INTEGER, digest_of, is_digest, open_line
@@ -136,6 +136,7 @@ def _add_lines(body: dict[str, object], texts: Mapping[str, str | None]) -> None
 
 def gap(reason: str, what: str, *, count: int = 1, message: str = "") -> dict[str, object]:
     """Return the body of a capture_gap: what could not be written, and why."""
+    what, message = make_encodable(what), make_encodable(message)
     return {"event": "capture_gap", "reason": reason, "what": what, "count": count, "message": message[:MAX_MESSAGE]}
 
 
@@ -223,9 +224,7 @@ def other_writer(started: Mapping[str, object], writer: Mapping[str, str], rules
     session, actor = started.get("session"), started.get("actor")
     opened = session if isinstance(session, dict) else {}
     asked = actor if isinstance(actor, dict) else {}
-    masked = {
-        name: redact(value.encode("utf-8", "replace").decode("utf-8"), rules).text for name, value in writer.items()
-    }
+    masked = {name: redact(make_encodable(value), rules).text for name, value in writer.items()}
     if "session_id" in masked and opened:
         same = all(opened.get(name) == masked[name] for name in ("harness", "session_id"))
     elif "session_id" in masked:  # a harness that tells its commands no session opened it
@@ -379,7 +378,7 @@ def _show(value: object) -> str:
 def _read_text(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise PayloadError(where, "text", name_kind(value))
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return make_encodable(value)
 
 
 def _complete(event: str, body: dict[str, object], new_id: Callable[[], str], trace_id: str) -> None:
