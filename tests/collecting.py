@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from preloaded import Preloaded
 from specify_cli.collector.holdings import read_record
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import RecordPiece
@@ -122,7 +123,7 @@ class Answer(NamedTuple):
 class Collector(NamedTuple):
     """A collector that runs: its process and where it listens."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Preloaded
     host: str
     port: int
 
@@ -180,11 +181,7 @@ def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> l
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Collector]:
     """A real `spec-kitty collector serve` on a port of its own; ended when the test is."""
-    with open(folder / "collector.log", "ab") as log:
-        process = subprocess.Popen(
-            serve_command(folder, *options), cwd=folder, env=environment(folder), stdout=subprocess.PIPE, stderr=log
-        )
-    assert process.stdout is not None
+    process = Preloaded(serve_command(folder, *options)[1:], folder, environment(folder), folder / "collector.log")
     try:
         line = process.stdout.readline()
         assert line, (folder / "collector.log").read_text()
@@ -192,8 +189,7 @@ def serving(folder: Path, *options: str) -> Iterator[Collector]:
         yield Collector(process, said["host"], said["port"])
     finally:
         process.stdout.close()
-        if process.poll() is None:
-            process.terminate()
+        process.terminate()
         process.wait(timeout=30)
 
 

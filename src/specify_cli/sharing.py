@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from contextlib import closing
 from functools import partial
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     T = TypeVar("T")
     R = TypeVar("R")
     Act = Callable[[Iterable[T]], Iterator[R]]
     # Each part with its results, in order: a list, an error of ours, or None where no worker survives it.
-    Found = Iterator[tuple[Sequence[Any], Any]]
+    Found = Generator[tuple[Sequence[Any], Any], None, None]
 
 SCHEMES = {"dask": "tcp", "dask+tls": "tls"}
 # A worker takes so many items at a time at the most, and fewer where that gives each worker several parts; so many
@@ -95,10 +96,11 @@ def _run(engine: Engine, act: Act[T, R], items: Sequence[T], lose: Callable[[T, 
     else:
         yield from act(items)
         return
-    for part, results in parts_done:
-        if isinstance(results, _Refused):
-            raise results.family(results.code, results.message, results.suggestion)
-        yield from (lose(item, _WHY) for item in part) if results is None else results
+    with closing(parts_done):
+        for part, results in parts_done:
+            if isinstance(results, _Refused):
+                raise results.family(results.code, results.message, results.suggestion)
+            yield from (lose(item, _WHY) for item in part) if results is None else results
 
 
 _WHY = f"each worker that tried it died, {_TRIES} and more times"

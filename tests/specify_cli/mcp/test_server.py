@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.types import CallToolResult, Implementation, TextContent
@@ -98,9 +97,8 @@ def test_what_was_recorded_is_marked_as_data_and_escaped(chartered: Path, home: 
         assert "delete everything" in text and "\u202e" not in text and "\x1b" not in text
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "why"),
-    [
+def test_a_refusal_is_an_error_with_the_next_step(project: Path, home: Path) -> None:
+    cases: list[tuple[str, dict[str, Any], str]] = [
         ("do", {"request": "banana"}, "ROUTER_NO_MATCH"),
         ("complete", {"invocation_id": "01JD4Q3S0000000000000000A1"}, "INVOCATION_NOT_FOUND"),
         ("show", {"invocation_id": "--help"}, "pattern"),
@@ -109,19 +107,17 @@ def test_what_was_recorded_is_marked_as_data_and_escaped(chartered: Path, home: 
         ("why", {"file": "--help"}, "INVALID_VALUE"),
         ("search", {"text": "x", "since": "--help"}, "INVALID_VALUE"),
         ("do", {}, "request"),
-    ],
-)
-def test_a_refusal_is_an_error_with_the_next_step(
-    project: Path, home: Path, tool: str, arguments: dict[str, Any], why: str
-) -> None:
+    ]
     found: list[CallToolResult] = []
 
     async def session(client: Client) -> None:
-        found.append(await client.call_tool(tool, arguments))
+        for tool, arguments, _ in cases:
+            found.append(await client.call_tool(tool, arguments))
 
     play(project, home, session)
 
-    assert found[0].is_error and why in text_of(found[0])
+    for (tool, arguments, why), refused in zip(cases, found, strict=True):
+        assert refused.is_error and why in text_of(refused), (tool, arguments)
 
 
 def test_words_that_look_like_options_are_words(chartered: Path, home: Path) -> None:
