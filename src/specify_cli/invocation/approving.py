@@ -18,7 +18,7 @@ from specify_cli.project.config import Project
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.reading.views import read_file
 from specify_cli.storage.index import Index
-from specify_cli.storage.store import FileRecordStore
+from specify_cli.storage.store import FileRecordStore, require_started
 from specify_cli.trail.approvals import NAMESPACE, find_end, find_subject, make_statement
 from specify_cli.trail.signatures import sign_text
 
@@ -48,18 +48,17 @@ def approve(
             "let a person run the command in a terminal of their own",
         )
     place = Index(project.root).resolve(invocation_id)
-    record = read_file(FileRecordStore(project.root).hold(place))
-    if record is not None and record.completed is not None:
+    record = require_started(read_file(FileRecordStore(project.root).hold(place)), place)
+    if record.completed is not None:
         raise CallerError("ALREADY_COMPLETED", f"{place.invocation_id} is closed", "approve before the work ends")
-    entries = () if record is None else record.entries
-    subject = find_subject(entries, wish.refers_to, wish.name)
+    subject = find_subject(record.entries, wish.refers_to, wish.name)
     if subject is None:
         raise CallerError(
             "INVALID_VALUE",
             f"{place.invocation_id} holds no {wish.refers_to} {wish.name}",
             f"spec-kitty invocations show {place.invocation_id}",
         )
-    if wish.refers_to == "call" and find_end(entries, subject) is not None:
+    if wish.refers_to == "call" and find_end(record.entries, subject) is not None:
         raise CallerError("APPROVAL_REFUSED", f"the call {wish.name} has ended", "it is decided on before it runs")
     recorder = Recorder(project, place, writer=caller.writer, clock=clock)
     try:

@@ -46,7 +46,14 @@ from specify_cli.record.reading.views import read_file
 from specify_cli.record.record import OUTCOMES, chain, genesis_tip
 from specify_cli.storage.index import Index, Key
 from specify_cli.storage.publishing import prepare
-from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
+from specify_cli.storage.store import (
+    Body,
+    FileObjectStore,
+    FileRecordStore,
+    LockedRecord,
+    Place,
+    require_started,
+)
 from specify_cli.trail.log.entries import open_log
 
 if TYPE_CHECKING:
@@ -246,13 +253,13 @@ class ProfileInvocationExecutor:
         objects = FileObjectStore(project.root, project.config.trail)
         place = Index(project.root).resolve(invocation_id)
         before = _read_settled(records, place)
-        if before is not None and before.completed is not None:
+        if before.completed is not None:
             closing.check_outcome(place, before.completed, outcome)
         # 2. Check everything the close names before anything is written.
         named = closing.gather(
             project, place, before, evidence=evidence, artifacts=artifacts, commit=commit, allow_outside=allow_outside
         )
-        if before is not None and before.completed is not None:
+        if before.completed is not None:
             closing.check_held(place, before, named)
             open_log(project).settle()  # whoever closed it may have died before it logged that
             return closing.describe_closed(project, records, objects, place, before, already=True)
@@ -260,10 +267,9 @@ class ProfileInvocationExecutor:
         if named.evidence is not None:
             objects.put((), (named.evidence,))
         # 4. What changed and no event explains, links and the closing line, in one write under the record's lock.
-        opened = {} if before is None else before.started
-        by = None if caller is None else _find_other_writer(opened, caller, project.config.redaction)
+        by = None if caller is None else _find_other_writer(before.started, caller, project.config.redaction)
         now = rfc3339(self._read_millis())
-        bodies = [{**body, "at": now} for body in ([] if before is None else _find_unseen(project, before))]
+        bodies = [{**body, "at": now} for body in _find_unseen(project, before)]
         bodies += closing.compose_closing(named, outcome=outcome, closed_by=closed_by, at=now)
         won = _append_closing(
             project, records, place, bodies if by is None else [{**body, "by": by} for body in bodies]
@@ -282,12 +288,12 @@ class ProfileInvocationExecutor:
         return new_ulid(millis, self._entropy(10))
 
 
-def _read_settled(records: FileRecordStore, place: Place) -> Record | None:
-    """Return a record of which a closing line is durable, if it has one; None where there is none."""
-    record = read_file(records.hold(place))
-    if record is not None and record.completed is not None and place.folder == layout.RECORDS:
+def _read_settled(records: FileRecordStore, place: Place) -> Record:
+    """Return a record of which a closing line is durable, if it has one. Raises StoredDataError RECORD_DAMAGED."""
+    record = require_started(read_file(records.hold(place)), place)
+    if record.completed is not None and place.folder == layout.RECORDS:
         # Whoever wrote the closing line may have died before it was durable, or may yet take it back.
-        record = read_file(records.hold_durably(place))
+        record = require_started(read_file(records.hold_durably(place)), place)
     return record
 
 

@@ -307,7 +307,7 @@ def settle(lines: Sequence[Fields]) -> Sequence[Fields]:
         name = _name_work(fields)
         if name is None or hash(name) not in repeated:
             continue
-        if fields.get("event") not in _BEGINNINGS:
+        if str(fields.get("event")) not in _BEGINNINGS:
             ends[name] = place
         elif name not in begun:
             begun.add(name)
@@ -333,7 +333,7 @@ def _find_repeated(lines: Sequence[Fields]) -> set[int]:
     """Return the hashes of the steps and calls that begin more than once; another may share one of them."""
     hashes = array("q")
     for fields in lines:
-        if fields.get("event") in _BEGINNINGS:
+        if str(fields.get("event")) in _BEGINNINGS:
             hashes.append(hash(_name_work(fields)))
     return {one for one, two in itertools.pairwise(sorted(hashes)) if one == two}
 
@@ -370,7 +370,7 @@ def receipts_of(lines: Sequence[Fields]) -> Sequence[Receipt]:
     steps, calls = array("I"), array("I")
     begun: dict[str, int] = {}
     for place, fields in enumerate(ordered):
-        event, call_id = fields.get("event"), str(fields.get("call_id"))
+        event, call_id = str(fields.get("event")), str(fields.get("call_id"))
         if event == "tool_call":
             begun[call_id] = place + 1
         elif event in _RECEIPTS:

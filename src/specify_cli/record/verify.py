@@ -33,6 +33,8 @@ _SEALED_KEYS = {"prev", "seq", "v"}
 _EMPTY = hashlib.sha256(b"").hexdigest()
 # Beginnings of what one `recovered` line may describe that are followed at a time.
 _MAX_GAPS = 8
+# What a line holds can be as long as a line.
+_LONGEST_DETAIL = 500
 _KNOWN = frozenset(EVENTS)
 # Events of which something is kept while a record is read.
 _FOLLOWED = frozenset(("started", "completed", "tool_call", "approval"))
@@ -378,7 +380,8 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
     """Return a finding of a known code; `detail` says what was expected and found here."""
     severity, meaning, repair = FINDINGS[code]
-    return Finding(code, severity, file, seq, offset, f"{meaning}: {detail}" if detail else meaning, repair)
+    message = f"{meaning}: {detail[:_LONGEST_DETAIL]}" if detail else meaning
+    return Finding(code, severity, file, seq, offset, message, repair)
 
 
 def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:

@@ -48,7 +48,7 @@ from specify_cli.replay.judge import execution_hash_of
 from specify_cli.routing.registry import ProfileRegistry
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import read_record, read_record_lines, read_whole, verify_file, verify_place
-from specify_cli.storage.store import FileObjectStore, Place, digest, place_of
+from specify_cli.storage.store import FileObjectStore, Place, digest, place_of, require_started
 
 Program = Callable[[Run], Any]
 _SHOWN = 5
@@ -440,14 +440,7 @@ def _read_intact(project: Project, place: Place) -> Record:
     Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend.
     """
     _require_sound(place, verify_place(project, place))
-    record = read_record(project.root, place)
-    if record is None:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path}: no started line can be read",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
-    return record
+    return require_started(read_record(project.root, place), place)
 
 
 def _require_sound(place: Place, report: RecordReport) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
-from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -43,7 +43,7 @@ from specify_cli.record.verify import (
 from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
-from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place, places
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place, places, require_started
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -170,17 +170,22 @@ _MINUTES = {"m": 1, "h": 60, "d": 1440, "w": 10080}
 
 def read_row(root: str, place: Place) -> Row | None:
     """Return a row from the first and last lines of a record; a long middle is not read."""
+    record = _read_its_ends(root, place)
+    return None if record is None else _make_row(record, place)
+
+
+def _read_its_ends(root: str, place: Place) -> Record | None:
     if place.folder == layout.OLDER_RECORDS:
-        return _make_row(fold(read_whole(root, place)), place)
+        return fold(read_whole(root, place))
     with durable.folder(root, place.folder) as folder_fd:
         fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
         try:
             size = os.fstat(fd).st_size
             head = os.pread(fd, min(size, 2 * _HEAD), 0)
             if size <= 2 * _HEAD:
-                return _make_row(_fold_ends(head, head) or fold(head), place)
+                return _fold_ends(head, head) or fold(head)
             record = _fold_ends(head, os.pread(fd, _HEAD, size - _HEAD))
-            return _make_row(record or fold_entries(list(_read_ends(fd))), place)
+            return record or fold_entries(list(_read_ends(fd)))
         finally:
             os.close(fd)
 
@@ -230,9 +235,7 @@ def _fold_ends(head: bytes, tail: bytes) -> Record | None:
     return fold_entries([Entry(line.fields or {}, line.seal, 0, ()) for line in ends])
 
 
-def _make_row(record: Record | None, place: Place) -> Row | None:
-    if record is None:
-        return None
+def _make_row(record: Record, place: Place) -> Row:
     started, completed = record.started, record.completed or {}
     actor, session = started.get("actor"), started.get("session")
 
@@ -272,15 +275,9 @@ def show_invocation(project: Project, invocation_id: str) -> dict[str, object]:
 def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     """As `show_invocation`, for `json_pieces`: each event is read when it is asked for."""
     place = Index(project.root).resolve(invocation_id)
-    record = read_record(project.root, place)
+    record = require_started(read_record(project.root, place), place)
     row = _make_row(record, place)
     report = verify_place(project, place)
-    if record is None or row is None:
-        raise StoredDataError(
-            "RECORD_DAMAGED",
-            f"{place.path}: no started line can be read",
-            f"spec-kitty invocations verify {place.invocation_id}",
-        )
     started, completed, entries = record.started, record.completed or {}, record.entries
     annexes = annex_events(project.root, place.invocation_id)
     lines = join(fields_of(record), annexes)

@@ -15,7 +15,7 @@ from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.record import layout
-from specify_cli.record.record import AppendPlan, Refusal, Tip, chain, plan_after_power_cut, plan_append
+from specify_cli.record.record import AppendPlan, Record, Refusal, Tip, chain, plan_after_power_cut, plan_append
 from specify_cli.record.seal import MAX_LINE, is_digest, open_line
 
 if TYPE_CHECKING:
@@ -153,6 +153,17 @@ def _keep(root: str, paths: Sequence[str]) -> None:
         from specify_cli.storage.worktrees import link_second_names  # for a linked worktree
 
         link_second_names(root, paths)
+
+
+def require_started(record: Record | None, place: Place) -> Record:
+    """Return a record whose first line can be read. Raises StoredDataError RECORD_DAMAGED."""
+    if record is None:
+        raise StoredDataError(
+            "RECORD_DAMAGED",
+            f"{place.path}: no started line can be read",
+            f"spec-kitty invocations verify {place.invocation_id}",
+        )
+    return record
 
 
 class HeldFile:

@@ -59,7 +59,7 @@ class Withheld:
         self, seq: int, event: object, why: str, rules: Mapping[str, int] | None = None, file: str | None = None
     ) -> None:
         """Note a line, or with `file` an annex; an event that is none of ours is called unknown."""
-        known = event if event in EVENTS or event == "withheld" else "unknown"
+        known = event if str(event) in EVENTS or event == "withheld" else "unknown"
         counts = dict(rules or {})
         kind = self._known.setdefault((known, why, file, *counts.items()), len(self._values))
         if kind == len(self._values):
