@@ -10,8 +10,8 @@ from __future__ import annotations
 import builtins
 import hashlib
 from array import array
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from doctrine.text import say
@@ -36,6 +36,9 @@ ASKS: Mapping[str, str] = {
 OF_THE_RUN = ("step_started", "checkpoint", "stage_transition", "retrieval_request", "artifact_link")
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]
+# Events as numbers, and what is marked of something that was asked for.
+_EVENTS = {event: number for number, event in enumerate(ASKS)}
+_ORDERED, _BESIDE, _TAKEN, _REMOVED = 1, 2, 4, 8
 # What an event that is asked for again has to have in common with the recorded one.
 AGREED: tuple[str, ...] = (
     *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash", "prompt_hash"),
@@ -46,31 +49,28 @@ AGREED: tuple[str, ...] = (
 class Recorded:
     """Something a program asked a run for: a step, a call, a decision; `result` is the line that answered it.
 
-    `ordered` says that its place follows from the order of the program alone; what ran beside it has none. Its lines
-    are named by their places among those of the record, and read when they are asked for.
+    `ordered` says that its place follows from the order of the program alone; what ran beside it has none. It is the
+    `number`th that its history has, made when it is looked at: a long run has a million.
     """
 
-    __slots__ = ("_asked", "_lines", "answer", "attempts", "key", "ordered", "taken")
+    __slots__ = ("_history", "number")
 
-    def __init__(self, lines: Sequence[Fields], asked: int, key: Key, ordered: bool) -> None:
-        self._lines, self._asked = lines, asked
-        self.key = key
-        self.ordered = ordered
-        self.answer: int | None = None
-        self.attempts = 1
-        self.taken = False
+    def __init__(self, history: History, number: int) -> None:
+        self._history, self.number = history, number
 
     @property
     def fields(self) -> Fields:
-        return self._lines[self._asked]
+        return self._history.lines[self._history.asked[self.number]]
 
     @property
     def result(self) -> Fields | None:
-        return None if self.answer is None else self._lines[self.answer]
+        at = self._history.answered[self.number]
+        return self._history.lines[at] if at else None
 
-    def ask_again(self, asked: int) -> None:
-        """Take the line that asks for it once more."""
-        self._asked, self.answer, self.attempts = asked, None, self.attempts + 1
+    @property
+    def attempts(self) -> int:
+        """Return how often it was asked for: a call that was run once more is one call."""
+        return self._history.attempts[self.number]
 
     @property
     def call_id(self) -> str:
@@ -87,6 +87,72 @@ class Recorded:
         return f"{self.call_id}:{self.fields.get('seq')}"
 
 
+class HashTable:
+    """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for any."""
+
+    def __init__(self) -> None:
+        self._hashes, self._numbers = array("q", bytes(8 * 64)), array("I", bytes(4 * 64))
+        self._used = 0
+
+    def _find(self, hashed: int) -> int:
+        mask = len(self._hashes) - 1
+        at = hashed & mask
+        while self._numbers[at] and self._hashes[at] != hashed:
+            at = (at + 1) & mask
+        return at
+
+    def __contains__(self, hashed: int) -> bool:
+        return self.get(hashed) > 0
+
+    def get(self, hashed: int) -> int:
+        """Return the number of a hash; 0 where it has none."""
+        number = self._numbers[self._find(hashed)]
+        return 0 if number == _GONE else number
+
+    def put(self, hashed: int, number: int = 1) -> None:
+        """Give a hash a number, which may be another one than before."""
+        at = self._find(hashed)
+        self._used += not self._numbers[at]
+        self._hashes[at], self._numbers[at] = hashed, number
+        if 3 * self._used > 2 * len(self._hashes):
+            self._grow()
+
+    def drop(self, hashed: int) -> None:
+        """Take the number of a hash away."""
+        at = self._find(hashed)
+        if self._numbers[at]:
+            self._numbers[at] = _GONE
+
+    def _grow(self) -> None:
+        hashes, numbers = self._hashes, self._numbers
+        places = [at for at, number in enumerate(numbers) if number and number != _GONE]
+        size = max(64, 1 << (3 * len(places)).bit_length())
+        self._hashes, self._numbers, self._used = array("q", bytes(8 * size)), array("I", bytes(4 * size)), len(places)
+        for place in places:
+            at = self._find(hashes[place])
+            self._hashes[at], self._numbers[at] = hashes[place], numbers[place]
+
+
+_GONE = (1 << 32) - 1
+
+
+class _ByHash:
+    """Numbers by the hash of what they are found by, those of one hash in their order."""
+
+    def __init__(self, pairs: Iterable[tuple[int, int]]) -> None:
+        hashes, numbers = array("q"), array("I")
+        for hashed, number in pairs:
+            hashes.append(hashed)
+            numbers.append(number)
+        order = sorted(range(len(hashes)), key=hashes.__getitem__)
+        self._hashes = array("q", map(hashes.__getitem__, order))
+        self.numbers = array("I", map(numbers.__getitem__, order))
+
+    def find(self, hashed: int) -> range:
+        """Return the places of the numbers that have this hash."""
+        return range(bisect_left(self._hashes, hashed), bisect_right(self._hashes, hashed))
+
+
 class NotKept(NamedTuple):
     """A result that cannot be given back; `needed` where the program is sure to ask for it."""
 
@@ -99,205 +165,279 @@ class NotKept(NamedTuple):
 class History:
     """What a record has of a run, by place. `get` reads an object by its digest.
 
-    With `whole` it holds what is in steps that have ended too: whoever runs those again asks for it.
+    With `whole` it holds what is in steps that have ended too: whoever runs those again asks for it. Of each thing
+    that was asked for it keeps numbers, of a step its place as well.
     """
 
     def __init__(self, lines: Sequence[Fields], get: Callable[[str], bytes], *, whole: bool = False) -> None:
-        self._lines = lines
+        self.lines = lines
         self._get = get
         self._whole = whole
-        # Steps that ended, by the place of the line that says so.
-        self._completed: dict[Place, int] = {}
-        self._failed: dict[Place, int] = {}
-        self.begun: dict[Place, Recorded] = {}
+        # Of each thing that was asked for its line, the line that answered it (0 where none did), how often it was
+        # asked for; its event, its marks, its key's hash, its step's place, one more than the number of its caller.
+        self.asked, self.answered, self.attempts = array("I"), array("I"), bytearray()
+        self._events, self._marks, self._keys = bytearray(), bytearray(), array("q")
+        self._steps, self._callers = array("I"), array("I")
+        # The places of steps, and of each the lines that say it completed or failed, and one more than its number.
+        self._places: dict[Place, int] = {TOP: 0}
+        self._completed, self._failed, self._begun = array("I", [0]), array("I", [0]), array("I", [0])
         # The highest number a step of each name has.
         self.ordinals: dict[str, int] = {}
-        self.calls: dict[str, Recorded] = {}
-        # The hashes of the idempotency keys of all calls.
-        self.keys: set[int] = set()
-        self._requests: dict[str, Recorded] = {}
-        # What was asked for, by the place of its line; and which of it in a step that has not ended.
-        self._asked: dict[int, Recorded] = {}
-        self._inside: dict[Place, list[int]] = {}
-        self._keys: dict[Key, Key] = {}
+        # One more than the numbers of calls by the hashes of their ids, and the hashes of all idempotency keys.
+        self._calls, self.keys = HashTable(), HashTable()
+        self._requests: dict[str, int] = {}
+        # What was asked for in a step that has not ended.
+        self._inside: dict[int, list[int]] = {}
         # Steps and tool calls that have begun and not ended, where the order of the program tells what is in them.
         self._running: list[Place] = []
-        self._calling: dict[Place, list[str]] = {}
+        self._calling: dict[int, list[int]] = {}
         # An older writer did not mark what ran beside other work.
         self._unmarked = True
         for at, fields in enumerate(lines):
             self._take(at, fields)
-        self._in_order: dict[Key, list[Recorded]] = {}
-        self._alike: dict[tuple[object, ...], list[Recorded]] | None = None
-        self._due: deque[Recorded] = deque()
-        for entry in self._asked.values():
-            parallel = not self._unmarked and entry.fields.get("beside") is True
-            if not parallel:
-                self._in_order.setdefault(entry.key, []).append(entry)
-            if entry.ordered and entry.key[0] in ("step_started", "stage_transition"):
-                self._due.append(entry)
+        in_order = (number for number in self._iter_kept() if self._unmarked or not self._has(number, _BESIDE))
+        self._in_order = _ByHash((self._keys[number], number) for number in in_order)
+        self._alike: _ByHash | None = None
+        due = (_EVENTS["step_started"], _EVENTS["stage_transition"])
+        kept = (number for number in self._iter_kept() if self._has(number, _ORDERED) and self._events[number] in due)
+        self._due, self._next_due = array("I", kept), 0
+
+    def _has(self, number: int, mark: int) -> bool:
+        return self._marks[number] & mark > 0
+
+    def _iter_kept(self) -> Iterator[int]:
+        return (number for number, marks in enumerate(self._marks) if not marks & _REMOVED)
+
+    def _number_of(self, place: Place) -> int:
+        """Return the number of a place, which it has from now on."""
+        number = self._places.get(place)
+        if number is None:
+            number = len(self._completed)
+            self._places[place] = number
+            for lines in (self._completed, self._failed, self._begun):
+                lines.append(0)
+        return number
 
     def _take(self, at: int, fields: Fields) -> None:
         event = str(fields.get("event"))
         place = place_of(fields)
-        if event == "step_started" and place in self.begun:
-            self.begun[place].answer = None
-            self._failed.pop(place, None)
-            if self.begun[place].ordered:
+        begun = self._find_begun(place) if event == "step_started" else None
+        if begun is not None:
+            self.answered[begun] = 0
+            self._failed[self._places[place]] = 0
+            if self._has(begun, _ORDERED):
                 self._running.append(place)
         elif event in ("step_completed", "step_failed"):
             self._end_step(event, place, at, fields)
-        elif event == "tool_call" and str(fields.get("call_id")) in self.calls:
-            self.calls[str(fields.get("call_id"))].ask_again(at)
+        elif event == "tool_call" and (call := self._find_call(fields)) is not None:
+            self.asked[call], self.answered[call] = at, 0
+            self.attempts[call] = min(self.attempts[call] + 1, 255)
+            self._mark(call, _BESIDE, fields.get("beside") is True)
         elif event == "tool_result":
-            call = self.calls.get(str(fields.get("call_id")))
+            call = self._find_call(fields)
             if call is not None:
-                call.answer = at
-                open_calls = self._calling.get(place_of(call.fields), [])
-                if call.call_id in open_calls:
-                    open_calls.remove(call.call_id)
+                self.answered[call] = at
+                self._end_call(call)
         elif event == "retrieval_response":
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
-                asked.answer = at
+                self.answered[asked] = at
         elif event in ASKS and fields.get("request_id") != "context" and fields.get("manual") is not False:
             self._ask(event, place, at, fields)
+
+    def _find_begun(self, place: Place) -> int | None:
+        """Return the number of a step that began."""
+        number = self._places.get(place)
+        return None if number is None or not self._begun[number] else self._begun[number] - 1
+
+    def _find_call(self, fields: Fields) -> int | None:
+        """Return the number of the call that a line is of."""
+        return self._calls.get(hash(str(fields.get("call_id")))) - 1 if self.has_call(fields.get("call_id")) else None
+
+    def has_call(self, call_id: object) -> bool:
+        """Return whether a call is known, and not in a step that has ended."""
+        return hash(str(call_id)) in self._calls
+
+    def _mark(self, number: int, mark: int, wanted: bool) -> None:
+        self._marks[number] = self._marks[number] & ~mark | mark * wanted
+
+    def _end_call(self, call: int) -> None:
+        open_calls = self._calling.get(self._steps[call], [])
+        if call in open_calls:
+            open_calls.remove(call)
+            if not open_calls:
+                del self._calling[self._steps[call]]
 
     def _end_step(self, event: str, place: Place, at: int, fields: Fields) -> None:
         if place in self._running:
             self._running.remove(place)
-        if place in self.begun:
-            self.begun[place].answer = at
+        begun, number = self._find_begun(place), self._number_of(place)
+        if begun is not None:
+            self.answered[begun] = at
         # An interrupt, or what its writer calls retryable, is a step that has not ended.
         if event == "step_completed":
-            self._completed[place] = at
+            self._completed[number] = at
         elif not fields.get("retryable") and fields.get("error_code") not in _INTERRUPTS:
-            self._failed[place] = at
+            self._failed[number] = at
         if not self._whole and self.is_ended(place):
             # What it gave stands for what is in it.
-            for inner in self._inside.pop(place, ()):
-                entry = self._asked.pop(inner, None)
-                if entry is not None and entry.key[0] == "tool_call":
-                    self.calls.pop(entry.call_id, None)
+            for inner in self._inside.pop(number, ()):
+                if self._events[inner] == _EVENTS["tool_call"] and not self._has(inner, _REMOVED):
+                    self._calls.drop(hash(self._recorded(inner).call_id))
+                self._mark(inner, _REMOVED, True)
 
     def _ask(self, event: str, place: Place, at: int, fields: Fields) -> None:
         step, parallel = place, fields.get("beside") is True
         self._unmarked = self._unmarked and not fields.get("beside")
+        begun = self._find_begun(place)
         if event not in OF_THE_RUN:
-            ordered = not parallel and (place not in self.begun or self.begun[place].ordered)
+            ordered = not parallel and (begun is None or self._has(begun, _ORDERED))
         else:
             ordered = not parallel
             name, _, ordinal = str(fields.get("within", "")).rpartition(" ")
             step = (name, int(ordinal)) if parallel and ordinal.isdecimal() else TOP
             step = self._running[-1] if ordered and self._running else step
-        open_calls = self._calling.setdefault(step, [])
-        caller = open_calls[-1] if open_calls and not parallel else ""
-        if event == "tool_call" and not parallel:
-            open_calls.append(str(fields.get("call_id")))
+        where = self._number_of(step)
+        open_calls = self._calling.get(where, [])
+        caller = self._recorded(open_calls[-1]).call_id if open_calls and not parallel else ""
         key = (event, step, caller, str(fields.get(ASKS[event], "")))
-        entry = Recorded(self._lines, at, self._keys.setdefault(key, key), ordered)
-        self._asked[at] = entry
+        number = len(self.asked)
+        self.asked.append(at)
+        self.answered.append(0)
+        self.attempts.append(1)
+        self._events.append(_EVENTS[event])
+        self._marks.append(_ORDERED * ordered | _BESIDE * parallel)
+        self._keys.append(hash(key))
+        self._steps.append(where)
+        self._callers.append(open_calls[-1] + 1 if caller else 0)
+        if event == "tool_call" and not parallel:
+            self._calling.setdefault(where, []).append(number)
         if not self._whole and event != "step_started" and step != TOP:
-            self._inside.setdefault(step, []).append(at)
+            self._inside.setdefault(where, []).append(number)
         if event == "step_started":
-            self.begun[place] = entry
+            self._begun[self._number_of(place)] = number + 1
             self.ordinals[place[0]] = max(place[1], self.ordinals.get(place[0], 0))
             if ordered:
                 self._running.append(place)
         elif event == "tool_call":
-            self.calls[entry.call_id] = entry
-            self.keys.add(hash(str(fields.get("idempotency_key"))))
+            self._calls.put(hash(str(fields.get("call_id"))), number + 1)
+            self.keys.put(hash(str(fields.get("idempotency_key"))))
         elif event == "retrieval_request":
-            self._requests[str(fields.get("request_id"))] = entry
+            self._requests[str(fields.get("request_id"))] = number
+
+    def _recorded(self, number: int) -> Recorded:
+        return Recorded(self, number)
 
     def take(self, key: Key, body: Fields, number: int | None) -> Recorded | None:
         """Return what the record has of this, and take it: the `number`th of its kind at its place.
 
         Without a number, of what ran beside other work, the first that was asked for in the same way.
         """
-        in_order = self._in_order.get(key, ()) if number is not None else ()
-        recorded = in_order[number - 1] if number is not None and number <= len(in_order) else None
-        if recorded is None:
-            alike = self._list_alike().get(_shape(key, body), ())
-            equal = (entry for entry in alike if not entry.taken and (number is None or entry.fields.get("beside")))
-            recorded = next(equal, None)
-        if recorded is not None:
-            recorded.taken = True
-        return recorded
+        in_order = self._in_order.find(hash(key)) if number is not None else range(0)
+        found = None
+        if number is not None and number <= len(in_order):
+            found = self._in_order.numbers[in_order[number - 1]]
+        if found is None:
+            alike = self._list_alike()
+            places = alike.find(hash(_shape(key[0], key[1], key[3], body)))
+            equal = (one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN))
+            found = next((one for one in equal if number is None or self._recorded(one).fields.get("beside")), None)
+        if found is None:
+            return None
+        self._mark(found, _TAKEN, True)
+        return self._recorded(found)
 
-    def _list_alike(self) -> Mapping[tuple[object, ...], Sequence[Recorded]]:
+    def _list_alike(self) -> _ByHash:
         """Return what ran beside other work by how it was asked for, collected when it is first needed."""
         if self._alike is None:
-            self._alike = {}
-            for entry in self._asked.values():
-                if self._unmarked or entry.fields.get("beside") is True:
-                    self._alike.setdefault(_shape(entry.key, entry.fields), []).append(entry)
+            self._alike = _ByHash(self._iter_alike())
         return self._alike
+
+    def _iter_alike(self) -> Iterator[tuple[int, int]]:
+        places, events = list(self._places), list(ASKS)
+        for number in self._iter_kept():
+            if self._unmarked or self._has(number, _BESIDE):
+                event, fields = events[self._events[number]], self._recorded(number).fields
+                name = str(fields.get(ASKS[event], ""))
+                yield hash(_shape(event, places[self._steps[number]], name, fields)), number
 
     @property
     def due(self) -> Recorded | None:
         """Return the first step or stage that a program which goes on has yet to come to."""
-        while self._due and (self._due[0].taken or self._is_given_back(self._due[0])):
-            self._due.popleft()
-        return self._due[0] if self._due else None
+        while self._next_due < len(self._due):
+            number = self._due[self._next_due]
+            if not self._has(number, _TAKEN) and not self._is_given_back(number):
+                return self._recorded(number)
+            self._next_due += 1
+        return None
 
     @property
     def unasked(self) -> Recorded | None:
         """Return what a program that has ended did not come to, though the record has it."""
-        rest = (entry for place, entry in self.begun.items() if self.is_ended(place) and not entry.taken)
-        return self.due or next((entry for entry in rest if not self._is_given_back(entry)), None)
+        due = self.due
+        for place, begun in enumerate(self._begun) if due is None else ():
+            taken = not begun or self._has(begun - 1, _TAKEN)
+            if not taken and self._is_ended(place) and not self._is_given_back(begun - 1):
+                return self._recorded(begun - 1)
+        return due
 
     def is_ended(self, place: Place) -> bool:
         """Return whether a step has completed or failed for good."""
-        return place in self._completed or place in self._failed
+        return place in self._places and self._is_ended(self._places[place])
+
+    def _is_ended(self, number: int) -> bool:
+        return self._completed[number] > 0 or self._failed[number] > 0
 
     def completed(self, place: Place) -> Fields | None:
         """Return the line that says what a step gave; None where it has not completed."""
-        at = self._completed.get(place)
-        return None if at is None else self._lines[at]
+        at = self._completed[self._places[place]] if place in self._places else 0
+        return self.lines[at] if at else None
 
     def failed(self, place: Place) -> Fields | None:
         """Return the line that says what a step failed with; None where it has not failed for good."""
-        at = self._failed.get(place)
-        return None if at is None else self._lines[at]
+        at = self._failed[self._places[place]] if place in self._places else 0
+        return self.lines[at] if at else None
 
-    def _is_given_back(self, entry: Recorded) -> bool:
+    def _is_given_back(self, number: int) -> bool:
         """Return whether a step or call that has its result stands for this, so that nobody asks for it."""
-        _, step, caller, _ = entry.key
-        if self.is_ended(step) or (caller in self.calls and self.calls[caller].result is not None):
+        step, caller = self._steps[number], self._callers[number] - 1
+        if self._is_ended(step) or (caller >= 0 and self.answered[caller] and not self._has(caller, _REMOVED)):
             return True
-        return step in self.begun and step != TOP and self._is_given_back(self.begun[step])
+        return step > 0 and self._begun[step] > 0 and self._is_given_back(self._begun[step] - 1)
 
     @property
     def in_doubt(self) -> tuple[Recorded, ...]:
         """Calls that began and have no result: nobody can tell from here whether they took effect."""
-        return tuple(
-            item for item in self.calls.values() if item.result is None and place_of(item.fields) not in self._completed
-        )
+        calls = (number for number in self._iter_kept() if self._events[number] == _EVENTS["tool_call"])
+        open_calls = (number for number in calls if not self.answered[number])
+        return tuple(self._recorded(one) for one in open_calls if not self._completed[self._steps[one]])
 
     @property
     def first_incomplete(self) -> Place | None:
         """Return the first step that began and has no end."""
-        return next((place for place in self.begun if not self.is_ended(place)), None)
+        begun = ((place, number) for place, number in self._places.items() if self._begun[number])
+        open_steps = ((self._begun[number], place) for place, number in begun if not self._is_ended(number))
+        return min(open_steps, default=(0, None))[1]
 
     def list_not_kept(self) -> Iterator[NotKept]:
         """Yield the results that a program which goes on may ask for and that cannot be given back."""
-        for entry in self._asked.values():
-            event = entry.key[0]
-            if event not in ("step_started", "model_call", "tool_call") or self._is_given_back(entry):
+        wanted = [_EVENTS[event] for event in ("step_started", "model_call", "tool_call")]
+        for number in self._iter_kept():
+            if self._events[number] not in wanted or self._is_given_back(number):
                 continue
+            entry = self._recorded(number)
             line, name = entry.result, "output"
-            if event == "step_started":
+            if self._events[number] == _EVENTS["step_started"]:
                 line = self.completed(place_of(entry.fields))
-            elif event == "model_call":
+            elif self._events[number] == _EVENTS["model_call"]:
                 line, name = entry.fields, "response"
             if line is None:
                 continue
             try:
                 self.value(line, name)
             except StoredDataError as error:
-                seq = line.get("seq")
-                yield NotKept(seq if type(seq) is int else -1, str(line["event"]), error.message, event != "tool_call")
+                seq, is_call = line.get("seq"), self._events[number] == _EVENTS["tool_call"]
+                yield NotKept(seq if type(seq) is int else -1, str(line["event"]), error.message, not is_call)
 
     @property
     def retrievals(self) -> int:
@@ -343,8 +483,8 @@ def held_text(fields: Fields, name: str, get: Callable[[str], bytes]) -> tuple[s
     return None, f"captured as summary, so a part of its {say(captured.get('size'))} bytes is kept"
 
 
-def _shape(key: Key, fields: Fields) -> tuple[object, ...]:
-    return (key[0], key[1], key[3], *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
+def _shape(event: str, place: Place, name: str, fields: Fields) -> tuple[object, ...]:
+    return (event, place, name, *(say(fields.get(name)) for name in (*AGREED, "digest_key")))
 
 
 def place_of(fields: Fields) -> Place:

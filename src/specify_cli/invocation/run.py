@@ -32,6 +32,7 @@ from specify_cli.invocation.history import (
     ASKS,
     OF_THE_RUN,
     TOP,
+    HashTable,
     History,
     Place,
     Recorded,
@@ -223,10 +224,10 @@ class Run:
         self.payload = payload
         self._rules = gates.RULES if rules is None else rules
         self._lock = threading.RLock()
-        self._counts: dict[tuple[object, ...], int] = {}
+        self._counts: dict[int, int] = {}
         self._steps: list[Step] = []
         # Of the idempotency keys that calls have, their hashes: a long run has many.
-        self._keys = set[int]() if past is None else set(past.history.keys)
+        self._keys = HashTable() if past is None else past.history.keys
         self._began = time.monotonic()
         self._past = past
         self._seam_body = None if past is None else past.seam
@@ -623,7 +624,7 @@ class Run:
 
     def _count(self, *key: object, first: int = 0) -> int:
         with self._lock:
-            number = self._counts[key] = self._counts.get(key, first) + 1
+            number = self._counts[hash(key)] = self._counts.get(hash(key), first) + 1
             return number
 
     # --- what was done before
@@ -777,7 +778,7 @@ class Run:
         if recorded is not None:
             return str(recorded.fields.get("idempotency_key"))
         if given is not None and hash(given) not in self._keys:
-            self._keys.add(hash(given))
+            self._keys.put(hash(given))
             return given
         trace_id = self.trace_id if self._past is None else self._past.trace_id
         step, ordinal = place_of(body)
@@ -786,7 +787,7 @@ class Run:
             place = (*place, "beside", str(body.get("args_hash")))
         while hash(key := idempotency_key(trace_id, *place, str(self._count("key", *place)))) in self._keys:
             pass  # a recorded call has it
-        self._keys.add(hash(key))
+        self._keys.put(hash(key))
         return key
 
 

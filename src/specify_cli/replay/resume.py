@@ -349,7 +349,7 @@ def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
 
     Raises CallerError INVALID_VALUE.
     """
-    unknown = {item for item in rerun if item.partition(":")[0] not in opened.history.calls}
+    unknown = {item for item in rerun if not opened.history.has_call(item.partition(":")[0])}
     if unknown:
         call_ids = {fields.get("call_id") for fields in fields_of(opened.record)}
         unknown = {item for item in unknown if item.partition(":")[0] not in call_ids}
