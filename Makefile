@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
+# Each process begins with a half of its own, so that what the tests of a module share is made once.
 test: $(READY) judges
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
 judges:

@@ -1,4 +1,4 @@
-"""What the collector's tests share: envelopes made from plain lines, and a real collector in its own process."""
+"""What the collector's tests share: whole records, tokens, and a real collector in its own process."""
 
 from __future__ import annotations
 
@@ -10,66 +10,17 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from envelopes import BEGIN, PROJECT, TOKEN, id_of, make_line
 from preloaded import Preloaded
 from specify_cli.collector.holdings import read_record
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import RecordPiece
 from specify_cli.collector.tokens import SCOPES, Tokens
-from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
 from specify_cli.sync.wire.contract import CONTENT_TYPE, LIVE, compose
 from support import SPEC_KITTY, environment
-
-PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
-OTHER_PROJECT = "7c1d2f8a-10aa-4bcd-8ef0-3b0b2ef26f2a"
-TOKEN = "a-token-of-the-tests-0123456789"
-BEGIN = 1_795_251_600_000  # 2026-11-21T09:00:00Z
-
-
-def id_of(number: int) -> str:
-    """The id of the invocation begun `number` seconds after BEGIN."""
-    return new_ulid(BEGIN + 1000 * number, number.to_bytes(10, "big"))
-
-
-def started(number: int, *, project: str = PROJECT, level: str = "full", **changed: object) -> dict[str, Any]:
-    return compose(project, level, _line(number, changed))
-
-
-def completed(
-    number: int, *, project: str = PROJECT, level: str = "full", outcome: str = "done", **changed: object
-) -> dict[str, Any]:
-    line: dict[str, object] = {
-        "invocation_id": id_of(number),
-        "completed_at": rfc3339(BEGIN + 1000 * number + 500),
-        "seq": 4,
-        "~": f"{number:064x}",
-        "outcome": outcome,
-        "closed_by": "agent",
-        **changed,
-    }
-    return compose(project, level, _line(number, {}), line)
-
-
-def _line(number: int, changed: Mapping[str, object]) -> dict[str, object]:
-    return {
-        "invocation_id": id_of(number),
-        "started_at": rfc3339(BEGIN + 1000 * number),
-        "seq": 0,
-        "~": f"{number:064x}",
-        "action": "implement",
-        "profile_id": "builder",
-        "actor": {"actor_id": "ann", "actor_type": "human"},
-        "verb": "do",
-        "mode_of_work": "task_execution",
-        "router_confidence": "exact",
-        "match_reason": "names implement",
-        "request_text": f"implement number {number}",
-        "trace_id": "b" * 32,
-        "governance_context_hash": "c" * 64,
-        "governance_context_available": True,
-        **changed,
-    }
 
 
 def record_of(
@@ -84,7 +35,7 @@ def record_of(
 ) -> tuple[RecordPiece, list[dict[str, Any]]]:
     """A whole record of so many steps as a collector takes it, and its two envelopes."""
     invocation_id, at = id_of(number), rfc3339(BEGIN + 1000 * number)
-    told = {key: value for key, value in _line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
+    told = {key: value for key, value in make_line(number, {}).items() if key not in ("invocation_id", "seq", "~")}
     bodies: list[dict[str, object]] = [{"event": "started", **told, **_OF_KIND.get(kind, {})}]
     bodies += [{"event": "stage_transition", "at": at, "to": f"s{step}", "manual": True} for step in range(steps)]
     if closed:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from collecting import TOKEN, Collector
+from collecting import Collector
+from envelopes import TOKEN
 from specify_cli.sync.consent import TOKEN_VARIABLE
 from support import Cli
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from ruamel.yaml import YAML
 
-from collecting import OTHER_PROJECT, PROJECT, completed, started
+from envelopes import OTHER_PROJECT, PROJECT, completed, started
 from postgres import Server, temporary_folder
 from specify_cli.cli.table import parse_plain
 from specify_cli.collector.ledger import open_ledger

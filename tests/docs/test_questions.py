@@ -11,7 +11,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from collecting import OTHER_PROJECT, PROJECT, completed, record_of, started
+from collecting import record_of
+from envelopes import OTHER_PROJECT, PROJECT, completed, started
 from specify_cli.collector.ledger import open_ledger
 from support import CHARTER, Cli
 

@@ -232,7 +232,7 @@ class Killer:
         (made,) = (self.ids() - before) or {""}
         # What falls before there is a record is no kill that counts: the machine was slower than last time.
         self.kills += killed and made != ""
-        self.longest = self.longest * 1.1 if killed and not made else self.longest
+        self.longest = self.longest * 1.5 if killed and not made else self.longest
         if not killed:
             self.longest = time.monotonic() - began
         if made and self.finish(cli, made):

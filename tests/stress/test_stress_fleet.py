@@ -22,7 +22,7 @@ from specify_cli.collector.ledger import open_ledger
 from support import FULL, SPEC_KITTY, environment
 from victims import Victim
 
-CLONES, INVOCATIONS = (500, 100_000) if FULL else (40, 2_000)
+CLONES, INVOCATIONS = (500, 100_000) if FULL else (20, 1_000)
 # When the shard is added and when the primary is killed, and how often something else is, each as a share.
 SHARDED, PROMOTED, KILLS = (0.4, 0.25, 0.2) if FULL else (0.2, 0.05, 0.2)
 SENDERS, COLLECTORS, BATCH = 4, 3, 10
@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 # journal before the next batch; a sender that was killed goes on behind it, so it may send one batch twice.
 SENDER = """
 import http.client, json, os, sys, time
-from collecting import TOKEN, completed, started
+from envelopes import TOKEN, completed, started
 from specify_cli.sync.wire.contract import CONTENT_TYPE
 
 ports, journal, first, step, clones, invocations, size = json.loads(sys.argv[1])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from collecting import completed, started
+from envelopes import completed, started
 from specify_cli.collector.engines.database import Database
 from specify_cli.collector.engines.sql import SqlStorage
 from specify_cli.collector.ledger import open_database

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from collecting import completed, started
+from envelopes import completed, started
 from postgres import PROGRAMS, Server, run_program, temporary_folder
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.storage import DUPLICATE, STORED, StorageError

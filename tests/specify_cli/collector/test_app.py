@@ -11,7 +11,7 @@ import anyio
 import pytest
 from starlette.types import ASGIApp, Message
 
-from collecting import PROJECT, TOKEN, completed, id_of, started
+from envelopes import PROJECT, TOKEN, completed, id_of, started
 from memory_storage import MemoryStorage
 from specify_cli.collector.app import build_app
 from specify_cli.collector.reception import cursor_of, read_wanted

@@ -26,19 +26,8 @@ from jsonschema import Draft202012Validator
 from spec_kitty_events.conformance.loader import FixtureCase, load_fixtures
 from standardwebhooks import Webhook
 
-from collecting import (
-    OTHER_PROJECT,
-    PROJECT,
-    TOKEN,
-    Collector,
-    completed,
-    id_of,
-    serve_command,
-    serving,
-    shown,
-    started,
-    token_file,
-)
+from collecting import Collector, serve_command, serving, shown, token_file
+from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.sync.wire.contract import CONTENT_TYPE
 from support import Cli, environment

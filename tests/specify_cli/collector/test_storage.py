@@ -23,7 +23,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collecting import OTHER_PROJECT, PROJECT, completed, id_of, record_of, started
+from collecting import record_of
+from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
 from specify_cli.collector.engines.database import SqliteDatabase, read_steps

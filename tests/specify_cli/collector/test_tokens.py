@@ -21,19 +21,8 @@ import psycopg
 import pytest
 from jsonschema import Draft202012Validator
 
-from collecting import (
-    OTHER_PROJECT,
-    PROJECT,
-    Answer,
-    Collector,
-    add_token,
-    completed,
-    id_of,
-    record_of,
-    serving,
-    shown,
-    started,
-)
+from collecting import Answer, Collector, add_token, record_of, serving, shown
+from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from postgres import Server
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.reception import cursor_of

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from collecting import TOKEN, Collector, serving, shown, token_file
+from collecting import Collector, serving, shown, token_file
+from envelopes import TOKEN
 from postgres import Server
 from specify_cli.collector.engines.database import SqliteDatabase
 from specify_cli.collector.engines.postgres import PostgresDatabase

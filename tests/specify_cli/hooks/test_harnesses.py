@@ -143,28 +143,25 @@ def only_adds(before: str, after: str) -> bool:
 
 
 @each
-@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
-def test_putting_in_only_adds_and_once(text: str, harness: Harness) -> None:
-    done = with_hooks(text, harness)
+def test_putting_in_only_adds_and_once(harness: Harness) -> None:
+    for name, text in FOREIGN.items():
+        done = with_hooks(text, harness)
 
-    assert only_adds(text, done)
-    assert presence(done, harness) == "current"
-    assert with_hooks(done, harness) == done
-    assert done.count("\n") == done.count("\r\n") or text != FOREIGN["windows"]
+        assert only_adds(text, done), name
+        assert presence(done, harness) == "current", name
+        assert with_hooks(done, harness) == done
+        assert done.count("\n") == done.count("\r\n") or name != "windows"
 
 
 @each
-@pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
-def test_taking_out_what_is_ours_leaves_every_foreign_hook(text: str, harness: Harness) -> None:
-    rest = without_hooks(with_hooks(text, harness), harness)
+def test_taking_out_what_is_ours_leaves_every_foreign_hook(harness: Harness) -> None:
+    for name, text in FOREIGN.items():
+        rest = without_hooks(with_hooks(text, harness), harness)
 
-    assert presence(rest, harness) == "absent"
-    assert "guard.sh" not in text or rest.count("guard.sh") == text.count("guard.sh")
-    assert {**value_of(rest, harness), "hooks": 0, "version": 0} == {
-        **(value_of(text, harness) if text.strip("\ufeff \n\t") else {}),
-        "hooks": 0,
-        "version": 0,
-    }
+        assert presence(rest, harness) == "absent", name
+        assert "guard.sh" not in text or rest.count("guard.sh") == text.count("guard.sh"), name
+        before = value_of(text, harness) if text.strip("\ufeff \n\t") else {}
+        assert {**value_of(rest, harness), "hooks": 0, "version": 0} == {**before, "hooks": 0, "version": 0}, name
 
 
 def test_comments_stay_where_they_are_where_the_harness_takes_them() -> None:

@@ -55,27 +55,26 @@ def test_a_last_line_that_lacks_only_its_lf_is_adopted() -> None:
     assert plan == AppendPlan(b"\n", TIP, 0)
 
 
-@pytest.mark.parametrize("cut", range(1, len(LINES[2]) - 1))
-def test_a_last_line_cut_anywhere_else_is_recovered(cut: int) -> None:
-    torn = BEFORE + LINES[2][:cut]
+def test_a_last_line_cut_anywhere_else_is_recovered() -> None:
+    for cut in range(1, len(LINES[2]) - 1):
+        torn = BEFORE + LINES[2][:cut]
 
-    plan = _planned(torn)
+        plan = _planned(torn)
 
-    assert plan.skipped_bytes == cut
-    mended = torn + plan.prefix
-    more, _ = chain(plan.tip, ID, [NOTE])
-    assert _codes(torn) == ["TORN_TAIL"]
-    assert _codes(mended + more) == ["RECOVERED"]
-    record = fold(mended + more)
-    assert record is not None
-    assert [entry.event for entry in record.entries] == ["started", "artifact_link", "recovered", "artifact_link"]
+        assert plan.skipped_bytes == cut
+        mended = torn + plan.prefix
+        more, _ = chain(plan.tip, ID, [NOTE])
+        assert _codes(torn) == ["TORN_TAIL"], cut
+        assert _codes(mended + more) == ["RECOVERED"], cut
+        record = fold(mended + more)
+        assert record is not None
+        assert [entry.event for entry in record.entries] == ["started", "artifact_link", "recovered", "artifact_link"]
 
 
-@pytest.mark.parametrize("cut", range(1, len(LINES[2]) - 1))
-def test_a_cut_line_that_ends_in_lf_is_damage(cut: int) -> None:
-    assert plan_append(BEFORE + LINES[2][:cut] + b"\n", ID, LATER) == Refusal(
-        "RECORD_DAMAGED", "its last line does not match its seal"
-    )
+def test_a_cut_line_that_ends_in_lf_is_damage() -> None:
+    refused = Refusal("RECORD_DAMAGED", "its last line does not match its seal")
+    cuts = range(1, len(LINES[2]) - 1)
+    assert [cut for cut in cuts if plan_append(BEFORE + LINES[2][:cut] + b"\n", ID, LATER) != refused] == []
 
 
 @pytest.mark.parametrize("cut", [1, 7, 20, 31, 60, 100, len(LINES[2]) - 2])

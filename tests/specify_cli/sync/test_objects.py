@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from clusters import dask_cluster, lets_dask_leave_sockets
-from collecting import OTHER_PROJECT, TOKEN, Collector, add_token, serving
+from collecting import Collector, add_token, serving
 from delivering import ENV, enable, endpoint, lines_of, project_of, push, run
+from envelopes import OTHER_PROJECT, TOKEN
 from specify_cli.collector.ledger import open_database
 from specify_cli.project.config import load_project
 from specify_cli.record.verify import LEVELS

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from collecting import Collector, id_of, serving, started
+from collecting import Collector, serving
 from delivering import ENV, endpoint, project_of, push, run
+from envelopes import id_of, started
 from specify_cli.collector.ledger import open_database
 from specify_cli.record.verify import LEVELS
 from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey

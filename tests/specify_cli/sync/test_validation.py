@@ -320,20 +320,18 @@ def test_the_package_has_fixtures_for_both_answers() -> None:
     assert len([case for case in OTHERS if not case.expected_valid]) > 50
 
 
-@pytest.mark.parametrize("case", [case for case in OURS if not case.expected_valid], ids=lambda case: case.id)
-def test_an_invalid_fixture_of_the_package_is_refused_naming_the_field(case: FixtureCase) -> None:
-    assert FIELD[case.id] in places(_wrapped(case))
+def test_an_invalid_fixture_of_the_package_is_refused_naming_the_field() -> None:
+    invalid = [case for case in OURS if not case.expected_valid]
+    assert [case.id for case in invalid if FIELD[case.id] not in places(_wrapped(case))] == []
 
 
-@pytest.mark.parametrize("case", [case for case in OURS if case.expected_valid], ids=lambda case: case.id)
-def test_a_valid_fixture_of_the_package_is_taken(case: FixtureCase) -> None:
+def test_a_valid_fixture_of_the_package_is_taken() -> None:
     """Also with the members of the contract that we never send: another producer may."""
-    assert [] == places(_wrapped(case))
+    assert [case.id for case in OURS if case.expected_valid and places(_wrapped(case))] == []
 
 
-@pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.id)
-def test_another_types_fixture_is_refused_naming_the_type(case: FixtureCase) -> None:
-    assert "/data/event_type" in places(_wrapped(case))
+def test_another_types_fixture_is_refused_naming_the_type() -> None:
+    assert [case.id for case in OTHERS if "/data/event_type" not in places(_wrapped(case))] == []
 
 
 def test_pointers_are_escaped() -> None:
