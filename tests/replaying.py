@@ -72,7 +72,21 @@ def record_path(root: Path, invocation_id: str) -> Path:
 
 
 def lines_of(root: Path, invocation_id: str) -> Lines:
-    return [json.loads(raw) for raw in record_path(root, invocation_id).read_bytes().split(b"\n")[:-1]]
+    """Return the lines of a record; what a killed write left of one counts only where a `recovered` line says so."""
+    lines: Lines = []
+    torn = False
+    for raw in record_path(root, invocation_id).read_bytes().split(b"\n")[:-1]:
+        try:
+            line = json.loads(raw)
+        except ValueError:
+            assert not torn, "two torn lines one after the other"
+            torn = True
+            continue
+        assert not torn or line["event"] == "recovered", "a torn line that nobody recovered"
+        torn = False
+        lines.append(line)
+    assert not torn
+    return lines
 
 
 def reseal(root: Path, invocation_id: str, edit: Callable[[Lines], object]) -> None:

@@ -97,9 +97,9 @@ def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> t
         if fields.get("event") == "patch_apply":
             digests += [value.get("object") for value in fields.values() if isinstance(value, dict)]
     store, embedded, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
-    for digest in dict.fromkeys(filter(None, digests)):
+    for digest in dict.fromkeys(map(str, filter(None, digests))):
         try:
-            data = store.get(str(digest))
+            data = store.get(digest)
             text = data.decode("utf-8")
         except (InvocationError, UnicodeDecodeError):
             left_out.append(f"{digest} (not here, or no text)")

@@ -569,10 +569,10 @@ def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
 
     The patches of one path are a chain: what one left is before the next, where that does not say so itself.
     """
-    left: dict[object, str | None] = {}
+    left: dict[str, str | None] = {}
     applied_patches = []
     for fields in patches:
-        path = fields.get("path")
+        path = str(fields.get("path"))
         known = left.get(path)
         done = _apply_patch(fields, known, get)
         before = fields.get("before_hash")
