@@ -59,6 +59,7 @@ class Ran(NamedTuple):
 Cli = Callable[..., Ran]
 # `make stress` runs what is marked `stress` in its long version.
 FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
+REPORT: list[str] = []  # what they found out, for its end
 SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
 

@@ -1,9 +1,11 @@
-"""Processes that are started again and again and killed in between."""
+"""Processes that are killed: forked from one that has everything loaded, or started again and again."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,3 +28,25 @@ class Victim:
             self.process.send_signal(signal.SIGKILL)
             self.kills += 1
         self.process.wait()
+
+
+def fork(work: Callable[[int], None]) -> tuple[int, int]:
+    """A child that runs `work` with the writing end of a pipe; (pid, reading end)."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    code = 1
+    try:
+        os.close(reading)
+        work(writing)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def drain(reading: int) -> list[str]:
+    with os.fdopen(reading, "rb") as file:
+        lines = file.read().split(b"\n")
+    return [line.decode() for line in lines[:-1]]

@@ -10,12 +10,9 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from charter.context import build_charter_context
 from specify_cli.errors import CallerError
@@ -23,39 +20,10 @@ from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
-from support import FULL, SPEC_KITTY, environment
+from support import FULL, REPORT, SPEC_KITTY, environment
+from victims import drain, fork
 
 SCALE = 1 if FULL else 50
-REPORT: list[str] = []
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> object:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
-
-
-def _fork(work: Callable[[int], None]) -> tuple[int, int]:
-    """A child that runs `work` with the writing end of a pipe; (pid, reading end)."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    code = 1
-    try:
-        os.close(reading)
-        work(writing)
-        code = 0
-    finally:
-        os._exit(code)
-
-
-def _drain(reading: int) -> list[str]:
-    with os.fdopen(reading, "rb") as file:
-        lines = file.read().split(b"\n")
-    return [line.decode() for line in lines[:-1]]
 
 
 def _checked(root: Path) -> dict[str, str]:
@@ -81,8 +49,8 @@ def test_many_writers_through_the_api_lose_nothing(chartered: Path) -> None:
             os.write(pipe, opened.invoke(f"implement WP{number}").invocation_id.encode() + b"\n")
 
     began = time.perf_counter()
-    children = [_fork(work) for _ in range(writers)]
-    answered = [one for _, reading in children for one in _drain(reading)]
+    children = [fork(work) for _ in range(writers)]
+    answered = [one for _, reading in children for one in drain(reading)]
     codes = [os.waitpid(pid, 0)[1] for pid, _ in children]
 
     assert codes == [0] * writers
@@ -127,8 +95,8 @@ def test_of_racing_completes_exactly_one_wins(chartered: Path) -> None:
                 assert counts != outcome
                 os.write(pipe, f"True {counts}\n".encode())
 
-        children = [_fork(work) for _ in range(racers)]
-        answers = [line.split() for _, reading in children for line in _drain(reading)]
+        children = [fork(work) for _ in range(racers)]
+        answers = [line.split() for _, reading in children for line in drain(reading)]
         assert [os.waitpid(pid, 0)[1] for pid, _ in children] == [0] * racers
         assert sorted(first for first, _ in answers) == ["False"] + ["True"] * (racers - 1)
         assert len({outcome for _, outcome in answers}) == 1
@@ -142,12 +110,12 @@ def _killed(work: Callable[[int], None], kills: int, longest: float) -> list[str
     answered: list[str] = []
     chance = random.Random(7)
     for _ in range(kills // 2):
-        children = [_fork(work) for _ in range(2)]
+        children = [fork(work) for _ in range(2)]
         time.sleep(chance.uniform(0, longest))
         for pid, _ in children:
             os.kill(pid, signal.SIGKILL)
         for pid, reading in children:
-            answered += _drain(reading)
+            answered += drain(reading)
             os.waitpid(pid, 0)
     return answered
 
@@ -198,8 +166,8 @@ def test_concurrent_invocations_leave_the_context_state_alone(chartered: Path) -
         os.write(pipe, f"{payload.governance_context_hash}\n".encode())
 
     writers = 64 if FULL else 16
-    children = [_fork(work) for _ in range(writers)]
-    hashes = [line for _, reading in children for line in _drain(reading)]
+    children = [fork(work) for _ in range(writers)]
+    hashes = [line for _, reading in children for line in drain(reading)]
 
     assert [os.waitpid(pid, 0)[1] for pid, _ in children] == [0] * writers
     assert len(hashes) == writers

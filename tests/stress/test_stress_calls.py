@@ -12,10 +12,9 @@ import json
 import os
 import random
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -34,7 +33,7 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.replay.resume import plan_resume, resume, run_program
 from specify_cli.storage.queries import verify_all
-from support import FULL, Cli
+from support import FULL, REPORT, Cli
 
 # `make stress` kills 500 times each; KILLS asks for another number.
 KILLS = int(os.environ.get("KILLS", 500 if FULL else 2))
@@ -50,14 +49,6 @@ HOSTS = {
 }
 CELLS = [(host, form) for host, forms in HOSTS.items() for form in (forms if FULL else forms[-1:])]
 MOST_RESUMES = 200
-REPORT: list[str] = []
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 class State(TypedDict, total=False):

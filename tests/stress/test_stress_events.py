@@ -7,13 +7,10 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.invocation.run import Run, open_invocation
@@ -21,36 +18,10 @@ from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.record import split_lines
 from specify_cli.storage.queries import verify_all
-from support import FULL, SPEC_KITTY, environment
+from support import FULL, REPORT, SPEC_KITTY, environment
+from victims import drain, fork
 
-REPORT: list[str] = []
 EVENTS = 500
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> object:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
-
-
-def forked(work: Callable[[int], None]) -> tuple[int, int]:
-    """A child that runs `work` with the writing end of a pipe; (pid, reading end)."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    try:
-        os.close(reading)
-        work(writing)
-    finally:
-        os._exit(0)
-
-
-def drained(reading: int) -> list[str]:
-    with os.fdopen(reading, "rb") as file:
-        return [line.decode() for line in file.read().split(b"\n")[:-1]]
 
 
 def numbers(root: Path, invocation_id: str) -> list[str]:
@@ -93,13 +64,13 @@ def test_kill_9_at_any_point_of_a_long_run_loses_nothing_that_was_answered(chart
                 act(run, number)
                 os.write(pipe, f"E{number}\n".encode())
 
-        pid, reading = forked(work)
+        pid, reading = fork(work)
         head = b""
         while not head.endswith(b"\n"):
             head += os.read(reading, 1)
         time.sleep(rng.random() * 0.25)
         os.kill(pid, signal.SIGKILL)
-        told = drained(reading)
+        told = drain(reading)
         os.waitpid(pid, 0)
         invocation_id = head.decode().strip()
         found = numbers(chartered, invocation_id)
@@ -132,8 +103,8 @@ def test_many_processes_append_to_one_record_and_none_is_lost_doubled_or_out_of_
 
         return work
 
-    children = [forked(worker(name)) for name in range(processes)]
-    told = [drained(reading) for _, reading in children]
+    children = [fork(worker(name)) for name in range(processes)]
+    told = [drain(reading) for _, reading in children]
     for pid, _ in children:
         os.waitpid(pid, 0)
 

@@ -7,7 +7,6 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPException
 from itertools import pairwise
@@ -19,7 +18,7 @@ import pytest
 from collecting import add_token
 from postgres import Server, free_port, temporary_folder
 from specify_cli.collector.ledger import open_ledger
-from support import FULL, SPEC_KITTY, environment
+from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import Victim
 
 CLONES, INVOCATIONS = (500, 100_000) if FULL else (20, 1_000)
@@ -27,7 +26,6 @@ CLONES, INVOCATIONS = (500, 100_000) if FULL else (20, 1_000)
 SHARDED, PROMOTED, KILLS = (0.4, 0.25, 0.2) if FULL else (0.2, 0.05, 0.2)
 SENDERS, COLLECTORS, BATCH = 4, 3, 10
 LONGEST_STALL = 5.0
-REPORT: list[str] = []
 ROOT = Path(__file__).parents[1]
 
 # One process of senders: its share of the clones, each with its batches in order. What is acknowledged goes into a
@@ -68,13 +66,6 @@ with open(journal, "a+") as held:
             held.write(f"{clone}:{at} {begun} {time.time()}\\n")
             held.flush()
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 def _start_servers(stack: ExitStack) -> tuple[Server, Server, Server]:

@@ -12,11 +12,10 @@ import pytest
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.storage.store import Body
-from support import FULL, environment
+from support import FULL, REPORT, environment
 
 ID = "01JD4Q3S0000000000000000A1"
 AT = "2024-11-20T09:00:00.000Z"
-REPORT: list[str] = []
 MEASURED = """
 import json, resource, sys, time
 from specify_cli.storage.queries import verify_file
@@ -37,13 +36,6 @@ cost = time.process_time() - began
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
 print(json.dumps({"lines": lines, "wrong": wrong, "us": 1e6 * cost / lines, "grown_kb": grown}))
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> object:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 def write(root: Path, count: int) -> None:

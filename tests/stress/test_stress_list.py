@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ from specify_cli.collector.engines.database import Database
 from specify_cli.collector.engines.sql import SqlStorage
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
-from support import FULL
+from support import FULL, REPORT
 
 SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 24_000, 7, 3.0)
 LOADED_AT_ONCE = 50_000
-REPORT: list[str] = []
 # Profile and action, and action and outcome, are frequent and never meet: what has no index of both reads everything.
 ROWS = """
 INSERT INTO invocation (project_uuid, invocation_id, status, profile_id, action, request, actor_id, actor_type, level,
@@ -36,13 +34,6 @@ SERIES = {
     "sqlite": "(WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?) SELECT i FROM n) AS n",
     "postgres": "generate_series(CAST(? AS INTEGER), CAST(? AS INTEGER)) AS n(i)",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 def _name_id(number: int) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -19,21 +17,13 @@ from envelopes import completed, started
 from postgres import PROGRAMS, Server, run_program, temporary_folder
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.storage import DUPLICATE, STORED, StorageError
-from support import FULL
+from support import FULL, REPORT
 
 PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text(encoding="utf-8")
 WRITERS, SECONDS = (4, 20.0) if FULL else (2, 0.6)
 NOW = "2026-11-21T12:00:00.000Z"
-REPORT: list[str] = []
 
 pytestmark = pytest.mark.stress
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 class Writers:

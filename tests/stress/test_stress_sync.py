@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sqlite3
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,7 +29,7 @@ from specify_cli.record import layout
 from specify_cli.sync.consent import Consent, write_consent
 from specify_cli.sync.outbox import Outbox
 from specify_cli.sync.trigger import sync_folder
-from support import FULL, Cli, environment
+from support import FULL, REPORT, Cli, environment
 from victims import Victim
 
 ROUNDS, PAUSE, PUSHES, COLLECTORS = (25, 1.5, 3, 2) if FULL else (4, 0.8, 2, 1)
@@ -39,14 +38,6 @@ INVOCATIONS = {"full": 10_000, "records": 1_000} if FULL else {"full": 40, "reco
 # Every so many stay open, so their Completed is never due.
 LEFT_OPEN = 10
 TROUBLE = 0.30
-REPORT: list[str] = []
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 class Chaos:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,21 +15,13 @@ from clusters import Cluster, dask_cluster, lets_dask_leave_sockets
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
-from support import FULL, SPEC_KITTY, environment
+from support import FULL, REPORT, SPEC_KITTY, environment
 
 RECORDS = 100_000 if FULL else 600
 CALLS, EVERY = 6, 1_000 if FULL else 100
 START = 1_700_000_000_000
-REPORT: list[str] = []
 
 pytestmark = [pytest.mark.stress, lets_dask_leave_sockets]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _report() -> Iterator[None]:
-    yield
-    if FULL:
-        sys.stderr.write("\n" + "\n".join(REPORT) + "\n")
 
 
 def write_record(folder: Path, number: int) -> None:

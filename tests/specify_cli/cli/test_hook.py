@@ -26,6 +26,7 @@ from support import SPEC_KITTY, Cli, accept, environment, git
 SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 Found = Callable[[], list[Path]]
+Hook = Callable[..., None]
 
 
 def pre(root: Path, tool: str = "Grep", call: str = "toolu_1", session: str = SESSION, **more: Any) -> dict[str, Any]:
@@ -48,7 +49,7 @@ def post(root: Path, tool: str = "Grep", call: str = "toolu_1", session: str = S
 
 
 @pytest.fixture
-def hook(cli: Cli, chartered: Path) -> Callable[..., None]:
+def hook(cli: Cli, chartered: Path) -> Hook:
     """Run the hook with a payload; it says nothing and exits 0, whatever it is given."""
 
     def run(payload: Any, harness: str = "claude-code", cwd: Path = chartered) -> None:
@@ -78,7 +79,7 @@ def log(root: Path, path: str) -> list[dict[str, Any]]:
 
 
 def test_a_call_and_its_result_land_on_the_record_of_the_session(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     hook(pre(chartered))
     hook(post(chartered))
@@ -94,7 +95,7 @@ def test_a_call_and_its_result_land_on_the_record_of_the_session(
     assert cli("invocations", "verify", run, "--json").json()["findings"] == []
 
 
-def test_the_same_physical_event_twice_is_recorded_once(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_the_same_physical_event_twice_is_recorded_once(hook: Hook, chartered: Path, run: str) -> None:
     for payload in (pre(chartered), pre(chartered), post(chartered), post(chartered), pre(chartered, call="toolu_2")):
         hook(payload)
 
@@ -106,7 +107,7 @@ def test_the_same_physical_event_twice_is_recorded_once(hook: Callable[..., None
 
 
 def test_a_post_tool_event_that_carries_a_do_outranks_what_was_bound(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     """The agent itself asked for governance in its shell."""
     answer = cli("do", "review WP03", "--json")
@@ -127,7 +128,7 @@ def test_a_post_tool_event_that_carries_a_do_outranks_what_was_bound(
 
 
 def test_without_a_binding_the_only_open_record_of_the_session_is_meant_and_never_one_of_two(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     bindings = chartered / layout.LOCAL / "bindings"
     for path in bindings.iterdir():
@@ -143,7 +144,7 @@ def test_without_a_binding_the_only_open_record_of_the_session_is_meant_and_neve
 
 
 def test_an_event_of_no_session_we_know_is_an_orphan_that_doctor_counts(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     hook(pre(chartered, session="another", tool_input={"token": SECRET, "text": "x" * 100_000}))
 
@@ -154,7 +155,7 @@ def test_an_event_of_no_session_we_know_is_an_orphan_that_doctor_counts(
     assert "HOOK_ORPHANS" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
 
 
-def test_after_the_close_events_are_orphans(hook: Callable[..., None], chartered: Path, run: str, cli: Cli) -> None:
+def test_after_the_close_events_are_orphans(hook: Hook, chartered: Path, run: str, cli: Cli) -> None:
     cli("profile-invocation", "complete", "--invocation-id", run)
     before = events(chartered, run)
     hook(pre(chartered))
@@ -163,9 +164,7 @@ def test_after_the_close_events_are_orphans(hook: Callable[..., None], chartered
     assert "closed" in log(chartered, layout.ORPHANS)[0]["why"]
 
 
-def test_sessions_and_worktrees_stay_apart(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, home: Path
-) -> None:
+def test_sessions_and_worktrees_stay_apart(hook: Hook, chartered: Path, run: str, cli: Cli, home: Path) -> None:
     git(chartered, "add", ".kittify/charter", home=home)
     git(chartered, "commit", "-qm", "start", home=home)
     tree = chartered.parent / "tree"
@@ -181,7 +180,7 @@ def test_sessions_and_worktrees_stay_apart(
     assert [e["call_id"] for e in events(chartered, run)] == ["of-first"]
 
 
-def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Hook, chartered: Path, run: str) -> None:
     hook(pre(chartered, "Bash", tool_input={"command": f"curl -H 'Authorization: Bearer {SECRET}'"}))
     hook(post(chartered, "Bash", tool_response={"stdout": f"export TOKEN={SECRET}\n"}))
 
@@ -195,7 +194,7 @@ def test_a_secret_in_a_payload_is_nowhere_in_clear(hook: Callable[..., None], ch
     [b"", b"{", b"null", b"[]", b'"x"', b"\xff", b'{"session_id": 3, "tool_name": {}, "cwd": []}', b"[" * 100_000],
 )
 def test_what_is_no_payload_disturbs_nobody_and_doctor_knows(
-    hook: Callable[..., None], chartered: Path, run: str, payload: bytes, cli: Cli
+    hook: Hook, chartered: Path, run: str, payload: bytes, cli: Cli
 ) -> None:
     hook(payload)
 
@@ -205,23 +204,21 @@ def test_what_is_no_payload_disturbs_nobody_and_doctor_knows(
 
 
 @pytest.mark.parametrize("harness", ["claude-code", "codex", "cursor", "nobody-knows", "--help-me"[2:]])
-def test_unknown_events_and_harnesses_disturb_nobody(
-    hook: Callable[..., None], chartered: Path, run: str, harness: str
-) -> None:
+def test_unknown_events_and_harnesses_disturb_nobody(hook: Hook, chartered: Path, run: str, harness: str) -> None:
     hook({"session_id": SESSION, "cwd": str(chartered), "hook_event_name": "SomethingNew"}, harness)
 
     told = [(event["reason"], event["what"]) for event in events(chartered, run)]
     assert told == ([("unknown_payload", "SomethingNew")] if harness == "claude-code" else [])
 
 
-def test_a_large_output_is_cut_as_the_record_says(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_large_output_is_cut_as_the_record_says(hook: Hook, chartered: Path, run: str) -> None:
     hook(post(chartered, tool_response={"text": "y" * 5_000_000}))
 
     (result,) = events(chartered, run)
     assert result["output"]["size"] > 5_000_000 and len(result["output"]["head"]) == 400
 
 
-def test_where_spec_kitty_is_not_used_a_hook_leaves_no_trace(hook: Callable[..., None], tmp_path: Path) -> None:
+def test_where_spec_kitty_is_not_used_a_hook_leaves_no_trace(hook: Hook, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
     git(bare, "init", "-q")
@@ -230,9 +227,7 @@ def test_where_spec_kitty_is_not_used_a_hook_leaves_no_trace(hook: Callable[...,
     assert sorted(path.name for path in bare.iterdir()) == [".git"]
 
 
-def test_a_failure_of_its_own_is_left_for_doctor(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
-) -> None:
+def test_a_failure_of_its_own_is_left_for_doctor(hook: Hook, chartered: Path, run: str, cli: Cli) -> None:
     (chartered / ".kittify/config.yaml").write_text("redaction: nothing\n")
     hook(pre(chartered))
     (chartered / ".kittify/config.yaml").unlink()
@@ -255,7 +250,7 @@ def test_a_failure_of_its_own_is_left_for_doctor(
     ],
 )
 def test_what_the_config_says_of_capture_holds_for_hooks_too(
-    hook: Callable[..., None], chartered: Path, run: str, config: str, held: str
+    hook: Hook, chartered: Path, run: str, config: str, held: str
 ) -> None:
     (chartered / ".kittify/config.yaml").write_text(config)
     hook(pre(chartered))
@@ -267,7 +262,7 @@ def test_what_the_config_says_of_capture_holds_for_hooks_too(
 
 @pytest.mark.parametrize("now", ["summary", "full"])
 def test_a_run_begun_in_full_is_narrowed_by_what_the_config_states_now(
-    hook: Callable[..., None], chartered: Path, cli: Cli, now: str
+    hook: Hook, chartered: Path, cli: Cli, now: str
 ) -> None:
     config = chartered / ".kittify/config.yaml"
     config.write_text("audit:\n  capture_tool_io: full\n")
@@ -280,7 +275,7 @@ def test_a_run_begun_in_full_is_narrowed_by_what_the_config_states_now(
     assert isinstance(call["args"], str) == (now == "full")
 
 
-def test_a_projects_own_rule_masks_what_hooks_bring(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_projects_own_rule_masks_what_hooks_bring(hook: Hook, chartered: Path, run: str) -> None:
     (chartered / ".kittify/config.yaml").write_text("redaction: {rules: {code-name: 'ORCHID-[0-9]+'}}\n")
     hook(pre(chartered, tool_input={"q": "ORCHID-17"}))
 
@@ -289,9 +284,7 @@ def test_a_projects_own_rule_masks_what_hooks_bring(hook: Callable[..., None], c
 
 
 @pytest.mark.parametrize("planted", [b"{}", b"nope", b'{"invocation_id": "../../etc/passwd"}', b'{"invocation_id": 7}'])
-def test_a_planted_binding_names_nothing_outside(
-    hook: Callable[..., None], chartered: Path, run: str, planted: bytes
-) -> None:
+def test_a_planted_binding_names_nothing_outside(hook: Hook, chartered: Path, run: str, planted: bytes) -> None:
     for path in (chartered / layout.LOCAL / "bindings").iterdir():
         path.write_bytes(planted)
     hook(pre(chartered))
@@ -379,7 +372,7 @@ def after(before: dict[str, Any], printed: str) -> dict[str, Any]:
 
 
 def test_a_do_inside_a_subagent_has_its_own_record_and_names_the_one_above(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     call = do_call(chartered, "t1", 'spec-kitty do "review WP03" --json', **AGENT)
     hook(call)
@@ -404,7 +397,7 @@ def test_a_do_inside_a_subagent_has_its_own_record_and_names_the_one_above(
 
 
 def test_a_subagent_that_closed_its_own_record_works_for_the_one_above_again(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     call = do_call(chartered, "t1", 'spec-kitty do "review WP03" --json', **AGENT)
     hook(call)
@@ -417,7 +410,7 @@ def test_a_subagent_that_closed_its_own_record_works_for_the_one_above_again(
 
 
 def test_a_subagents_do_whose_begin_was_not_told_leaves_the_session_its_record(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     """`do` took the session for its own; what it printed then tells whose it was."""
     answer = cli("do", "review WP03", "--json", env={"CLAUDE_CODE_SESSION_ID": SESSION})
@@ -430,7 +423,7 @@ def test_a_subagents_do_whose_begin_was_not_told_leaves_the_session_its_record(
 
 
 def test_two_agents_that_begin_at_once_are_not_told_apart_by_a_guess(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     for number in (1, 2):
         hook(do_call(chartered, f"t{number}", "spec-kitty do 'review WP03'", agent_id=f"agent-{number}"))
@@ -447,9 +440,7 @@ def test_two_agents_that_begin_at_once_are_not_told_apart_by_a_guess(
     assert [e["call_id"] for e in events(chartered, run)] == ["t1", "t2", "t2", "of-agent-1"]
 
 
-def test_a_do_of_another_worktree_leaves_the_sessions_record_here_bound(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_a_do_of_another_worktree_leaves_the_sessions_record_here_bound(hook: Hook, chartered: Path, run: str) -> None:
     printed = '{"invocation_id": "01K6Z3Q8R00000000000000ABC"}'
     hook(after(do_call(chartered, "t1", "cd ../tree && spec-kitty do x --json"), printed))
     hook(pre(chartered, call="t2"))
@@ -458,7 +449,7 @@ def test_a_do_of_another_worktree_leaves_the_sessions_record_here_bound(
 
 
 def test_when_the_newer_of_two_closes_the_one_that_is_open_is_meant(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     env = {"CLAUDE_CODE_SESSION_ID": SESSION}
     second = cli("do", "review WP03", "--json", env=env).json()["invocation_id"]
@@ -470,9 +461,7 @@ def test_when_the_newer_of_two_closes_the_one_that_is_open_is_meant(
     assert [e["call_id"] for e in events(chartered, run)] == ["t2"]
 
 
-def test_a_patch_is_named_from_the_projects_top_wherever_the_agent_works(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_a_patch_is_named_from_the_projects_top_wherever_the_agent_works(hook: Hook, chartered: Path, run: str) -> None:
     below = chartered / "api"
     below.mkdir()
     for number, path in enumerate(("src/a.py", "../b.py", str(below / "./c.py"), "/etc/hosts", "../../out.py")):
@@ -483,9 +472,7 @@ def test_a_patch_is_named_from_the_projects_top_wherever_the_agent_works(
     assert found == ["api/src/a.py", "b.py", "api/c.py", "/etc/hosts", "../../out.py"]
 
 
-def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(hook: Hook, chartered: Path, run: str) -> None:
     bindings = chartered / layout.LOCAL / "bindings"
     for path in bindings.iterdir():
         path.unlink()
@@ -497,7 +484,7 @@ def test_where_no_binding_can_be_kept_the_record_is_found_by_its_session(
 
 
 def test_show_tells_what_a_subagent_did_from_what_its_parent_did(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     hook({**pre(chartered, **AGENT), "hook_event_name": "SubagentStart"})
     hook(pre(chartered, "Grep", "t1", **AGENT))
@@ -525,7 +512,7 @@ def antigravity(root: Path, step: int, command: str, transcript: Path) -> dict[s
     ("command", "bound"), [('spec-kitty do "review WP03"', True), ('spec-kitty do "plan WP04"', False), ("ls", False)]
 )
 def test_a_transcript_binds_only_the_record_whose_request_the_command_line_names(
-    hook: Callable[..., None], chartered: Path, cli: Cli, tmp_path: Path, command: str, bound: bool
+    hook: Hook, chartered: Path, cli: Cli, tmp_path: Path, command: str, bound: bool
 ) -> None:
     """Its last record may be that of an earlier call."""
     answer = cli("do", "review WP03", "--json")
@@ -553,7 +540,7 @@ def calls(root: Path, invocation_id: str) -> list[str]:
 
 
 def test_a_search_for_the_words_binds_a_session_to_nothing_it_finds(
-    hook: Callable[..., None], chartered: Path, run: str, other: str
+    hook: Hook, chartered: Path, run: str, other: str
 ) -> None:
     call = do_call(chartered, "t1", 'grep -rn "spec-kitty do" .')
     hook(call)
@@ -566,7 +553,7 @@ def test_a_search_for_the_words_binds_a_session_to_nothing_it_finds(
 @pytest.mark.parametrize("marked", [True, False])
 @pytest.mark.parametrize("form", ["list", "text", "failed"])
 def test_ids_of_other_sessions_in_an_output_bind_nothing(
-    hook: Callable[..., None], chartered: Path, run: str, other: str, cli: Cli, form: str, marked: bool
+    hook: Hook, chartered: Path, run: str, other: str, cli: Cli, form: str, marked: bool
 ) -> None:
     call = do_call(chartered, "t1", f"{DO}; cat NOTES.md; spec-kitty invocations list --json")
     if marked:
@@ -584,7 +571,7 @@ def test_ids_of_other_sessions_in_an_output_bind_nothing(
 
 
 def test_a_record_that_was_there_before_the_call_was_not_begun_by_it(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     """Nothing names the session of a record that a person began."""
     older = cli("do", "review WP03", "--json")
@@ -598,7 +585,7 @@ def test_a_record_that_was_there_before_the_call_was_not_begun_by_it(
 
 @pytest.mark.usefixtures("run")
 def test_of_two_records_begun_in_one_call_the_environment_tells_the_one_that_is_meant(
-    hook: Callable[..., None], chartered: Path, cli: Cli
+    hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     call = do_call(chartered, "t1", f"{DO}; {DO}")
     hook(call)
@@ -611,7 +598,7 @@ def test_of_two_records_begun_in_one_call_the_environment_tells_the_one_that_is_
 
 
 @pytest.mark.usefixtures("run")
-def test_a_call_that_only_quotes_a_do_is_kept_with_its_output(hook: Callable[..., None], chartered: Path) -> None:
+def test_a_call_that_only_quotes_a_do_is_kept_with_its_output(hook: Hook, chartered: Path) -> None:
     call = do_call(chartered, "t1", "git commit -m 'spec-kitty do is used'", session="unbound")
     hook(call)
     hook(after(call, "[main 1a2b3c4] spec-kitty do is used"))
@@ -623,7 +610,7 @@ def test_a_call_that_only_quotes_a_do_is_kept_with_its_output(hook: Callable[...
 @pytest.mark.parametrize("ends", ["ABC", "CBA", "BAC", ""])
 @pytest.mark.parametrize("apart", [True, False])
 def test_subagents_that_begin_records_at_once_leave_the_session_its_own(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, ends: str, apart: bool
+    hook: Hook, chartered: Path, run: str, cli: Cli, ends: str, apart: bool
 ) -> None:
     answers: dict[str, Any] = {}
     pending = {agent: do_call(chartered, f"do-{agent}", DO, agent_id=agent) for agent in "ABC"}
@@ -650,7 +637,7 @@ def test_subagents_that_begin_records_at_once_leave_the_session_its_own(
 
 
 def test_records_of_subagents_whose_begins_were_not_told_are_given_back_in_any_order(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     answers = {agent: cli("do", "review WP03", "--json", env=ENV) for agent in "ABC"}
     for agent in "BAC":
@@ -661,9 +648,7 @@ def test_records_of_subagents_whose_begins_were_not_told_are_given_back_in_any_o
 
 
 @pytest.mark.usefixtures("run")
-def test_a_mark_without_an_end_counts_for_a_quarter_of_an_hour(
-    hook: Callable[..., None], chartered: Path, cli: Cli
-) -> None:
+def test_a_mark_without_an_end_counts_for_a_quarter_of_an_hour(hook: Hook, chartered: Path, cli: Cli) -> None:
     """The user said no to the call, or it was killed."""
     hook(do_call(chartered, "t1", DO, **AGENT))
     for path in (chartered / layout.LOCAL / "calls").rglob("*.json"):
@@ -677,7 +662,7 @@ def test_a_mark_without_an_end_counts_for_a_quarter_of_an_hour(
 
 
 @pytest.mark.usefixtures("run")
-def test_a_subagent_that_stopped_has_no_call_under_way(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+def test_a_subagent_that_stopped_has_no_call_under_way(hook: Hook, chartered: Path, cli: Cli) -> None:
     hook(do_call(chartered, "t1", DO, **AGENT))
     hook({**pre(chartered, **AGENT), "hook_event_name": "SubagentStop"})
     mine = cli("do", "review WP03", "--json", env=ENV).json()["invocation_id"]
@@ -687,7 +672,7 @@ def test_a_subagent_that_stopped_has_no_call_under_way(hook: Callable[..., None]
 
 
 def test_a_main_call_that_never_ran_does_not_take_what_a_subagent_begins(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     hook(do_call(chartered, "t1", DO))
     call = do_call(chartered, "t2", DO, **AGENT)
@@ -704,7 +689,7 @@ def test_a_main_call_that_never_ran_does_not_take_what_a_subagent_begins(
 
 @pytest.mark.parametrize("session", [SESSION, "unbound"])
 def test_an_agent_that_looks_around_elsewhere_still_works_for_its_project(
-    hook: Callable[..., None], chartered: Path, run: str, home: Path, session: str
+    hook: Hook, chartered: Path, run: str, home: Path, session: str
 ) -> None:
     nested = chartered / "vendor/lib"
     nested.mkdir(parents=True)
@@ -736,9 +721,7 @@ def decoy(folder: Path) -> Path:
     return folder
 
 
-def test_the_binding_decides_and_not_the_folder_an_agent_works_in(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_the_binding_decides_and_not_the_folder_an_agent_works_in(hook: Hook, chartered: Path, run: str) -> None:
     inside = decoy(chartered / "src")
     hook(pre(inside), cwd=inside)
     hook(post(inside, "Bash", tool_response={"stdout": f"token {SECRET}"}), cwd=inside)
@@ -759,9 +742,7 @@ def test_a_decoy_elsewhere_diverts_no_session_of_a_harness_that_names_its_projec
     assert [event["cwd"] for event in events(chartered, run)] == [str(outside)]
 
 
-def test_a_call_in_the_records_own_project_says_nothing_of_its_folder(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_a_call_in_the_records_own_project_says_nothing_of_its_folder(hook: Hook, chartered: Path, run: str) -> None:
     (chartered / "src").mkdir()
     hook(pre(chartered / "src"))
     hook(pre(decoy(chartered / "lib"), call="toolu_2"))
@@ -770,7 +751,7 @@ def test_a_call_in_the_records_own_project_says_nothing_of_its_folder(
 
 
 @pytest.mark.usefixtures("run")
-def test_a_decoy_takes_neither_the_record_nor_its_calls(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+def test_a_decoy_takes_neither_the_record_nor_its_calls(hook: Hook, chartered: Path, cli: Cli) -> None:
     inside = decoy(chartered / "src")
     environment = {"CLAUDE_CODE_SESSION_ID": SESSION}
     one = cli("do", "implement WP04", "--json", cwd=inside, env=environment).json()["invocation_id"]
@@ -781,9 +762,7 @@ def test_a_decoy_takes_neither_the_record_nor_its_calls(hook: Callable[..., None
 
 
 @pytest.mark.usefixtures("run")
-def test_for_a_session_of_no_record_an_empty_folder_is_no_project_within_one(
-    hook: Callable[..., None], chartered: Path
-) -> None:
+def test_for_a_session_of_no_record_an_empty_folder_is_no_project_within_one(hook: Hook, chartered: Path) -> None:
     inside = decoy(chartered / "src")
     hook(pre(inside, session="unbound"), cwd=inside)
 
@@ -791,9 +770,7 @@ def test_for_a_session_of_no_record_an_empty_folder_is_no_project_within_one(
     assert not (inside / layout.ORPHANS).exists()
 
 
-def test_a_project_within_a_project_keeps_what_belongs_to_it(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
-) -> None:
+def test_a_project_within_a_project_keeps_what_belongs_to_it(hook: Hook, chartered: Path, run: str, cli: Cli) -> None:
     inside = chartered / "packages/web"
     (inside / ".kittify").mkdir(parents=True)
     cli("config", "accept", "--yes", cwd=inside)
@@ -809,7 +786,7 @@ def test_a_project_within_a_project_keeps_what_belongs_to_it(
 
 
 def test_when_the_outer_record_is_closed_the_open_one_within_is_meant(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     inside = chartered / "packages/web"
     (inside / ".kittify").mkdir(parents=True)
@@ -822,7 +799,7 @@ def test_when_the_outer_record_is_closed_the_open_one_within_is_meant(
 
 
 def test_a_number_of_five_thousand_digits_is_recorded_and_shown_alike(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     data = json.dumps(pre(chartered, tool_input={"n": "@"})).replace('"@"', "7" * 5000).encode()
     hook(data)
@@ -832,7 +809,7 @@ def test_a_number_of_five_thousand_digits_is_recorded_and_shown_alike(
     assert call["args_hash"] == shown["events"][0]["body"]["args_hash"]
 
 
-def test_a_payload_beyond_what_is_read_is_left_for_doctor(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_payload_beyond_what_is_read_is_left_for_doctor(hook: Hook, chartered: Path, run: str) -> None:
     hook(b" " * MAX_INPUT + json.dumps(pre(chartered)).encode())
 
     assert events(chartered, run) == []
@@ -840,7 +817,7 @@ def test_a_payload_beyond_what_is_read_is_left_for_doctor(hook: Callable[..., No
 
 
 @pytest.mark.usefixtures("run")
-def test_every_orphan_is_one_line_of_json_whatever_its_texts(hook: Callable[..., None], chartered: Path) -> None:
+def test_every_orphan_is_one_line_of_json_whatever_its_texts(hook: Hook, chartered: Path) -> None:
     files = "".join(f"*** Update File: 漢字/{number}.txt\n" for number in range(300))
     many: dict[str, Any] = {"tool_input": {"command": f"*** Begin Patch\n{files}*** End Patch"}}
     large: dict[str, Any] = {"tool_input": {"file_path": "a.txt", "content": "漢字\x01" * 5000}}
@@ -855,7 +832,7 @@ def test_every_orphan_is_one_line_of_json_whatever_its_texts(hook: Callable[...,
 
 
 @pytest.mark.usefixtures("run")
-def test_a_full_log_says_so_once_and_doctor_says_it_too(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+def test_a_full_log_says_so_once_and_doctor_says_it_too(hook: Hook, chartered: Path, cli: Cli) -> None:
     line = json.dumps({"why": "w", "text": "x" * 1000}) + "\n"
     (chartered / layout.ORPHANS).write_text(line * (MAX_ORPHANS // len(line)))
     for number in range(3):
@@ -871,7 +848,7 @@ def finding(cli: Cli, code: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["binding", "orphans", "config"])
 def test_a_file_of_any_size_in_its_way_keeps_a_hook_from_nothing(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, name: str
+    hook: Hook, chartered: Path, run: str, cli: Cli, name: str
 ) -> None:
     (binding,) = (chartered / layout.LOCAL / "bindings").iterdir()
     path = {"binding": binding, "orphans": chartered / layout.ORPHANS, "config": chartered / layout.CONFIG}[name]
@@ -887,7 +864,7 @@ def test_a_file_of_any_size_in_its_way_keeps_a_hook_from_nothing(
 
 
 def test_behind_a_record_another_process_holds_an_event_waits_two_seconds_and_is_kept(
-    hook: Callable[..., None], chartered: Path, run: str
+    hook: Hook, chartered: Path, run: str
 ) -> None:
     (path,) = (chartered / layout.RECORDS).glob(f"*{run}.jsonl")
     with path.open("rb") as file:
@@ -903,9 +880,7 @@ def test_behind_a_record_another_process_holds_an_event_waits_two_seconds_and_is
 
 @pytest.mark.usefixtures("run")
 @pytest.mark.parametrize("session", [SESSION, "another"])
-def test_under_a_config_that_cannot_be_used_events_are_kept_masked(
-    hook: Callable[..., None], chartered: Path, session: str
-) -> None:
+def test_under_a_config_that_cannot_be_used_events_are_kept_masked(hook: Hook, chartered: Path, session: str) -> None:
     (chartered / ".kittify/config.yaml").write_text("redaction: nothing\n")
     hook(pre(chartered, session=session, tool_input={"command": f"echo {SECRET}"}))
 
@@ -981,7 +956,7 @@ def codex_run(cli: Cli, chartered: Path) -> str:
     ],
 )
 def test_how_a_codex_command_ended_stands_at_the_end_of_its_transcript(
-    hook: Callable[..., None], chartered: Path, codex_run: str, tmp_path: Path, lines: list[bytes], status: str
+    hook: Hook, chartered: Path, codex_run: str, tmp_path: Path, lines: list[bytes], status: str
 ) -> None:
     transcript = tmp_path / "rollout.jsonl"
     transcript.write_bytes(b"".join(lines))
@@ -992,7 +967,7 @@ def test_how_a_codex_command_ended_stands_at_the_end_of_its_transcript(
 
 @pytest.mark.parametrize("kind", ["absent", "folder", "fifo", "link", "relative", "number"])
 def test_a_transcript_that_is_no_plain_file_says_nothing(
-    hook: Callable[..., None], chartered: Path, codex_run: str, tmp_path: Path, kind: str
+    hook: Hook, chartered: Path, codex_run: str, tmp_path: Path, kind: str
 ) -> None:
     path = tmp_path / "rollout.jsonl"
     real = tmp_path / "real.jsonl"
@@ -1012,7 +987,7 @@ def test_a_transcript_that_is_no_plain_file_says_nothing(
 
 
 def test_a_result_that_contradicts_the_recorded_one_is_kept_and_is_an_error(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     """Whoever runs inside a call knows its id and can be first; the harness's own word must not be lost."""
     forged = post(chartered, "Bash", tool_response={"stdout": "412 passed, 0 failed"})
@@ -1042,7 +1017,7 @@ def test_a_result_that_contradicts_the_recorded_one_is_kept_and_is_an_error(
 
 
 def test_a_result_written_by_a_command_that_contradicts_the_hooks_is_an_error(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     forged = json.dumps({"call_id": "toolu_1", "status": "ok", "output": "412 passed, 0 failed"})
     hook(pre(chartered, "Bash"))
@@ -1055,9 +1030,7 @@ def test_a_result_written_by_a_command_that_contradicts_the_hooks_is_an_error(
     assert f"seq {first['seq']} and another at seq {second['seq']}" in found["message"]
 
 
-def test_a_contradiction_is_kept_where_more_than_an_append_is_needed_too(
-    hook: Callable[..., None], chartered: Path, run: str
-) -> None:
+def test_a_contradiction_is_kept_where_more_than_an_append_is_needed_too(hook: Hook, chartered: Path, run: str) -> None:
     """A stage goes the longer way, through the recorder."""
     begin = {"agent_id": "a1", "hook_event_name": "SubagentStart"}
     hook(pre(chartered, agent_type="Explore", **begin))
@@ -1068,7 +1041,7 @@ def test_a_contradiction_is_kept_where_more_than_an_append_is_needed_too(
 
 
 def test_a_contradiction_of_a_closed_record_is_an_orphan_that_doctor_warns_of(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli
+    hook: Hook, chartered: Path, run: str, cli: Cli
 ) -> None:
     forged = post(chartered, "Bash", tool_response={"stdout": "412 passed, 0 failed"})
     hook(forged)
@@ -1096,7 +1069,7 @@ def no_trail(chartered: Path, cli: Cli) -> None:
 @pytest.mark.usefixtures("no_trail")
 @pytest.mark.parametrize("told", [False, True], ids=["by its environment", "by what it printed"])
 def test_an_invocation_without_a_trail_takes_over_no_session(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, told: bool
+    hook: Hook, chartered: Path, run: str, cli: Cli, told: bool
 ) -> None:
     call = pre(chartered, "Bash", "t1", tool_input={"command": "spec-kitty do --no-trail 'fix x'"})
     hook(call)
@@ -1115,7 +1088,7 @@ def test_an_invocation_without_a_trail_takes_over_no_session(
 
 @pytest.mark.usefixtures("no_trail")
 def test_what_follows_an_invocation_without_a_trail_is_an_orphan_where_nothing_was_before(
-    hook: Callable[..., None], chartered: Path, cli: Cli
+    hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     assert cli("do", "--no-trail", "fix x", env={"CLAUDE_CODE_SESSION_ID": SESSION}).code == 0
     hook(pre(chartered))
@@ -1163,7 +1136,7 @@ def test_a_person_who_closes_the_record_of_a_person_is_no_other_writer(chartered
 
 
 def test_a_hook_of_a_session_that_did_not_begin_the_record_says_so(
-    hook: Callable[..., None], chartered: Path, run: str, other: str
+    hook: Hook, chartered: Path, run: str, other: str
 ) -> None:
     """Whoever can write a binding can send a session's calls into any record."""
     folder = chartered / layout.LOCAL / "bindings"
@@ -1176,9 +1149,7 @@ def test_a_hook_of_a_session_that_did_not_begin_the_record_says_so(
 
 
 @pytest.mark.parametrize("change", ["audit: {capture_tool_io: 'off'}\n", "redaction: {rules: {pin: 'PIN-[0-9]+'}}\n"])
-def test_a_change_of_what_is_kept_leaves_one_line(
-    hook: Callable[..., None], chartered: Path, run: str, cli: Cli, change: str
-) -> None:
+def test_a_change_of_what_is_kept_leaves_one_line(hook: Hook, chartered: Path, run: str, cli: Cli, change: str) -> None:
     """An agent can write the project's config; what is missing from then on must not look as if it never was."""
     hook(pre(chartered))
     (chartered / layout.CONFIG).write_text(change)
@@ -1230,9 +1201,7 @@ def shell_call(root: Path, event: str = "BeforeTool", at: str = "2026-11-22T10:0
     }
 
 
-def test_the_stand_in_for_an_id_tells_nothing_of_the_arguments(
-    hook: Callable[..., None], chartered: Path, cli: Cli
-) -> None:
+def test_the_stand_in_for_an_id_tells_nothing_of_the_arguments(hook: Hook, chartered: Path, cli: Cli) -> None:
     run = cli("do", "implement WP03", "--json", env={"GEMINI_SESSION_ID": "g-1"}).json()["invocation_id"]
     for payload in (shell_call(chartered), shell_call(chartered), shell_call(chartered, "AfterTool")):
         hook(payload, "gemini")
@@ -1246,7 +1215,7 @@ def test_the_stand_in_for_an_id_tells_nothing_of_the_arguments(
     assert call["dedupe"] != hashlib.sha256(f"{guessed}\0pre\0tool_call".encode()).hexdigest()[:32]
 
 
-def test_the_stand_in_is_another_in_another_clone(hook: Callable[..., None], chartered: Path, tmp_path: Path) -> None:
+def test_the_stand_in_is_another_in_another_clone(hook: Hook, chartered: Path, tmp_path: Path) -> None:
     def orphaned(root: Path) -> str:
         hook(shell_call(root), "gemini", cwd=root)
         (line,) = log(root, layout.ORPHANS)
@@ -1260,7 +1229,7 @@ def test_the_stand_in_is_another_in_another_clone(hook: Callable[..., None], cha
     assert orphaned(chartered) != orphaned(other)
 
 
-def test_where_no_key_can_be_kept_call_and_result_still_fit(tmp_path: Path, hook: Callable[..., None]) -> None:
+def test_where_no_key_can_be_kept_call_and_result_still_fit(tmp_path: Path, hook: Hook) -> None:
     bare = tmp_path / "outside-git"
     (bare / layout.EVENTS).mkdir(parents=True)
     hook(shell_call(bare), "gemini", cwd=bare)
@@ -1320,7 +1289,7 @@ def test_a_hook_that_was_killed_is_shown_by_doctor(chartered: Path, run: str, ho
     assert "claude-code tool_result" in found["message"]
 
 
-def test_a_small_payload_leaves_no_mark_on_its_way(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_small_payload_leaves_no_mark_on_its_way(hook: Hook, chartered: Path, run: str) -> None:
     hook(post(chartered))
 
     assert run and not (chartered / layout.BEGUN).exists()
@@ -1330,7 +1299,7 @@ def test_a_small_payload_leaves_no_mark_on_its_way(hook: Callable[..., None], ch
 
 
 def test_what_a_hook_could_not_even_note_in_the_project_it_notes_in_the_git_directory(
-    hook: Callable[..., None], chartered: Path, cli: Cli
+    hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     """So that the loss is still known when the folder can be written again."""
     (chartered / layout.EVENTS).mkdir()
@@ -1343,7 +1312,7 @@ def test_what_a_hook_could_not_even_note_in_the_project_it_notes_in_the_git_dire
     assert "1 hook call failed" in found["message"]
 
 
-def test_a_hook_writes_nothing_into_a_log_that_git_tracks(hook: Callable[..., None], chartered: Path, run: str) -> None:
+def test_a_hook_writes_nothing_into_a_log_that_git_tracks(hook: Hook, chartered: Path, run: str) -> None:
     (chartered / layout.ORPHANS).write_text("{}\n")
     git(chartered, "add", "-f", layout.ORPHANS)
     hook(post(chartered))
@@ -1354,9 +1323,7 @@ def test_a_hook_writes_nothing_into_a_log_that_git_tracks(hook: Callable[..., No
     assert "TRACKED_PRIVATE" in (chartered / ".git" / layout.LOST_IN_GIT).read_text()
 
 
-def test_a_hook_that_is_the_first_to_write_in_a_clone_leaves_git_nothing_to_add(
-    hook: Callable[..., None], chartered: Path
-) -> None:
+def test_a_hook_that_is_the_first_to_write_in_a_clone_leaves_git_nothing_to_add(hook: Hook, chartered: Path) -> None:
     (chartered / layout.EVENTS).mkdir(parents=True)
     hook(post(chartered, session="nobody"))
     git(chartered, "add", "-A")
@@ -1366,7 +1333,7 @@ def test_a_hook_that_is_the_first_to_write_in_a_clone_leaves_git_nothing_to_add(
     assert not [name for name in staged if name.startswith((layout.LOCAL, layout.EVENTS)) and "/.git" not in name]
 
 
-def test_an_orphan_keeps_no_text_that_capture_leaves_out(hook: Callable[..., None], chartered: Path, cli: Cli) -> None:
+def test_an_orphan_keeps_no_text_that_capture_leaves_out(hook: Hook, chartered: Path, cli: Cli) -> None:
     (chartered / layout.CONFIG).write_text("audit: {capture_tool_io: 'off'}\n")
     cli("do", "implement WP03")
     hook(post(chartered, session="nobody", tool_response={"stdout": "the list of customers"}))
@@ -1386,7 +1353,7 @@ def test_words_behind_the_harness_are_written_nowhere(cli: Cli, chartered: Path,
 
 
 def test_a_call_that_a_command_names_tells_whose_do_it_is_at_the_same_moment(
-    hook: Callable[..., None], chartered: Path, cli: Cli
+    hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     """Codex tells a command the id of its call, so of two subagents that begin at once each has its own record."""
     session = {"CODEX_SESSION_ID": SESSION}
@@ -1403,7 +1370,7 @@ def test_a_call_that_a_command_names_tells_whose_do_it_is_at_the_same_moment(
 
 
 def test_work_in_another_worktree_is_recorded_in_the_record_that_was_begun_there(
-    hook: Callable[..., None], chartered: Path, cli: Cli, home: Path
+    hook: Hook, chartered: Path, cli: Cli, home: Path
 ) -> None:
     cli("init")
     git(chartered, "add", "-A", home=home)
@@ -1448,9 +1415,7 @@ def test_a_record_can_be_closed_under_a_name_that_is_no_builtin_of_the_shell(run
     assert (done.code, done.json()["outcome"]) == (0, "failed")
 
 
-def test_equal_calls_that_are_open_together_have_ids_of_their_own(
-    hook: Callable[..., None], chartered: Path, cli: Cli
-) -> None:
+def test_equal_calls_that_are_open_together_have_ids_of_their_own(hook: Hook, chartered: Path, cli: Cli) -> None:
     cli("init")
     call = {**shell_call(chartered), "tool_input": {"command": "spec-kitty do 'implement WP03' --json"}}
     hook(call, "gemini")
@@ -1481,7 +1446,7 @@ def test_equal_calls_that_are_open_together_have_ids_of_their_own(
     ],
 )
 def test_what_opencode_tells_of_a_call_that_failed_ends_it(
-    error: str, status: str, hook: Callable[..., None], chartered: Path, cli: Cli
+    error: str, status: str, hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
     run = cli("do", "implement WP03", "--json", env=env).json()["invocation_id"]
@@ -1496,7 +1461,7 @@ def test_what_opencode_tells_of_a_call_that_failed_ends_it(
 
 
 def test_a_do_under_a_session_that_only_copilots_commands_are_told_is_found_by_what_it_printed(
-    hook: Callable[..., None], chartered: Path, cli: Cli
+    hook: Hook, chartered: Path, cli: Cli
 ) -> None:
     cli("init")
     told: dict[str, Any] = {
