@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from doctrine.light import NamedTuple
+from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.invocation.events import links
@@ -120,9 +121,11 @@ def check_outcome(place: Place, completed: Mapping[str, object], outcome: str) -
 def check_held(place: Place, record: Record, named: Named) -> None:
     """Refuse to close a record again with what it does not hold. Raises CallerError ALREADY_COMPLETED."""
     assert record.completed is not None
-    linked = [(entry.fields.get("ref"), entry.fields.get("digest")) for entry in record.entries]
+    refs = named.artifacts
+    lines = fields_of(record) if refs else ()
+    linked = {(line["ref"], say(line.get("digest"))) for line in lines if isinstance(line.get("ref"), str)}
     lacking = [] if named.evidence_ref in (None, record.completed.get("evidence_ref")) else ["the evidence"]
-    lacking += [f"artifact {ref}" for ref, body in named.artifacts.items() if (ref, body["digest"]) not in linked]
+    lacking += [f"artifact {ref}" for ref, body in refs.items() if (ref, say(body["digest"])) not in linked]
     if named.commit is not None and all(entry.fields.get("sha") != named.commit for entry in record.entries):
         lacking.append(f"commit {named.commit}")
     if lacking:
@@ -161,8 +164,12 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
         f"ALREADY_COMPLETED: {place.invocation_id} was closed at {completed.get('completed_at')} as "
         f"{completed.get('outcome')}; nothing was changed",
     )
-    links = [entry for entry in record.entries if entry.event == "artifact_link"]
-    commits = [entry for entry in record.entries if entry.event == "commit_link"]
+    artifacts_linked, commits = list[str](), list[str]()
+    for entry in record.entries:
+        if entry.event == "artifact_link":
+            artifacts_linked.append(str(entry.fields.get("ref")))
+        elif entry.event == "commit_link":
+            commits.append(str(entry.fields.get("sha")))
     evidence = completed.get("evidence_ref")
     return Completion(
         invocation_id=place.invocation_id,
@@ -172,8 +179,8 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
         completed_at=str(completed.get("completed_at")),
         already_completed=already,
         evidence_ref=None if evidence is None else str(evidence),
-        artifacts=tuple(str(entry.fields.get("ref")) for entry in links),
-        commit=str(commits[-1].fields.get("sha")) if commits else None,
+        artifacts=tuple(artifacts_linked),
+        commit=commits[-1] if commits else None,
         published=None,
         note=note_done(fields_of(record)),
         warnings=warnings if already else (),

@@ -48,7 +48,7 @@ def note_done(lines: Sequence[Mapping[str, object]]) -> tuple[Remark, ...]:
     if any(map(is_stand_in, lines)):
         return ()
     outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
-    return tuple(_iter_remarks(make_timeline(lines))) if outcome == "done" else ()
+    return tuple(_iter_remarks(_Shown(make_timeline(lines)))) if outcome == "done" else ()
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:
@@ -72,25 +72,52 @@ def is_check(entry: Entry) -> bool:
     return entry.kind == "tool_call" and CHECKS.search(f"{entry.name} {entry.about}") is not None
 
 
-def _iter_remarks(entries: Sequence[Entry]) -> Iterator[Remark]:
-    edits = [entry for entry in entries if entry.kind == "patch_apply" and not entry.bad]
-    checks = [entry for entry in entries if is_check(entry) and entry.status not in ("open", "denied")]
-    yield from _compare_checks(edits, checks, entries)
-    yield from _find_failures(entries)
-    yield from _find_changed_artifacts(entries, edits)
-    gaps = [entry for entry in entries if entry.fields.get("reason") == "unseen_change"]
-    if gaps:
-        named = _name(say(entry.fields.get("what")) for entry in gaps)
-        yield Remark("UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(gaps))
+class _Shown:
+    """The entries that remarks are made of, picked in one pass: each entry of a long record is read anew."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.edits: list[Entry] = []
+        self.checks: list[Entry] = []
+        self.links: list[Entry] = []
+        self.gaps: list[Entry] = []
+        # The newest run of each command that does more than read.
+        self.newest: dict[tuple[str, str], Entry] = {}
+        # Whether there were calls, and whether any of them shows its command line.
+        self.calls = self.told = False
+        for entry in entries:
+            if entry.kind == "tool_call":
+                self._take_call(entry)
+            elif entry.kind == "patch_apply" and not entry.bad:
+                self.edits.append(entry)
+            elif entry.kind == "artifact_link":
+                self.links.append(entry)
+            if entry.fields.get("reason") == "unseen_change":
+                self.gaps.append(entry)
+
+    def _take_call(self, entry: Entry) -> None:
+        self.calls, self.told = True, self.told or bool(entry.about)
+        if is_check(entry) and entry.status not in ("open", "denied"):
+            self.checks.append(entry)
+        if entry.fields.get("side_effect") != "none" and entry.about:
+            self.newest[entry.name, entry.about] = entry
 
 
-def _compare_checks(edits: Sequence[Entry], checks: Sequence[Entry], entries: Sequence[Entry]) -> Iterator[Remark]:
+def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
+    yield from _compare_checks(shown)
+    yield from _find_failures(shown.newest)
+    yield from _find_changed_artifacts(shown.links, shown.edits)
+    if shown.gaps:
+        named = _name(say(entry.fields.get("what")) for entry in shown.gaps)
+        yield Remark("UNSEEN_CHANGES", f"changed while no recorded tool ran: {named}", _cite(shown.gaps))
+
+
+def _compare_checks(shown: _Shown) -> Iterator[Remark]:
+    edits, checks = shown.edits, shown.checks
     if not edits:
         return
     last = edits[-1]
     if not checks:
-        commands = [entry for entry in entries if entry.kind == "tool_call"]
-        if commands and not any(entry.about for entry in commands):
+        if shown.calls and not shown.told:
             yield Remark("CHECKS_UNKNOWN", "command lines are not kept here, so which were tests cannot be told", ())
         else:
             text = f"no test run is recorded; the last of {count(len(edits), 'edit')} is of {_name([last.about])}"
@@ -112,12 +139,8 @@ def _compare_checks(edits: Sequence[Entry], checks: Sequence[Entry], entries: Se
             yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
 
 
-def _find_failures(entries: Sequence[Entry]) -> Iterator[Remark]:
+def _find_failures(newest: Mapping[tuple[str, str], Entry]) -> Iterator[Remark]:
     """Yield the commands whose last run failed; what only reads is none, nor tests that ended well in another form."""
-    newest: dict[tuple[str, str], Entry] = {}
-    for entry in entries:
-        if entry.kind == "tool_call" and entry.fields.get("side_effect") != "none" and entry.about:
-            newest[entry.name, entry.about] = entry
     green = max((entry.seq for entry in newest.values() if is_check(entry) and entry.status == "ok"), default=-1)
     failed = [entry for entry in newest.values() if entry.status == "error"]
     failed = [entry for entry in failed if not (is_check(entry) and entry.seq < green)]
@@ -126,8 +149,8 @@ def _find_failures(entries: Sequence[Entry]) -> Iterator[Remark]:
         yield Remark("FAILED_LAST", f"ended in an error when last run: {named}", _cite(failed))
 
 
-def _find_changed_artifacts(entries: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
-    for link in (entry for entry in entries if entry.kind == "artifact_link"):
+def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> Iterator[Remark]:
+    for link in links:
         since = [
             entry for entry in edits if entry.seq > link.seq and entry.fields.get("path") == link.fields.get("ref")
         ]
