@@ -86,15 +86,15 @@ def fill_capsule(project: Project, progress: Callable[[int, int], None] | None =
 
 def _fill_once(project: Project, progress: Callable[[int, int], None] | None) -> Filled:
     files, events, added, artifacts = FileRecordStore(project.root), 0, 0, 0
-    places = list(_list_places(project))
+    places = list(Index(project.root).places())
     with open_capsule(project) as capsule:
         for number, place in enumerate(places, 1):
             try:
                 data = files.read(place)
             except (InvocationError, OSError):
                 continue  # verify tells of it
-            events += len(split_events(data)[0])
-            added += capsule.put_record(place.invocation_id, data)
+            held, fresh = capsule.put_record(place.invocation_id, data)
+            events, added = events + held, added + fresh
             for name, report in _read_reports(project, place):
                 artifacts += capsule.put_artifact(place.invocation_id, name, report)
             if progress is not None:
@@ -110,7 +110,7 @@ def check_capsule(project: Project) -> Parity:
     texts: dict[str, set[str]] = {}
     queries: dict[str, None] = {}
     with open_capsule(project) as capsule:
-        for place in _list_places(project):
+        for place in Index(project.root).places():
             try:
                 data = files.read(place)
             except (InvocationError, OSError):
@@ -164,14 +164,6 @@ def _read_reports(project: Project, place: Place) -> Iterator[tuple[str, bytes]]
         except InvocationError:
             continue  # its object is not here
         yield name, str(report).encode()
-
-
-def _list_places(project: Project) -> Iterator[Place]:
-    index = Index(project.root)
-    for key in index.newest():
-        place = index.place(key)
-        if place is not None:
-            yield place
 
 
 def _fill(root: str) -> None:

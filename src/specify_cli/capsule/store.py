@@ -53,6 +53,8 @@ class CapsuleRecordStore:
         self._sdk = load_sdk()
         self._words = words
         self._open: dict[str, Any] = {}
+        # The folder's capsules in their order: under the lock nobody else makes one or deletes it.
+        self._paths: list[str] = []
         self._lock = -1
 
     def __enter__(self) -> CapsuleRecordStore:
@@ -63,6 +65,7 @@ class CapsuleRecordStore:
         except OSError as error:
             raise durable.write_failed(self.folder, error) from error
         durable.lock(self._lock, f"the capsule {self.folder}")
+        self._paths = sorted(f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2"))
         return self
 
     def __exit__(
@@ -102,8 +105,8 @@ class CapsuleRecordStore:
 
     # --- frames
 
-    def put_record(self, invocation_id: str, data: bytes) -> int:
-        """Put what of a record's bytes is not here yet; return how many events that were."""
+    def put_record(self, invocation_id: str, data: bytes) -> tuple[int, int]:
+        """Put what of a record's bytes is not here yet; return how many events it has, and how many were put."""
         events, tail = split_events(data)
         held = list(self._read_events(invocation_id))
         same = 0
@@ -115,7 +118,7 @@ class CapsuleRecordStore:
             self._put(self._event(invocation_id, seq), "events", str(fields.get("event")), events[seq], words)
         if tail != (self.get(self._tail(invocation_id)) or b""):
             self._put(self._tail(invocation_id), "events", "tail", tail, "")
-        return len(events) - same
+        return len(events), len(events) - same
 
     def put_artifact(self, invocation_id: str, name: str, data: bytes) -> bool:
         """Put an artifact of a record; return whether it was not here yet."""
@@ -127,7 +130,7 @@ class CapsuleRecordStore:
 
     def get(self, uri: str) -> bytes | None:
         """Return the bytes a frame holds, of the newest capsule that has it; None where none does."""
-        for path in reversed(self._list_paths()):
+        for path in reversed([*self._paths]):
             capsule = self._capsule(path)
             try:
                 frame = capsule.frame(uri)
@@ -148,7 +151,7 @@ class CapsuleRecordStore:
         Of two words memvid 2.0.160 can search without end, so it is asked for one.
         """
         found: set[str] = set()
-        for path in self._list_paths():
+        for path in [*self._paths]:
             try:
                 told = self._capsule(path).find(word, k=limit, mode="lex")
             except self._sdk.MemvidError:
@@ -198,12 +201,8 @@ class CapsuleRecordStore:
 
     # --- the files
 
-    def _list_paths(self) -> list[str]:
-        return sorted(f"{self.folder}/{name}" for name in os.listdir(self.folder) if name.endswith(".mv2"))
-
     def _newest(self) -> str:
-        paths = self._list_paths()
-        return paths[-1] if paths else f"{self.folder}/000001.mv2"
+        return self._paths[-1] if self._paths else f"{self.folder}/000001.mv2"
 
     def _begin_next(self) -> None:
         number = int(os.path.basename(self._newest()).partition(".")[0]) + 1
@@ -219,6 +218,7 @@ class CapsuleRecordStore:
                 self._drop(path, error)
                 self._open[path] = self._sdk.use("basic", path, mode="create", enable_lex=True, enable_vec=False)
             os.chmod(path, 0o600)
+            self._paths = sorted({*self._paths, path})
         return self._open[path]
 
     def _drop(self, path: str, error: BaseException) -> None:
@@ -226,6 +226,8 @@ class CapsuleRecordStore:
         if isinstance(error, (KeyboardInterrupt, SystemExit, GeneratorExit, OSError)):
             raise error
         self._open.pop(path, None)
+        if path in self._paths:
+            self._paths.remove(path)
         os.unlink(path)
 
 

@@ -234,6 +234,13 @@ class Index:
                 return Place(folder, names[0], key.invocation_id, key.profile_id or None)
         return None
 
+    def places(self) -> Iterator[Place]:
+        """Yield where each record lies, newest first."""
+        for key in self.newest():
+            place = self.place(key)
+            if place is not None:
+                yield place
+
     def reconcile(self) -> list[Key]:
         """List the names, make index and stamp right, give every row oldest first."""
         listed = self._list()

@@ -108,6 +108,7 @@ def test_another_model_answers_and_every_answer_has_one_of_three_verdicts(
     assert len(model.seen) == 4 and {body["model"] for _, _, body in model.seen} == {"new-2"}
     assert "Be short." in json.dumps(model.seen[0][2]) and "look" in json.dumps(model.seen[0][2]["tools"])
     assert KEY["MODEL_KEY"] in model.seen[0][1]["x-api-key"] and KEY["MODEL_KEY"] in model.seen[0][1]["authorization"]
+    assert all(("anthropic-version" in headers) == path.endswith("messages") for _, headers, _ in model.seen)
     assert child["events"][0]["parent_invocation_id"] == run
     assert [call["seq"] for call in calls] == [call["child_seq"] for call in value["calls"][:4]]
     assert {call["answered_by"] for call in calls} == {f"new-2 at {endpoint}"}
@@ -161,3 +162,33 @@ def test_an_answer_is_masked_like_everything_that_is_printed(cli: Cli, chartered
 
     assert ran.code == 1 and "⟦" in ran.out and "ghp_a1B2" not in ran.out
     assert not any(b"ghp_a1B2" in file.read_bytes() for file in chartered.rglob("*") if file.is_file())
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_difference_reads_as_a_diff_of_calls_and_words(cli: Cli, chartered: Path, model: Scripted, path: str) -> None:
+    endpoint = f"http://127.0.0.1:{model.port}{path}"
+    accept(chartered, cli, endpoint)
+    with open_invocation(chartered, "implement WP03", capture={"llm": "full"}) as run:
+        run.model_call("old-1", ASKED, CALLED)
+        run.model_call("old-1", "how long?", "def work():\n    pass\n")
+    model.turns += [
+        Turn("", [("look", {"path": "b.py"}), ("look", {"path": "a.py"})]),
+        Turn("def work():\n    rest", []),
+    ]
+    ran = cli("replay", run.invocation_id, "--ab", "new-2", "--endpoint", endpoint)
+
+    assert ran.out.splitlines()[1:] == [
+        "differs  seq 4 old-1",
+        "  --- recorded",
+        "  +++ answered",
+        "  @@ tool calls: 1 recorded, 2 answered @@",
+        '  +look {"path": "b.py"}',
+        '   look {"path": "a.py"}',
+        "differs  seq 5 old-1",
+        "  --- recorded",
+        "  +++ answered",
+        "  @@ -1,2 +1,2 @@",
+        "   def work():",
+        "  -    pass",
+        "  +    rest",
+    ]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 CHAT, MESSAGES = "/chat/completions", "/messages"
 # Anthropic's form has to say how long an answer may be; what the record does not say is this.
@@ -65,6 +66,11 @@ class Answer(NamedTuple):
     calls: tuple[ToolUse, ...]
     decision: str
     tokens: Mapping[str, int] = {}
+
+
+def find_dialect(endpoint: str) -> str | None:
+    """Return how an endpoint is spoken to, by its path; None where that tells nothing."""
+    return next((form for form in (CHAT, MESSAGES) if urlsplit(endpoint).path.endswith(form)), None)
 
 
 def read_question(prompt: object) -> Question:

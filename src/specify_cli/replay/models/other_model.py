@@ -14,7 +14,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.invocation.caller import Caller
@@ -29,6 +28,7 @@ from specify_cli.replay.models.dialects import (
     MESSAGES,
     Answer,
     UnknownFormError,
+    find_dialect,
     list_calls,
     read_answer,
     read_question,
@@ -160,7 +160,7 @@ def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
 
 def _find_dialect(project: Project, endpoint: str) -> str:
     """Return how an endpoint is spoken to, by its path, if a person accepted it for this clone."""
-    dialect = next((form for form in (CHAT, MESSAGES) if urlsplit(endpoint).path.endswith(form)), None)
+    dialect = find_dialect(endpoint)
     if dialect is None:
         raise CallerError(
             "ENDPOINT_INVALID",

@@ -25,10 +25,10 @@ from specify_cli.storage.archives.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index
 
 if TYPE_CHECKING:
-    from specify_cli.replay.models.other_model import ModelReplay
+    from specify_cli.replay.models.other_model import AnswerDiff, ModelReplay
 
 _EXACT_ONLY = ("as_of", "until", "compare_to", "strict", "epsilon", "report", "record", "from_file")
-_CHANGES_SHOWN = 12
+_CHANGES_SHOWN, _LINES_SHOWN = 12, 24
 _ROWS_SHOWN = 50
 _AGAINST_ONLY = ("idempotency_key", "from_root")
 _AB_ONLY = ("endpoint", "event", "key_variable")
@@ -153,6 +153,7 @@ def _run_against(values: Values) -> int:
 def _ask_other(values: Values) -> int:
     """Print how another model answers what the record's own was asked; 1 where it differs."""
     # The extra `sync` brings what speaks HTTP; nothing else here needs it.
+    from specify_cli.replay.models.dialects import MESSAGES, find_dialect
     from specify_cli.replay.models.other_model import ask_other_model
     from specify_cli.sync.consent import checked_endpoint, checked_token
     from specify_cli.sync.transport import post_json
@@ -168,7 +169,8 @@ def _ask_other(values: Values) -> int:
             raise CallerError("TOKEN_MISSING", f"--key-variable: {variable} is not set", f"export {variable}=…")
         key = checked_token(os.environ[variable].strip(), variable)
         headers = {"Authorization": f"Bearer {key}", "x-api-key": key}
-    headers["anthropic-version"] = "2023-06-01"
+    if find_dialect(endpoint) == MESSAGES:
+        headers["anthropic-version"] = "2023-06-01"
     project, cache = shell.reading_project()
     cache.save()
     replayed = ask_other_model(
@@ -200,12 +202,25 @@ def _render_answers(result: ModelReplay) -> Iterator[str]:
             diff = call.diff
             if diff.recorded_decision is not None:
                 yield f"  decision: {diff.recorded_decision} -> {diff.answered_decision}"
-            if diff.recorded_calls is not None:
-                pair = (json.dumps(calls, ensure_ascii=False) for calls in (diff.recorded_calls, diff.answered_calls))
-                yield f"  tool calls: {' -> '.join(one_line(text, 300) for text in pair)}"
-            yield from (f"  {one_line(line, 300)}" for line in diff.text[:_CHANGES_SHOWN])
-            if len(diff.text) > _CHANGES_SHOWN:
-                yield f"  and {len(diff.text) - _CHANGES_SHOWN} more lines: --json lists them"
+            lines = [*_compare_calls(diff), *diff.text[2:]]
+            shown = ["--- recorded", "+++ answered"] * bool(lines) + lines[:_LINES_SHOWN]
+            yield from (f"  {line[:300]}{'…' * (len(line) > 300)}" for line in shown)
+            if len(lines) > _LINES_SHOWN:
+                yield f"  and {len(lines) - _LINES_SHOWN} more lines: --json lists them"
+
+
+def _compare_calls(diff: AnswerDiff) -> list[str]:
+    """Return the tool calls of two answers as lines of a diff; none where they are the same."""
+    if diff.recorded_calls is None or diff.answered_calls is None:
+        return []
+    from difflib import unified_diff  # as above: asking a model loads it anyhow
+
+    then, now = (
+        [f"{call['name']} {json.dumps(call['args'], ensure_ascii=False, sort_keys=True)}" for call in calls]
+        for calls in (diff.recorded_calls, diff.answered_calls)
+    )
+    changes = unified_diff(then, now, n=len(then), lineterm="")
+    return [f"@@ tool calls: {len(then)} recorded, {len(now)} answered @@", *list(changes)[3:]]
 
 
 def _diff_lines(value: Mapping[str, Any]) -> Iterator[str]:

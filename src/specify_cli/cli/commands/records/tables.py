@@ -79,7 +79,7 @@ def export_tables(project: Project, ids: list[str], values: Values) -> int:
     if ids:
         places: Iterable[Place] = {index.resolve(text) for text in ids}
     else:
-        places = (place for key in index.newest() if (place := index.place(key)) is not None)
+        places = index.places()
     left_out: list[dict[str, str]] = []
     counts = dict.fromkeys(TABLES, 0)
     with ParquetFolder(folder) as parquet, ExitStack() as stack:
