@@ -394,13 +394,15 @@ def test_broken_doctrine_is_named_and_the_rest_is_used() -> None:
     assert all(problem.repair for problem in result.inputs.problems)
 
 
-def test_a_config_that_is_no_file_is_a_warning(tmp_path: Path) -> None:
-    _project(tmp_path)
-    (tmp_path / CONFIG_PATH).mkdir()
-    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
+def test_a_config_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    _project(tmp_path / "broken", {CONFIG_PATH: b"a: &x 1\n"})
+    _project(tmp_path / "folder")
+    (tmp_path / "folder" / CONFIG_PATH).mkdir()
+    for name, problem in (("folder", ": not a plain file"), ("broken", ":1: the anchor &x")):
+        result = build_charter_context(tmp_path / name, action="review", mark_loaded=False)
 
-    assert result.available
-    assert [f"{CONFIG_PATH}: not a plain file"] == [warning.split(";")[0] for warning in result.warnings]
+        assert result.available
+        assert [CONFIG_PATH + problem] == [warning.split(";")[0] for warning in result.warnings]
 
 
 @pytest.mark.parametrize("linked", [".kittify/charter", ".kittify/doctrine"])
@@ -647,14 +649,6 @@ def test_settings_come_from_the_config_file(tmp_path: Path) -> None:
         result.config["weights"]["lexical"],
         result.references_count,
     )
-
-
-def test_a_broken_config_file_is_a_warning(tmp_path: Path) -> None:
-    _project(tmp_path, {CONFIG_PATH: b"a: &x 1\n"})
-    result = build_charter_context(tmp_path, action="review", mark_loaded=False)
-
-    assert result.available
-    assert [f"{CONFIG_PATH}:1: the anchor &x"] == [warning.split(";")[0] for warning in result.warnings]
 
 
 def test_a_recorded_config_reproduces_its_result_under_other_settings() -> None:

@@ -106,16 +106,6 @@ def test_with_a_charter_the_text_is_an_object_named_by_its_recorded_hash(charter
     assert FileObjectStore(str(chartered)).get(payload.governance_context_hash) == text
 
 
-def test_the_same_project_elsewhere_gives_the_same_context(chartered: Path, tmp_path: Path) -> None:
-    subprocess.run(["cp", "-r", str(chartered), str(tmp_path / "another-place")], check=True)
-    copy = tmp_path / "another-place"
-    one = ProfileInvocationExecutor(chartered).invoke("implement WP03")
-    two = ProfileInvocationExecutor(copy).invoke("implement WP03")
-
-    assert one.governance_context_hash == two.governance_context_hash
-    assert str(tmp_path) not in one.governance_context_text
-
-
 def test_what_a_decision_depended_on_is_in_the_store(chartered: Path) -> None:
     profile = chartered / ".kittify/profiles" / "house-hana.agent.yaml"
     profile.parent.mkdir(parents=True)

@@ -171,13 +171,6 @@ def test_a_request_too_long_for_a_line_replays_from_its_object(chartered: Path) 
     assert found.match and len(found.request) > 700_000
 
 
-def test_two_replays_are_equal_and_so_is_one_of_another_copy(chartered: Path, tmp_path: Path) -> None:
-    invocation_id = ran(chartered, lambda run: run.retrieve("login", k=2))
-    shutil.copytree(chartered, tmp_path / "elsewhere")
-
-    assert replayed(chartered, invocation_id) == replayed(tmp_path / "elsewhere", invocation_id)
-
-
 # --- each finding alone
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specify_cli.errors import CallerError, InvocationError
+from specify_cli.errors import CallerError
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.storage import index as index_module
@@ -285,16 +285,6 @@ def test_a_row_without_a_record_is_looked_for_once_more_and_not_found(tmp_path: 
 
     assert caught.value.code == "INVOCATION_NOT_FOUND"
     assert index.scans == 1
-
-
-def test_a_linked_records_folder_is_refused(tmp_path: Path) -> None:
-    (tmp_path / layout.EVENTS).mkdir(parents=True)
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / layout.RECORDS).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InvocationError) as caught:
-        Index(str(tmp_path)).reconcile()
-
-    assert caught.value.code == "UNSAFE_PATH"
 
 
 def test_rows_appended_in_order_are_confirmed_and_not_written_again(
