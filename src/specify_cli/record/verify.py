@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import lru_cache
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
@@ -379,9 +380,13 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
 
 def finding(code: str, file: str, seq: int | None, offset: int, detail: str = "") -> Finding:
     """Return a finding of a known code; `detail` says what was expected and found here."""
-    severity, meaning, repair = FINDINGS[code]
-    message = f"{meaning}: {detail[:_LONGEST_DETAIL]}" if detail else meaning
-    return Finding(code, severity, file, seq, offset, message, repair)
+    severity, _, repair = FINDINGS[code]
+    return Finding(code, severity, file, seq, offset, _compose_message(code, detail[:_LONGEST_DETAIL]), repair)
+
+
+@lru_cache(maxsize=64)  # a record can have a million findings that say the same
+def _compose_message(code: str, detail: str) -> str:
+    return f"{FINDINGS[code][1]}: {detail}" if detail else FINDINGS[code][1]
 
 
 def named_objects(fields: Mapping[str, object], seq: int | None, offset: int) -> Iterator[NamedObject]:

@@ -360,12 +360,14 @@ def verify_place(
     others: Iterable[Place] | None = None,
     reach: Reach | None = None,
     anchors: Iterable[str] = (),
+    *,
+    list_withheld: bool = True,
 ) -> RecordReport:
     """Seals, chain, sequence, ids, tail and objects of one record, its copies, and others with its id.
 
     Who walks all records knows the `others` already; without them the index is asked.
     """
-    report = verify_file(project.root, place, anchors)
+    report = verify_file(project.root, place, anchors, list_withheld=list_withheld)
     if any(item.code in ("NOT_A_REGULAR_FILE", "UNREADABLE_FILE") for item in report.findings):
         return report
     if others is None:
@@ -432,15 +434,21 @@ def differing_copies(root: str, place: Place) -> Iterator[str]:
                 yield twin.path
 
 
-def verify_file(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
+def verify_file(root: str, place: Place, anchors: Iterable[str] = (), *, list_withheld: bool = True) -> RecordReport:
     """Return the findings of a record's own lines."""
     try:
         with durable.folder(root, place.folder) as folder_fd:
             fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
             try:
                 ids = layout.parse_record_name(place.name)
-                withheld = place.folder == layout.IMPORTED
-                return verify_record(read_lines(fd), file=place.path, name_ids=ids, anchors=anchors, withheld=withheld)
+                return verify_record(
+                    read_lines(fd),
+                    file=place.path,
+                    name_ids=ids,
+                    anchors=anchors,
+                    withheld=place.folder == layout.IMPORTED,
+                    list_withheld=list_withheld,
+                )
             finally:
                 os.close(fd)
     except InvocationError as error:

@@ -6,13 +6,17 @@ import json
 import random
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from secrets_corpus import pem
+from specify_cli.invocation.run import open_invocation
+from specify_cli.project.config import load_project
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.redaction.redact import rule_set, shipped_rule_set
+from specify_cli.storage.archives import archive
 from specify_cli.storage.archives.withholding import REDACTION, Search, Withheld, stand_ins, withhold_lines
 
 ID = "01JD4Q3S0000000000000000A1"
@@ -114,3 +118,24 @@ def test_what_is_said_of_withheld_lines_takes_little_memory() -> None:
     assert [row["seq"] for row in withheld.rows] == list(range(2, 4_001, 2))
     assert withheld.rows[0] == {"seq": 2, "event": "error", "why": REDACTION, "rules": {"private-key": 1}, "file": None}
     assert used < 40 * len(withheld.rows)
+
+
+def test_an_archive_with_many_withheld_lines_is_read_in_little_memory(chartered: Path, tmp_path: Path) -> None:
+    with open_invocation(chartered, "implement WP03", capture={"llm": "full"}) as run:
+        for number in range(1_500):
+            run.model_call("small-1", f"what of step {number}?", f"nothing of note in {number} " * 20)
+    path = str(chartered / "safe.tar")
+    archive.export(load_project(str(chartered))[0], [run.invocation_id], path, safe=True)
+    with archive.unpacked(path) as contents:
+        (row,) = contents.records.values()
+        assert len(row["withheld"]) == 1_500 and row["withheld"][7]["why"] == "captured-in-full"
+    (tmp_path / "elsewhere").mkdir()
+    project, _ = load_project(str(tmp_path / "elsewhere"))
+
+    tracemalloc.start()
+    archive.import_file(project, path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    # Read as a whole, manifest, findings and record took 3.5 MB.
+    assert most < 2 << 20, most

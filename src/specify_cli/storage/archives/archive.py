@@ -18,6 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from charter.context import load_inputs
@@ -425,25 +426,26 @@ def unpacked(path: str) -> Iterator[Contents]:
     """
     with require_order(), tempfile.TemporaryDirectory(prefix="spec-kitty-") as root:
         names: list[str] = []
-        manifest = b""
-        for name, data in _iter_members(path):
+        for name, pieces in _iter_members(path):
             names.append(name)
-            manifest = manifest if names[1:] else data
             try:
                 os.makedirs(os.path.dirname(f"{root}/{name}"), exist_ok=True)
                 with open(f"{root}/{name}", "xb") as out:
-                    out.write(data)
+                    out.writelines(pieces)
             except OSError as error:
                 raise EnvironmentFault(
                     "WRITE_FAILED", f"cannot unpack {path} in {root}: {error.strerror}", "make room there"
                 ) from error
-        records, withheld = _parse_archive(path, manifest, names)
+        records, withheld = _parse_archive(path, f"{root}/{MANIFEST}", names)
         FileObjectStore(root).withhold(withheld, tracked=False)
         yield Contents(path, Project(root, None, parse_config({}, None)), records, withheld, tuple(names))
 
 
-def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of an export in their order; whatever `_iter_archive` would not have written is refused."""
+def _iter_members(path: str) -> Iterator[tuple[str, Iterator[bytes]]]:
+    """Yield the files of an export in their order, each in parts that are read before the next file.
+
+    Whatever `_iter_archive` would not have written is refused.
+    """
     with _open_archive(path) as file:
         left = size = os.fstat(file.fileno()).st_size
         if size > MAX_EXPORT:
@@ -462,11 +464,11 @@ def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
                     raise _invalid(path, f"member {name!r} has a header no export has")
                 if (before is None) != (name == MANIFEST) or (before is not None and _order(name) <= _order(before)):
                     raise _invalid(path, f"member {name!r} stands in the wrong place; {MANIFEST} is the first")
-                data, padding = file.read(member.size), file.read(-member.size % _BLOCK)
-                if len(data) != member.size or padding != bytes(-member.size % _BLOCK):
-                    raise _invalid(path, "it is cut short")
-                before, left = name, left - len(data) - len(padding)
-                yield name, data
+                before, left = name, left - member.size - -member.size % _BLOCK
+                pieces = _iter_pieces(path, file, member.size)
+                yield name, pieces
+                for _ in pieces:
+                    pass  # nobody wanted it
             rest = file.read(tarfile.RECORDSIZE + 1)
         except OSError as error:
             raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
@@ -475,6 +477,22 @@ def _iter_members(path: str) -> Iterator[tuple[str, bytes]]:
     # A second empty block, then zeros up to a whole tar record: from one block to twenty in all.
     if rest != bytes(_BLOCK + -(size - left + 2 * _BLOCK) % tarfile.RECORDSIZE):
         raise _invalid(path, "something other than its end follows the last member")
+
+
+def _iter_pieces(path: str, file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a member; what fills its last block has to be zeros."""
+    left = size
+    try:
+        while left:
+            piece = file.read(min(left, _PIECE))
+            if not piece:
+                raise _invalid(path, "it is cut short")
+            left -= len(piece)
+            yield piece
+        if file.read(-size % _BLOCK) != bytes(-size % _BLOCK):
+            raise _invalid(path, "it is cut short")
+    except OSError as error:
+        raise EnvironmentFault("ACCESS_FAILED", f"cannot read {path}: {error.strerror}", "ls -l") from error
 
 
 def is_member(name: str) -> bool:
@@ -491,16 +509,57 @@ def _invalid(path: str, why: str) -> StoredDataError:
     )
 
 
-def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+def _read_manifest(file: str) -> tuple[Any, bool]:
+    """Return a manifest, and whether its bytes are those we write. Raises ValueError, RecursionError.
+
+    What it says of withheld lines, a million at times, is read an entry at a time and kept as `Withheld` does. Any
+    other bytes than ours may be read as something else: they differ from what is written of it.
+    """
+    withheld: list[Withheld] = []
+    rest: list[bytes] = []
+    with open(file, "rb") as lines:
+        for line in lines:
+            if line == _RECORD_BEGINS:
+                withheld.append(Withheld())
+            if line == _ENTRY_BEGINS and withheld:
+                entry = json.loads(_read_entry(lines))
+                if not _has_form(entry, _WITHHELD_FORM) or any(type(one) is not int for one in entry["rules"].values()):
+                    raise ValueError("an entry of a withheld line does not have its form")
+                withheld[-1].add_row(entry)
+            else:
+                rest.append(line)
+    value = json.loads(b"".join(rest))
+    if not _has_form(value, _MANIFEST_FORM):
+        return value, False
+    for row, entries in zip(value["records"], withheld, strict=False):
+        row["withheld"] = entries.rows
+    with open(file, "rb") as data:
+        whole = all(data.read(len(piece)) == piece for piece in _encode_manifest(value))
+        return value, whole and not data.read(1)
+
+
+def _read_entry(lines: Iterable[bytes]) -> bytes:
+    """Return what follows the line an entry begins with, as a JSON text."""
+    read = [_ENTRY_BEGINS]
+    for line in lines:
+        if line.startswith(b"    }"):
+            break
+        read.append(line)
+    return b"".join(read) + b"}"
+
+
+_RECORD_BEGINS, _ENTRY_BEGINS = b"  {\n", b"    {\n"
+
+
+def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """(file → what the manifest says of it, digest → why it is withheld). Raises StoredDataError EXPORT_INVALID."""
     try:
-        value = json.loads(data)
-        whole = b"".join(_encode_manifest(value)) == data
-    except (ValueError, RecursionError) as error:
+        value, whole = _read_manifest(manifest)
+    except (ValueError, RecursionError, OverflowError) as error:
         raise _invalid(path, f"{MANIFEST} is not JSON: {error}") from error
     if isinstance(value, dict) and type(value.get("v")) is int and value["v"] not in _VERSIONS:
         raise _invalid(path, f"{MANIFEST}: v: expected 1 or 2, found {value['v']}; it needs another version")
-    if not whole or not _has_form(value, _MANIFEST_FORM):
+    if not whole:
         raise _invalid(path, f"{MANIFEST} does not have its form")
     records: dict[str, dict[str, Any]] = {row["file"]: row for row in value["records"]}
     withheld: dict[str, str] = {row["digest"]: row["why"] for row in value["withheld_objects"]}
@@ -513,6 +572,9 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
     if any(map(_PROOF.fullmatch, names)) != (value["v"] == WITH_PROOFS):
         raise _invalid(path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there")
     ids = set()
+    annexes_withheld = {
+        line["file"] for row in records.values() for line in row["withheld"] if any(map(_ANNEX.fullmatch, names))
+    }
     for file, row in records.items():
         named = layout.parse_record_name(file)
         if named is None or named[1] != row["invocation_id"]:
@@ -525,7 +587,7 @@ def _parse_archive(path: str, data: bytes, names: Sequence[str]) -> tuple[dict[s
             raise _invalid(path, f"{name} proves nothing in it")
         if annex is not None and annex[1] not in ids:
             raise _invalid(path, f"{name} is about a record that is not in it")
-        if annex is not None and any(name == row["file"] for item in records.values() for row in item["withheld"]):
+        if annex is not None and name in annexes_withheld:
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
         if object_match is not None and object_match[1] + object_match[2] in withheld:
             raise _invalid(path, f"{name} is withheld by {MANIFEST} and there")
@@ -567,7 +629,9 @@ def _has_form(value: Any, form: Any) -> bool:
     )
 
 
-def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator[RecordReport]:
+def verify_contents(
+    contents: Contents, anchors: Iterable[str] = (), *, list_withheld: bool = True
+) -> Iterator[RecordReport]:
     """Yield a report for every record of an export, its findings against the manifest among them.
 
     Raises StoredDataError EXPORT_INVALID at the end where an object is there that no record leads to.
@@ -577,11 +641,10 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
     records = sorted(places(root, [layout.IMPORTED]), key=lambda place: (place.invocation_id, place))
     for place in records:
         group = [other for other in records if other.invocation_id == place.invocation_id]
-        report = verify_place(contents.project, place, group, reach, anchors)
+        report = verify_place(contents.project, place, group, reach, anchors, list_withheld=list_withheld)
         led_to |= {item.digest for item in reach.of(report.objects)}
         findings = list(report.findings)
-        data = FileRecordStore(root).read(place)
-        findings += _compare_with_manifest(report, data, contents.records[place.name])
+        findings += _compare_with_manifest(report, FileRecordStore(root).hold(place), contents.records[place.name])
         yield report._replace(findings=tuple(findings))
     for name in contents.names:
         object_match = _OBJECT.fullmatch(name)
@@ -591,25 +654,25 @@ def verify_contents(contents: Contents, anchors: Iterable[str] = ()) -> Iterator
 
 def check_manifest(contents: Contents, place: Place) -> None:
     """Refuse a record that is not what the manifest says. Raises StoredDataError EXPORT_INVALID."""
-    data = FileRecordStore(contents.project.root).read(place)
-    report = verify_file(contents.project.root, place)
+    data = FileRecordStore(contents.project.root).hold(place)
+    report = verify_file(contents.project.root, place, list_withheld=False)
     for wrong in _compare_with_manifest(report, data, contents.records[place.name]):
         raise _invalid(contents.path, f"{wrong.code} in {wrong.file}: {wrong.message}")
 
 
-def _compare_with_manifest(report: RecordReport, data: bytes, row: Mapping[str, Any]) -> Iterator[Finding]:
-    replaced = [(item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None]
-    withheld = list(stand_ins(data))
-    # Where the closing line itself is withheld, only the manifest knows that the record is closed.
-    hidden = (
-        bool(withheld) and (lines := data.splitlines())[-1:] != [] and is_stand_in(open_line(lines[-1]).fields or {})
-    )
-    status = row["status"] if hidden else report.status
+def _compare_with_manifest(report: RecordReport, data: HeldFile, row: Mapping[str, Any]) -> Iterator[Finding]:
+    def replaced() -> Iterator[tuple[int, str]]:
+        return ((item["seq"], item["why"]) for item in row["withheld"] if item["file"] is None)
+
+    # Where the closing line itself is withheld, only the manifest knows that the record is closed. A stand-in is short.
+    *_, last = data(max(0, data.measure() - 1024), 1024).splitlines() or [b""]
+    status = row["status"] if is_stand_in(open_line(last).fields or {}) else report.status
+    same = all(one == other for one, other in zip_longest(replaced(), stand_ins(data)))
     pairs: list[tuple[str, object, object]] = [
         ("lines", row["lines"], report.lines),
         ("tip", row["tip"], report.tip),
         ("status", row["status"], status),
-        ("withheld lines", replaced, withheld),
+        *([] if same else [("withheld lines", list(replaced()), list(stand_ins(data)))]),
     ]
     for what, expected, actual in pairs:
         if expected != actual:
@@ -621,7 +684,7 @@ def import_file(project: Project, path: str) -> Imported:
     """Bring the records of an export in, read-only. Raises StoredDataError; nothing is written then."""
     with unpacked(path) as contents:
         # 1. Everything is checked where it cannot do harm.
-        for report in verify_contents(contents):
+        for report in verify_contents(contents, list_withheld=False):
             wrong = next((item for item in report.findings if item.severity == ERROR), None)
             if wrong is not None:
                 raise StoredDataError(
@@ -649,8 +712,8 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
         if not here:
             fresh.append(file)
             continue
-        data = member(f"{layout.IMPORTED}/{file}")
-        if any(FileRecordStore(project.root).read(place) != data for place in here):
+        held = f"{contents.project.root}/{layout.IMPORTED}/{file}"
+        if not all(_is_same(FileRecordStore(project.root).hold(place), held) for place in here):
             raise StoredDataError(
                 "COPIES_DIFFER",
                 f"{here[0].path} is here already and differs from the one in {contents.path}; nothing was imported",
@@ -669,11 +732,20 @@ def _write_contents(project: Project, contents: Contents) -> Imported:
             store.hide_annexes(name.split("/")[-2])
             _write(project.root, name, member(name))
     for file in sorted(fresh):
-        _write(project.root, f"{layout.IMPORTED}/{file}", member(f"{layout.IMPORTED}/{file}"))
+        with open(f"{contents.project.root}/{layout.IMPORTED}/{file}", "rb") as data:
+            _write(project.root, f"{layout.IMPORTED}/{file}", iter(lambda: data.read(_PIECE), b""))
         ids = layout.parse_record_name(file)
         assert ids is not None
         index.add(Key(ids[1], ids[0] or ""))
     return Imported(tuple(sorted(fresh)), tuple(sorted(present)), len(objects))
+
+
+def _is_same(held: HeldFile, path: str) -> bool:
+    """Return whether two files hold the same bytes."""
+    with open(path, "rb") as file:
+        pieces = iter(lambda: file.read(_PIECE), b"")
+        same = all(held(at * _PIECE, _PIECE) == piece for at, piece in enumerate(pieces))
+        return same and held.measure() == file.tell()
 
 
 def _require_same_or_absent(root: str, name: str, data: bytes) -> None:
@@ -685,7 +757,7 @@ def _require_same_or_absent(root: str, name: str, data: bytes) -> None:
     raise StoredDataError("COPIES_DIFFER", f"{name} is here already and differs; nothing was imported", f"ls -l {name}")
 
 
-def _write(root: str, name: str, data: bytes) -> None:
+def _write(root: str, name: str, data: bytes | Iterable[bytes]) -> None:
     folder, _, file = name.rpartition("/")
     try:
         with durable.folder(root, folder, create=True) as fd:

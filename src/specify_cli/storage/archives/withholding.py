@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View
@@ -60,11 +60,15 @@ class Withheld:
     ) -> None:
         """Note a line, or with `file` an annex; an event that is none of ours is called unknown."""
         known = event if str(event) in EVENTS or event == "withheld" else "unknown"
-        counts = dict(rules or {})
-        kind = self._known.setdefault((known, why, file, *counts.items()), len(self._values))
+        self.add_row({"seq": seq, "event": known, "why": why, "rules": dict(rules or {}), "file": file})
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Note what a manifest says. Raises OverflowError for a number of more than 64 bits."""
+        self._seqs.append(row["seq"])
+        key = (row["event"], row["why"], row["file"], *row["rules"].items())
+        kind = self._known.setdefault(key, len(self._values))
         if kind == len(self._values):
-            self._values.append({"seq": 0, "event": known, "why": why, "rules": counts, "file": file})
-        self._seqs.append(seq)
+            self._values.append(row)
         self._kinds.append(kind)
 
 
