@@ -18,10 +18,11 @@ import sys
 import tempfile
 import termios
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
 from jsonschema import Draft202012Validator
@@ -32,6 +33,8 @@ from specify_cli.cli.main import main
 from specify_cli.project.config import stated_protections
 from specify_cli.project.protection import write_accepted
 
+T = TypeVar("T")
+R = TypeVar("R")
 CHARTER = """# Charter
 
 ## Policy Summary
@@ -247,6 +250,18 @@ def valid(value: Any, shape: str) -> Any:
 @functools.cache
 def _validator(shape: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads((SCHEMAS / f"{shape}.json").read_text(encoding="utf-8")))
+
+
+def run_together(act: Callable[[T], R], items: Collection[T]) -> list[R]:
+    """Call `act` with each item, in a thread of its own and at the same moment; raise what one of them raised."""
+    ready = threading.Barrier(len(items))
+
+    def run(item: T) -> R:
+        ready.wait()
+        return act(item)
+
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(run, items))
 
 
 def accept(root: Path) -> None:

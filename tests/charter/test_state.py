@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from charter.state import STATE_PATH, is_first_load, loaded_actions, mark_loaded, state_problem
-from support import git
+from support import git, run_together
 
 AT = "2024-01-02T03:04:05Z"
 
@@ -90,8 +89,7 @@ def test_a_linked_folder_is_not_written_to(tmp_path: Path) -> None:
 
 def test_marks_made_at_once_are_all_kept(root: Path) -> None:
     actions = [f"a{number}" for number in range(16)]
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda action: mark_loaded(str(root), action, at=AT), actions))
+    run_together(lambda action: mark_loaded(str(root), action, at=AT), actions)
 
     assert sorted(actions) == sorted(loaded_actions(str(root)))
 

@@ -8,7 +8,6 @@ import pty
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import pytest
 from specify_cli.cli.table import find_command, parse_plain
 from specify_cli.hooks.settings.harnesses import HARNESSES
 from specify_cli.hooks.settings.skills import FILES, shipped
-from support import SPEC_KITTY, Cli, environment, valid
+from support import SPEC_KITTY, Cli, environment, run_together, valid
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/hooks"
 DOCS = Path(__file__).parents[3] / "docs"
@@ -471,8 +470,7 @@ def test_installs_at_the_same_moment_all_give_the_bytes_back(cli: Cli, process: 
     """What one remembers of its file no other forgets."""
     names = [name for name, harness in HARNESSES.items() if harness.form != "plugin"]
     for _ in range(3):
-        with ThreadPoolExecutor(len(names)) as pool:
-            done = list(pool.map(lambda name: process("hooks", "install", "--harness", name).code, names))
+        done = run_together(lambda name: process("hooks", "install", "--harness", name).code, names)
         assert done == [0] * len(names)
         for name in names:
             assert cli("hooks", "uninstall", "--harness", name).code == 0

@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from replaying import invoked, lines_of, note, object_path, policy, ran, record_
 from specify_cli.invocation.run import Run
 from specify_cli.record import layout
 from specify_cli.storage.store import digest
-from support import SPEC_KITTY, Cli, accept, environment, valid
+from support import SPEC_KITTY, Cli, accept, environment, run_together, valid
 
 
 def work(run: Run) -> None:
@@ -260,8 +259,7 @@ def test_one_key_is_one_child_from_many_processes(cli: Cli, process: Cli, charte
     invocation_id = invoked(chartered)
     argv = ("replay", invocation_id, "--against", "current", "--idempotency-key", "k", "--json")
 
-    with ThreadPoolExecutor(6) as pool:
-        done = list(pool.map(lambda _: process(*argv), range(6)))
+    done = run_together(lambda _: process(*argv), range(6))
 
     assert {ran.code for ran in done} == {0} and len({ran.out for ran in done}) == 1
     assert len(cli("invocations", "list", "--parent", invocation_id, "--json").json()) == 1

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 
 from specify_cli.hooks.handler import run_hook
 from specify_cli.record import layout
-from support import Cli
+from support import Cli, run_together
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/sessions"
 HARNESSES = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
@@ -113,8 +112,7 @@ def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, c
 def test_calls_made_together_begin_one_record(chartered: Path, cli: Cli, tell: Tell) -> None:
     cli("hooks", "install", "--harness", "claude-code", "--open")
     tell("UserPromptSubmit", prompt="fix the login test")
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: tell("PreToolUse", **call(number)), range(8)))
+    run_together(lambda number: tell("PreToolUse", **call(number)), range(8))
 
     (lines,) = read_records(chartered)
     assert sum(line["event"] == "tool_call" for line in lines) == 8

@@ -30,7 +30,7 @@ from collecting import Collector, serve_command, serving, shown, token_file
 from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.sync.wire.contract import CONTENT_TYPE
-from support import Cli, environment
+from support import Cli, environment, run_together
 
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()
 
@@ -498,11 +498,7 @@ def test_two_collectors_on_one_file_keep_each_event_once(tmp_path: Path) -> None
             for at in range(0, 60, 5):
                 said.extend(statuses(collector.post([started(n) for n in range(at, at + 5)])))
 
-        threads = [threading.Thread(target=post, args=(each,)) for each in (one, other, one, other)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(post, (one, other, one, other))
         assert one.get("/v1/invocations").json() == other.get("/v1/invocations").json()
 
     assert (60, 180) == (said.count("stored"), said.count("duplicate"))
@@ -567,11 +563,7 @@ def test_memory_is_bounded_by_what_is_parsed_at_once(tmp_path: Path) -> None:
         folder = tmp_path / str(senders)
         folder.mkdir()
         with serving(folder) as collector:
-            threads = [threading.Thread(target=collector.post, args=(body,)) for _ in range(senders)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            run_together(collector.post, [body] * senders)
             status = Path(f"/proc/{collector.process.pid}/status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0])
 

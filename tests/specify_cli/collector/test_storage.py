@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -56,6 +55,7 @@ from specify_cli.collector.storage import (
 from specify_cli.sync.wire.contract import canonical
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import encode
+from support import run_together
 
 # Every engine is held to these claims, in `make stress` as well.
 pytestmark = pytest.mark.stress
@@ -491,17 +491,12 @@ def test_a_batch_that_fails_in_the_middle_stores_nothing(storage: Storage) -> No
 
 
 def test_many_threads_store_each_key_once(storage: Storage) -> None:
-    said: list[str] = []
+    def deliver(_: int) -> list[str]:
+        return [
+            answer for at in range(0, 60, 6) for answer in storage.accept([started(n) for n in range(at, at + 6)], NOW)
+        ]
 
-    def deliver() -> None:
-        for start in range(0, 60, 6):
-            said.extend(storage.accept([started(n) for n in range(start, start + 6)], NOW))
-
-    threads = [threading.Thread(target=deliver) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    said = [answer for answers in run_together(deliver, range(6)) for answer in answers]
 
     assert (60, 300) == (said.count(STORED), said.count(DUPLICATE))
     assert Totals(60, 60, 60, 0) == storage.totals()
@@ -641,19 +636,9 @@ def test_two_processes_on_one_database_store_each_key_once(
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    outputs: list[str] = []
+    outputs = run_together(lambda process: process.communicate(lines), both)
 
-    def talk(process: subprocess.Popen[str]) -> None:
-        out, err = process.communicate(lines)
-        outputs.append(out or err)
-
-    threads = [threading.Thread(target=talk, args=(process,)) for process in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert 100 == sum(map(int, outputs))
+    assert 100 == sum(int(out or err) for out, err in outputs)
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +24,7 @@ from specify_cli.record.record import split_lines
 from specify_cli.record.state import rehydrate
 from specify_cli.storage.queries import verify_all
 from specify_cli.storage.store import FileObjectStore
-from support import Cli
+from support import Cli, run_together
 
 
 def lines(root: Path) -> list[dict[str, Any]]:
@@ -310,18 +309,14 @@ def test_threads_do_not_spend_more_than_a_limit_between_them(chartered: Path) ->
     with open_invocation(chartered, "implement WP03", limits={"tool_calls": 10}) as run:
         tool = run.tool("t", side_effect="none")(lambda: ran.append(1))
 
-        def spend() -> None:
+        def spend(_: int) -> None:
             for _ in range(5):
                 try:
                     tool()
                 except LimitExceeded:
                     return
 
-        threads = [threading.Thread(target=spend) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(spend, range(8))
 
     assert len(ran) == 10
 
@@ -540,11 +535,7 @@ def test_threads_of_one_run_write_one_chain(chartered: Path) -> None:
             for _ in range(5):
                 run.step(f"t{number}", lambda: run.error("E"))
 
-        threads = [threading.Thread(target=work_on, args=(number,)) for number in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        run_together(work_on, range(4))
         state = run.state
 
     found = lines(chartered)

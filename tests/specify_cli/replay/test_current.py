@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +43,7 @@ from specify_cli.replay.current import CLAIMS, diff_of, replay_against
 from specify_cli.replay.judge import Outcome
 from specify_cli.replay.replay import replay
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
-from support import Cli, accept, valid
+from support import Cli, accept, run_together, valid
 
 ME = Caller(Actor("tester", "human"))
 CONFIG = ".kittify/config.yaml"
@@ -480,20 +479,9 @@ def test_beyond_repeat_replay_is_idempotent_on_request(chartered: Path) -> None:
 
 def test_one_key_is_one_child_under_concurrency(chartered: Path) -> None:
     invocation_id = invoked(chartered)
-    found: list[dict[str, Any]] = []
-    ready = threading.Barrier(8)
+    found = run_together(lambda _: answered(chartered, invocation_id, key="k"), range(8))
 
-    def ask() -> None:
-        ready.wait()
-        found.append(answered(chartered, invocation_id, key="k"))
-
-    threads = [threading.Thread(target=ask) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert len(found) == 8 and all(value == found[0] for value in found)
+    assert all(value == found[0] for value in found)
     assert children(chartered, invocation_id) == [found[0]["replay_invocation_id"]]
     assert sound(chartered)
 

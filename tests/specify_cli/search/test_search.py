@@ -16,7 +16,7 @@ from specify_cli.invocation.run import open_invocation
 from specify_cli.project.config import load_project
 from specify_cli.search.database import Query, SearchIndex
 from specify_cli.search.words import match_query
-from support import Cli, git, valid
+from support import Cli, git, run_together, valid
 
 
 @pytest.fixture
@@ -180,10 +180,7 @@ def test_whatever_is_typed_is_a_query_and_no_operator(typed: str) -> None:
 
 
 def test_two_searches_at_once_build_one_index(project: Path, worked: tuple[str, str], process: Cli) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda _: process("invocations", "search", "zebra*", "--json"), range(4)))
+    runs = run_together(lambda _: process("invocations", "search", "zebra*", "--json"), range(4))
 
     assert {run.code for run in runs} == {0}
     assert len({run.out for run in runs}) == 1

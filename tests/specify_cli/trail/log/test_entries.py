@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from specify_cli.trail.log.entries import TrailLog, open_log
 from specify_cli.trail.log.leaves import LEAF_BYTES
 from specify_cli.trail.log.notes import parse_policy
 from specify_cli.trail.log.signing import make_checkpoint, read_keys
-from support import accept, environment, git, run_main, run_process, valid
+from support import accept, environment, git, run_main, run_process, run_together, valid
 from trails import RECORDS, codes, grow, load, make_repository, sign, verify
 
 
@@ -144,8 +143,7 @@ def test_a_torn_leaf_is_taken_away(root: Path) -> None:
 
 
 def test_twenty_at_once_are_all_logged_and_linked(root: Path, home: Path) -> None:
-    with ThreadPoolExecutor(20) as pool:
-        ran = list(pool.map(lambda _: run_process(["do", "fix it"], cwd=root, home=home).code, range(20)))
+    ran = run_together(lambda _: run_process(["do", "fix it"], cwd=root, home=home).code, range(20))
     sign(root)
     found = verify(root)
 
