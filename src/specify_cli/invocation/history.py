@@ -125,12 +125,13 @@ class HashTable:
 
     def _grow(self) -> None:
         hashes, numbers = self._hashes, self._numbers
-        places = [at for at, number in enumerate(numbers) if number and number != _GONE]
-        size = max(64, 1 << (3 * len(places)).bit_length())
-        self._hashes, self._numbers, self._used = array("q", bytes(8 * size)), array("I", bytes(4 * size)), len(places)
-        for place in places:
-            at = self._find(hashes[place])
-            self._hashes[at], self._numbers[at] = hashes[place], numbers[place]
+        self._used = sum(0 < number < _GONE for number in numbers)
+        size = max(64, 1 << (2 * self._used).bit_length())
+        self._hashes, self._numbers = array("q", bytes(8 * size)), array("I", bytes(4 * size))
+        for hashed, number in zip(hashes, numbers, strict=True):
+            if 0 < number < _GONE:
+                at = self._find(hashed)
+                self._hashes[at], self._numbers[at] = hashed, number
 
 
 _GONE = (1 << 32) - 1
@@ -144,9 +145,15 @@ class _ByHash:
         for hashed, number in pairs:
             hashes.append(hashed)
             numbers.append(number)
-        order = sorted(range(len(hashes)), key=hashes.__getitem__)
-        self._hashes = array("q", map(hashes.__getitem__, order))
-        self.numbers = array("I", map(numbers.__getitem__, order))
+        # Sorted a part at a time: all of a million at once take a hundred bytes each.
+        parts = [array("I") for _ in range(256)]
+        for at, hashed in enumerate(hashes):
+            parts[128 + (hashed >> 56)].append(at)
+        self._hashes, self.numbers = array("q"), array("I")
+        for part in parts:
+            for at in sorted(part, key=hashes.__getitem__):
+                self._hashes.append(hashes[at])
+                self.numbers.append(numbers[at])
 
     def find(self, hashed: int) -> range:
         """Return the places of the numbers that have this hash."""
