@@ -312,7 +312,8 @@ class RecordReport(NamedTuple):
 
 
 # What no check of the bytes alone proves; an anchor proves the first.
-_NOT_PROVEN = ("that no whole line was cut off an open record's end", "that no record was deleted", "who wrote them")
+_OPEN_END = "that no whole line was cut off an open record's end"
+_NOT_PROVEN = ("that no record was deleted", "who wrote them")
 
 
 class SetReport(NamedTuple):
@@ -357,10 +358,11 @@ class SetReport(NamedTuple):
 def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *, anchored: bool = False) -> SetReport:
     """Judge records as a set; `others` are findings of files that are no record."""
     verdicts = dict.fromkeys(VERDICTS, 0)
-    sound = 0
+    sound = opened = 0
     findings: list[Finding] = []
     for report in reports:
         verdicts[report.verdict] += 1
+        opened += report.status == "open"
         sound += report.proven == SEALS_AND_CHAIN
         findings += report.findings
     findings += others
@@ -373,7 +375,7 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
     else:
         verdict = "partly_sealed" if verdicts["intact"] else "unsealed"
     proven = f"{SEALS_AND_CHAIN} of {sound} of {records} records" if sound != records else SEALS_AND_CHAIN
-    not_proven = _NOT_PROVEN[1:] if anchored else _NOT_PROVEN
+    not_proven = (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
     level = "intact" if verdict == "intact" and records else "none"
     return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level)
 

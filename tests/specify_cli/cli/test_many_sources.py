@@ -7,8 +7,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,10 +97,10 @@ def test_a_record_that_kills_each_worker_is_named_and_the_others_are_judged(
     ids = [cli("do", request, "--json").json()["invocation_id"] for request in REQUESTS]
     here, check = os.getpid(), queries.verify_file
 
-    def die(root: str, place: Place, anchors: Iterable[str] = ()) -> RecordReport:
+    def die(root: str, place: Place, *given: Any, **named: Any) -> RecordReport:
         if place.invocation_id == ids[1] and os.getpid() != here:
             os.kill(os.getpid(), signal.SIGKILL)
-        return check(root, place, anchors)
+        return check(root, place, *given, **named)
 
     monkeypatch.setattr(queries, "verify_file", die)
     found = cli("invocations", "verify", "--all", "--workers", "2", "--json")
