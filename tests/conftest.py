@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,16 +26,6 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if shutil.disk_usage(MEMORY).free > ENOUGH:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
-
-
-def pytest_collection_finish() -> None:
-    """Spare the garbage collector a million objects that stay as long as the run."""
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Leave nothing frozen: extension modules complain of what they find at the end."""
-    gc.unfreeze()
 
 
 @pytest.fixture
