@@ -17,6 +17,7 @@ from typing import NamedTuple
 from doctrine.text import say
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.redaction.redact import NO_RULES
 
@@ -85,56 +86,6 @@ class Recorded:
     def attempt(self) -> str:
         """Return what consent to run it once more names: this attempt, and no later one."""
         return f"{self.call_id}:{self.fields.get('seq')}"
-
-
-class HashTable:
-    """A number above 0 for each of many hashes of 64 bits, 12 bytes a place and no object for any."""
-
-    def __init__(self) -> None:
-        self._hashes, self._numbers = array("q", bytes(8 * 64)), array("I", bytes(4 * 64))
-        self._used = 0
-
-    def _find(self, hashed: int) -> int:
-        mask = len(self._hashes) - 1
-        at = hashed & mask
-        while self._numbers[at] and self._hashes[at] != hashed:
-            at = (at + 1) & mask
-        return at
-
-    def __contains__(self, hashed: int) -> bool:
-        return self.get(hashed) > 0
-
-    def get(self, hashed: int) -> int:
-        """Return the number of a hash; 0 where it has none."""
-        number = self._numbers[self._find(hashed)]
-        return 0 if number == _GONE else number
-
-    def put(self, hashed: int, number: int = 1) -> None:
-        """Give a hash a number, which may be another one than before."""
-        at = self._find(hashed)
-        self._used += not self._numbers[at]
-        self._hashes[at], self._numbers[at] = hashed, number
-        if 3 * self._used > 2 * len(self._hashes):
-            self._grow()
-
-    def drop(self, hashed: int) -> None:
-        """Take the number of a hash away."""
-        at = self._find(hashed)
-        if self._numbers[at]:
-            self._numbers[at] = _GONE
-
-    def _grow(self) -> None:
-        hashes, numbers = self._hashes, self._numbers
-        self._used = sum(0 < number < _GONE for number in numbers)
-        size = max(64, 1 << (2 * self._used).bit_length())
-        self._hashes, self._numbers = array("q", bytes(8 * size)), array("I", bytes(4 * size))
-        for hashed, number in zip(hashes, numbers, strict=True):
-            if 0 < number < _GONE:
-                at = self._find(hashed)
-                self._hashes[at], self._numbers[at] = hashed, number
-
-
-_GONE = (1 << 32) - 1
 
 
 class _ByHash:

@@ -32,7 +32,6 @@ from specify_cli.invocation.history import (
     ASKS,
     OF_THE_RUN,
     TOP,
-    HashTable,
     History,
     Place,
     Recorded,
@@ -49,6 +48,7 @@ from specify_cli.invocation.values import Default, make_plain
 from specify_cli.project.config import load_project
 from specify_cli.project.protection import CAPTURE_SIDES
 from specify_cli.record import layout
+from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.state import ExecutionState
 from specify_cli.redaction.json_values import ForeignError, foreign_text, parse_foreign
 from specify_cli.storage import store

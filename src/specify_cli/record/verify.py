@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Set
+from copy import deepcopy
 from functools import lru_cache
 
 from doctrine.light import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
 from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
+from specify_cli.record.reading.hash_table import HashTable
 from specify_cli.record.record import Tip, genesis_tip, integer_at, is_stand_in, skips, tip_of
 from specify_cli.record.seal import FORMAT_VERSION, MAX_LINE, TIME_PATTERN, Line, bulk_codec, open_line, seal_at_end
 
@@ -467,7 +470,28 @@ def verify_record(
     return walk.report()
 
 
-_HASH = (1 << 64) - 1
+class _Calls:
+    """At which seq the result of each call stands, and a hash of what it said; -1 of a call that is open.
+
+    In arrays, for a record can have a million calls.
+    """
+
+    def __init__(self) -> None:
+        self._numbers, self._seqs, self._results = HashTable(), array("q"), array("q")
+
+    def get(self, call_id: str) -> tuple[int, int] | None:
+        """Return what is known of a call; None for one that never began."""
+        number = self._numbers.get(hash(call_id))
+        return (self._seqs[number - 1], self._results[number - 1]) if number else None
+
+    def put(self, call_id: str, seq: int = -1, result: int = 0) -> None:
+        number = self._numbers.get(hash(call_id))
+        if number:
+            self._seqs[number - 1], self._results[number - 1] = seq, result
+            return
+        self._seqs.append(seq)
+        self._results.append(result)
+        self._numbers.put(hash(call_id), len(self._seqs))
 
 
 class _Gap:
@@ -480,7 +504,7 @@ class _Gap:
     def __init__(self, walk: _Walk) -> None:
         self.tip, self.closed_at, self.version = walk.tip, walk.closed_at, walk.version
         self.findings, self.objects = len(walk.findings), len(walk.objects)
-        self.calls = dict(walk.calls)
+        self.calls = deepcopy(walk.calls)
         self.length = -1
         self.hash = hashlib.sha256()
         self.zeros = False
@@ -523,9 +547,7 @@ class _Walk:
         self.skipped_hash = hashlib.sha256()
         self.suspects: list[Finding] = []
         self.inside_overlong = False
-        # At which seq a call's result stands and a hash of what it said, in one number: a record can have a million
-        # calls. None while the call is open.
-        self.calls: dict[str, int | None] = {}
+        self.calls = _Calls()
         self.gaps: list[_Gap] = []
         self.trail = NO_FACTS
 
@@ -754,26 +776,28 @@ class _Walk:
             logged = self.tip.seal if fields.get("tombstone") is True else None
             self.trail = TrailFacts(logged, linked="after" in fields, cites=_read_links(fields, seq))
         elif event == "tool_call":
-            self.calls[say(fields.get("call_id"))] = None
+            self.calls.put(say(fields.get("call_id")))
         elif event == "approval" and fields.get("identity") != "claim":
             self.trail = self.trail._replace(approvals=self.trail.approvals + 1)
 
     def _check_result(self, fields: dict[str, object], seq: int, offset: int) -> None:
         call_id = say(fields.get("call_id"))
-        first = self.calls.get(call_id)
-        result = seq << 64 | hash((say(fields.get("status")), say(fields.get("output_hash")))) & _HASH
+        known = self.calls.get(call_id)
+        first = None if known is None or known[0] < 0 else known
+        result = hash((say(fields.get("status")), say(fields.get("output_hash"))))
         inferred = fields.get("inferred") is True
         # Where lines are harmed the call may be among them, and that is one finding already.
         harmed = any(item.severity == ERROR and item.code in OF_THE_LINES for item in self.findings)
         if harmed or (inferred and first is not None):
             pass
-        elif first is not None and (first ^ result) & _HASH:
-            what = f"call {call_id} has a result at seq {first >> 64} and another at seq {seq}"
+        elif first is not None and first[1] != result:
+            what = f"call {call_id} has a result at seq {first[0]} and another at seq {seq}"
             self._add_finding("CONFLICTING_DUPLICATE", seq, offset, what)
-        elif first is not None or call_id not in self.calls:
+        elif first is not None or known is None:
             self._add_finding("RESULT_WITHOUT_CALL", seq, offset, call_id)
         # What was inferred stands for no result: one that is told later is the first.
-        self.calls[call_id] = (None if inferred else result) if first is None else first
+        if first is None:
+            self.calls.put(call_id, -1 if inferred else seq, result)
 
     def _check_identity(self, fields: dict[str, object], seq: int | None, offset: int) -> None:
         invocation_id = say(fields.get("invocation_id"))
