@@ -32,7 +32,7 @@ from charter.state import mark_loaded as mark_action_loaded
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
 from doctrine.artifact import Artifact, ArtifactError, parse_artifact, parse_markdown_artifact
 from doctrine.graph import Edge, Graph, GraphError, parse_edges
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.load import (
     GRAPH_FILE,
     ParseCache,

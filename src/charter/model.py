@@ -7,7 +7,7 @@ says what may be put in front of an agent.  Both are plain values: parsing is in
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

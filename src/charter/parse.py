@@ -12,7 +12,7 @@ import unicodedata
 
 from charter.model import SECTION_KIND, Charter, CharterError, Policy, PolicyRule, Remark
 from doctrine.artifact import Artifact
-from doctrine.light import TYPE_CHECKING, sha256
+from doctrine.light_imports import TYPE_CHECKING, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from itertools import accumulate
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import match_glob
 
 if TYPE_CHECKING:

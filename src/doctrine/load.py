@@ -16,7 +16,7 @@ import stat
 
 from doctrine.artifact import Artifact, parse_artifact
 from doctrine.git import find_worktree, git_directory
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.yaml_reader import MAX_BYTES, PARSER_VERSION, YamlError, read_yaml
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ where there are some. `CODES` is the whole vocabulary; docs/errors.md holds the 
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

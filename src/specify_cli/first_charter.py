@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from charter.context import CHARTER_BYTES
 from charter.setup.synthesize import PROFILE, PROFILE_ID, PlannedFile
 from doctrine.agent_profiles.profile import parse_profile
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import read_yaml
 from specify_cli import durable

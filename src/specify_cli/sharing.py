@@ -17,7 +17,7 @@ from collections import deque
 from contextlib import closing
 from functools import partial
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 
 if TYPE_CHECKING:

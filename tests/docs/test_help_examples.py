@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from specify_cli.cli.table import COMMANDS
+from specify_cli.cli.command_table import COMMANDS
 from support import CHARTER, Ran, environment, run_main
 
 AGENT = """

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from specify_cli.cli.command_table import COMMANDS
 from specify_cli.cli.main import main
-from specify_cli.cli.table import COMMANDS
 from specify_cli.invocation.run import Run, open_invocation
 from support import environment, git, run_main
 

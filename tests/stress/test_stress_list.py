@@ -13,7 +13,7 @@ import pytest
 
 from envelopes import completed, started
 from specify_cli.collector.engines.database import Database
-from specify_cli.collector.engines.sql import SqlStorage
+from specify_cli.collector.engines.sql_storage import SqlStorage
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
 from support import FULL, REPORT

@@ -14,7 +14,7 @@ import re
 import tomllib
 
 from doctrine.languages import ENDINGS
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.load import SourceError, read_source
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ import re
 import unicodedata
 
 from doctrine.languages import ENDINGS
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.text import UNSEEN
 
 TYPE_CHECKING = False

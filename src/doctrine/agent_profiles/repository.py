@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from doctrine.agent_profiles.profile import AgentProfile, ProfileError, parse_profile
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache, Problem, SourceFile, read_folder, shipped_bundle
 from doctrine.yaml_reader import YamlError, locate_yaml
 

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from doctrine.light import sha256
+from doctrine.light_imports import sha256
 from specify_cli.capsule.store import CapsuleRecordStore, read_event, split_events
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import Project, load_project

@@ -13,8 +13,8 @@ import typer
 from typer.exceptions import TyperException
 
 from specify_cli import VERSION
+from specify_cli.cli.command_table import COMMANDS, GROUPS, Command, Param
 from specify_cli.cli.run import run
-from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param
 from specify_cli.cli.terminal.output import write_error, write_text
 from specify_cli.errors import CallerError
 

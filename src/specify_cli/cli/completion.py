@@ -10,10 +10,10 @@ import os
 import re
 import shlex
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import COMMANDS, GROUPS, Command, Param, find_command
 from specify_cli.cli.schemas.names import SCHEMA_NAMES
-from specify_cli.cli.table import COMMANDS, GROUPS, Command, Param, find_command
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.routing.registry import ProfileRegistry, shipped_table

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
-from specify_cli.collector.engines.database import Database, SqliteDatabase
+from specify_cli.collector.engines.database import Database
+from specify_cli.collector.engines.sqlite import SqliteDatabase
 from specify_cli.collector.holdings import decode_report
 from specify_cli.collector.ledger import Ledger, open_ledger
 from specify_cli.collector.levels import verify_again

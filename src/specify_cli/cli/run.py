@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from specify_cli.cli.table import Command, Values
+from specify_cli.cli.command_table import Command, Values
 from specify_cli.cli.terminal.output import write_error
 from specify_cli.errors import EnvironmentFault, InvocationError
 

@@ -6,7 +6,7 @@ import os
 import pwd
 import sys
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.load import ParseCache
 from doctrine.text import make_encodable
 from specify_cli.cli.terminal.output import write_note
@@ -19,7 +19,7 @@ from specify_cli.record import layout
 from specify_cli.storage.store import FileRecordStore, place_of
 
 if TYPE_CHECKING:
-    from specify_cli.cli.table import Values
+    from specify_cli.cli.command_table import Values
 
 
 _STDIN_LIMIT = 8 * 1024 * 1024

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from specify_cli.collector.engines.database import Database, SqliteDatabase
+from specify_cli.collector.engines.database import Database
 from specify_cli.collector.engines.shards import ShardedStorage
-from specify_cli.collector.engines.sql import SqlStorage
+from specify_cli.collector.engines.sql_storage import SqlStorage
+from specify_cli.collector.engines.sqlite import SqliteDatabase
 from specify_cli.collector.storage import StorageUnusable
 
 

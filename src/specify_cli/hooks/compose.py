@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.hooks import translation
 from specify_cli.hooks.translation import HookEvent, HookInput
 from specify_cli.invocation.events.event_body import gap

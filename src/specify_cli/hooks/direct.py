@@ -9,7 +9,7 @@ import os
 import time
 
 from doctrine.git import find_worktree
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.hooks.translation import HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, digest_of_names

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from doctrine.light import sha256
+from doctrine.light_imports import sha256
 from specify_cli.errors import CallerError
 from specify_cli.hooks.direct import append_directly
 from specify_cli.hooks.site import Site, find_site, place_events
@@ -104,12 +104,12 @@ def _is_ordinary(at: Site, call: HookInput) -> bool:
 def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
     """Return a call whose events are told from others like it, and end as the harness noted elsewhere."""
     if call.ending is not None:
-        from specify_cli.hooks.transcript import with_ending  # Codex alone
+        from specify_cli.hooks.transcript_end import with_ending  # Codex alone
 
         call = with_ending(call)
     call = _key_stand_ins(call, at.git_dir)
     if call.stand_in and at.harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
-        from specify_cli.hooks.twins import number_twin  # Copilot alone
+        from specify_cli.hooks.equal_payloads import number_twin  # Copilot alone
 
         call = number_twin(at.root, at.harness, source, call)
     return call

@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import CODES, InvocationError, StoredDataError
 from specify_cli.hooks.compose import TooSlow, run_in_time, split_texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from specify_cli.errors import StoredDataError
-from specify_cli.hooks.transcript import with_ending
+from specify_cli.hooks.transcript_end import with_ending
 from specify_cli.hooks.translation import sender, translate
 from specify_cli.invocation.events.event_body import PayloadError, Settings, compose_event
 from specify_cli.project.config import Config

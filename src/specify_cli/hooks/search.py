@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.compose import compose_events

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.settings.detection import settings_place
 from specify_cli.hooks.settings.harnesses import HARNESSES, SCOPES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.translation import MAX_PATH, HookEvent, HookInput
 from specify_cli.invocation.bindings import binding_of, is_record_open

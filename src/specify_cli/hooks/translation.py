@@ -8,7 +8,7 @@ This is on the path of every tool call of an agent and loads nothing.
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

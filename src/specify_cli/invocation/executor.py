@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from charter.context import build_charter_context
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError

@@ -11,7 +11,7 @@ import os
 import re
 import time
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.invocation.events import links

@@ -7,7 +7,7 @@ from typing import Any
 
 from charter.context import assemble_context
 from doctrine.agent_profiles.profile import AgentProfile
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.invocation.events.grounds import read_grounds

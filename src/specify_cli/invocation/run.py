@@ -310,6 +310,8 @@ class Run:
             self._closed = True
             self._recorder.close()
             self.release()
+            if self._again:
+                self._past = None  # it is as long as the run, and nothing is held against it any more
             self._executor.complete(
                 self.invocation_id, outcome=outcome, evidence=evidence, artifacts=artifacts, caller=self._caller
             )

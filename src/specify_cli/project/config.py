@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import ParseCache, SecretFinder, SourceError, cache_path, read_source
 from doctrine.text import spell
 from doctrine.yaml_reader import YamlError

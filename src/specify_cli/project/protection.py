@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.redaction.capture import MODES, narrower

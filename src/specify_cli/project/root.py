@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from doctrine.git import git_directory
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from specify_cli.errors import EnvironmentFault
 from specify_cli.project.protection import remembered_places
 from specify_cli.record import layout

@@ -9,7 +9,7 @@ An event that is added here has a schema, is checked when it is recorded, follow
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ conclusions from the same file (docs/format.md §6, §7). Reading, locking and w
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
 from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,7 +7,7 @@ digests of shipped profiles name entries of the shipped bundle, itself one objec
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.record.seal import canonical, digest_of
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.text import say
 from specify_cli.record.seal import digest_of
 

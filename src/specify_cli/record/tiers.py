@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.record.record import Record
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from copy import deepcopy
 from functools import lru_cache
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say, spell
 from specify_cli.record.event_table import ANNEX_EVENTS, EVENTS, OBJECT_MEMBERS
 from specify_cli.record.reading.hash_table import HashTable

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light import NamedTuple, sha256
+from doctrine.light_imports import NamedTuple, sha256
 from specify_cli.redaction.redact import (
     MASK,
     NO_RULES,

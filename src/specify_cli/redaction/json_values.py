@@ -13,7 +13,7 @@ from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from json.encoder import encode_basestring
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.heuristics import kind_of_name
 from specify_cli.redaction.redact import MASK, RuleSet, applicable, is_secret_leaf, redact, redact_with
 from specify_cli.redaction.rules import what_follows

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import pairwise
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.redaction.heuristics import compiled, is_secret, masks_in, vocabulary
 from specify_cli.redaction.rules import DIGEST, FINDERS, FINDERS_VERSION, OPTIONS, SHIPPED, Rule, by_pattern
 

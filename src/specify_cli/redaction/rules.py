@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.redaction.heuristics import (
     compiled,
     holds_mask,

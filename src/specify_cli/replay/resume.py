@@ -560,17 +560,21 @@ def reexecute(
         repo, started, place.invocation_id, caller=caller, home=home, program=program_digest(program)
     )
     watch = None if models else Watch(lines)
-    past = Past(
-        history=History(lines, FileObjectStore(project.root).get, whole=True),
-        trace_id=str(started.get("trace_id", "")),
-        again=f"inv://{place.invocation_id}",
-        live_tools=tools == "live",
-        allow_external=allow_external,
-        models=models or {},
-        watch=watch,
-    )
-    run = Run(executor, recorder, payload, rules, past=past, default=default)
-    _run_again(run, program, failed_then=(record.completed or {}).get("outcome") == "failed")
+
+    def begin() -> Run:
+        past = Past(
+            history=History(lines, FileObjectStore(project.root).get, whole=True),
+            trace_id=str(started.get("trace_id", "")),
+            again=f"inv://{place.invocation_id}",
+            live_tools=tools == "live",
+            allow_external=allow_external,
+            models=models or {},
+            watch=watch,
+        )
+        return Run(executor, recorder, payload, rules, past=past, default=default)
+
+    # Nobody here holds the run: it goes before the two records are compared.
+    _run_again(begin(), program, failed_then=(record.completed or {}).get("outcome") == "failed")
     child = read_record(project.root, recorder.place)
     assert child is not None
     passed_over = set() if watch is None else watch.passed_over

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import match_glob
 from specify_cli.routing.parser import READ_CHARS
 from specify_cli.routing.words import fold

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.tokens import scan_tokens
 from specify_cli.routing.words import Phrase, Verb, fold, list_lemmas, split_cell
 

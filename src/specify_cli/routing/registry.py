@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import CallerError
 from specify_cli.routing.table import RouterTable
 

@@ -12,7 +12,7 @@ The rules and their order are normative in docs/router.md.
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.choice import (
     Choice,
     ProjectFacts,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from doctrine.light import TYPE_CHECKING, sha256
+from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli.routing.words import Phrase, Verb, fold, split_cell
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.routing.words import fold
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from __future__ import annotations
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.conversation.turn import describe_turn
-from specify_cli.hooks.conversation.turn_facts import TurnFacts
+from specify_cli.hooks.conversation.turn_from_transcript import TurnFacts
 from specify_cli.hooks.site import Site, place_events
 from specify_cli.hooks.translation import HookEvent, judge_call, translate
 from specify_cli.invocation.bindings import binding_path

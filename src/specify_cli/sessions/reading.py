@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from datetime import datetime
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
-from specify_cli.hooks.conversation.turn_facts import TurnFacts, join_texts, read_facts
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from specify_cli.hooks.conversation.turn_from_transcript import TurnFacts, join_texts, read_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,9 +12,9 @@ import re
 import sqlite3
 from pathlib import Path
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import StoredDataError
-from specify_cli.hooks.transcript import read_end
+from specify_cli.hooks.transcript_end import read_end
 from specify_cli.sessions.reading import parse_json
 
 if TYPE_CHECKING:

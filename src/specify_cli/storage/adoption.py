@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.record import layout
 from specify_cli.storage.publishing import prepare

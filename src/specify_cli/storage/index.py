@@ -16,7 +16,7 @@ import re
 import time
 from bisect import bisect_left
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError, StoredDataError
 from specify_cli.record import layout

@@ -12,7 +12,7 @@ import re
 import time
 from datetime import UTC, datetime, timedelta
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.errors import InvocationError
 from specify_cli.record.verify import NamedObject, bundle_entries, objects_of
 from specify_cli.storage.store import ObjectStore

@@ -11,7 +11,7 @@ import os
 import stat
 import time
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, Protocol, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, Protocol, sha256
 from specify_cli import durable
 from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataError
 from specify_cli.record import layout

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 
 from doctrine.git import find_worktree, git_directory, own_git_directory
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout

@@ -10,7 +10,7 @@ import os
 import time
 
 from doctrine.git import find_worktree, git_directory
-from doctrine.light import sha256
+from doctrine.light_imports import sha256
 from specify_cli.trail.log.automatic import start_detached
 
 CONSENT = "consent.json"

@@ -15,8 +15,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from specify_cli.cli.command_table import COMMANDS
 from specify_cli.cli.schemas.shapes import schemas
-from specify_cli.cli.table import COMMANDS
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
 from support import SPEC_KITTY, Cli, environment, git, valid

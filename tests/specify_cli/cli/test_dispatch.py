@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from specify_cli.cli import app, table
-from specify_cli.cli.table import COMMANDS, Command, parse_plain
+from specify_cli.cli import app, command_table
+from specify_cli.cli.command_table import COMMANDS, Command, parse_plain
 
 ID = "01JD4Q3S0000000000000000A1"
 
@@ -139,7 +139,7 @@ def test_every_command_has_a_function_and_json() -> None:
 
 
 def test_every_group_is_described() -> None:
-    assert {" ".join(command.path[:-1]) for command in COMMANDS if len(command.path) > 1} == set(table.GROUPS)
+    assert {" ".join(command.path[:-1]) for command in COMMANDS if len(command.path) > 1} == set(command_table.GROUPS)
 
 
 @pytest.mark.parametrize(

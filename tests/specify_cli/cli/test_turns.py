@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specify_cli.hooks.conversation.turn_facts import read_facts
+from specify_cli.hooks.conversation.turn_from_transcript import read_facts
 from specify_cli.hooks.translation import translate
 from specify_cli.record import layout
 from support import Cli, accept

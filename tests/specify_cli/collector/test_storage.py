@@ -26,9 +26,10 @@ from collecting import record_of
 from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
 from memory_storage import MemoryStorage
 from postgres import Server, free_port
-from specify_cli.collector.engines.database import SqliteDatabase, read_steps
+from specify_cli.collector.engines.database import read_steps
 from specify_cli.collector.engines.postgres import PostgresDatabase
-from specify_cli.collector.engines.sql import SqlStorage
+from specify_cli.collector.engines.sql_storage import SqlStorage
+from specify_cli.collector.engines.sqlite import SqliteDatabase
 from specify_cli.collector.holdings import decode_report, encode_report, read_record
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.reception import Refused
@@ -613,7 +614,7 @@ def test_a_disk_that_refuses_is_a_storage_error(tmp_path: Path) -> None:
 WRITER = """
 import json, sys
 from specify_cli.collector.ledger import open_database
-from specify_cli.collector.engines.sql import SqlStorage
+from specify_cli.collector.engines.sql_storage import SqlStorage
 storage = SqlStorage(open_database(sys.argv[1]))
 said = []
 for line in sys.stdin:

@@ -13,8 +13,8 @@ import pytest
 from collecting import Collector, serving, shown, token_file
 from envelopes import TOKEN
 from postgres import Server
-from specify_cli.collector.engines.database import SqliteDatabase
 from specify_cli.collector.engines.postgres import PostgresDatabase
+from specify_cli.collector.engines.sqlite import SqliteDatabase
 from specify_cli.collector.storage import StorageUnusable
 from specify_cli.collector.witness import State, Witness, judge, parse_request
 from specify_cli.trail.log.entries import open_log

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.record import write_batch
-from specify_cli.cli.table import Values
 from specify_cli.errors import CallerError
 from specify_cli.invocation.approving import Wish
 from specify_cli.invocation.approving import approve as append_approval

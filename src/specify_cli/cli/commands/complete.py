@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 

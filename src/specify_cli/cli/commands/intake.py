@@ -10,7 +10,7 @@ from ulid import ULID
 
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.durable import read_clock
 from specify_cli.errors import CallerError

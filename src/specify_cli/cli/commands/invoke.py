@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count, say
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.records.invocations import render_comparison
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.record.state import ExecutionState

@@ -9,7 +9,7 @@ import json
 import os
 import re
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import UNSEEN, say
 from specify_cli.errors import EnvironmentFault, InvocationError
 

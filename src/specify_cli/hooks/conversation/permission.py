@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.hooks.translation import HookEvent, compute_fingerprint, judge_call
 from specify_cli.invocation.bindings import asked_folder, short_digest

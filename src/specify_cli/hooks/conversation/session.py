@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import InvocationError
 from specify_cli.hooks import translation
 from specify_cli.hooks.conversation.permission import follow_request
@@ -15,7 +15,7 @@ from specify_cli.hooks.direct import append_directly
 from specify_cli.hooks.losses import keep_lost
 from specify_cli.hooks.search import Orphan, append_call, find_begun, find_elsewhere, find_recorder, mark_call
 from specify_cli.hooks.site import Site, place_events
-from specify_cli.hooks.transcript import find_in_transcript
+from specify_cli.hooks.transcript_end import find_in_transcript
 from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.conversation.turn import give_prompt, read_prompt

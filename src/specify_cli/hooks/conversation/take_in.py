@@ -6,7 +6,7 @@ import json
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.hooks.direct import name_writer

@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import time
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import make_encodable
 from specify_cli import durable
 from specify_cli.errors import InvocationError
-from specify_cli.hooks.conversation.turn_facts import MAX_TEXT, TurnFacts, read_facts
+from specify_cli.hooks.conversation.turn_from_transcript import MAX_TEXT, TurnFacts, read_facts
 from specify_cli.hooks.direct import name_writer
 from specify_cli.hooks.search import Orphan, Recorded, find_recorder
-from specify_cli.hooks.transcript import read_end
+from specify_cli.hooks.transcript_end import read_end
 from specify_cli.hooks.translation import judge_call, spell_cost
 from specify_cli.invocation.bindings import digest_of_names, short_digest
 from specify_cli.invocation.events.event_body import Composed, gap

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError

@@ -12,7 +12,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.load import GRAPH_FILE
 from doctrine.text import make_encodable
 from specify_cli import VERSION

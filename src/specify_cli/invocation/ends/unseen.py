@@ -11,7 +11,7 @@ import time
 from datetime import datetime
 
 from doctrine.git import ask_git, find_worktree
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import make_encodable
 from specify_cli.invocation.events.event_body import gap
 from specify_cli.record import layout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.invocation.events.event_body import Composed, idempotency_key
 from specify_cli.record.seal import open_line
 

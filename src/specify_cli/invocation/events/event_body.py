@@ -7,7 +7,7 @@ Sealing, numbering and writing are the recorder's.
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from doctrine.text import make_encodable, name_kind, spell
 from specify_cli.record.event_table import RECORDABLE, Member
 from specify_cli.record.record import dedupe_bytes, is_durable

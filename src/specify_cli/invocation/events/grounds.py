@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charter.context import ContextInputs, load_inputs
-from doctrine.light import NamedTuple
+from doctrine.light_imports import NamedTuple
 from doctrine.load import ParseCache
 from specify_cli.project.config import Project
 from specify_cli.record.snapshot import corpus_object, policy_digests

@@ -10,7 +10,7 @@ import re
 import stat
 
 from doctrine.git import ask_git, find_worktree
-from doctrine.light import sha256
+from doctrine.light_imports import sha256
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.redaction.capture import Redacted, RuleSet, redact

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import TYPE_CHECKING, sha256
+from doctrine.light_imports import TYPE_CHECKING, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.project.protection import SIDES

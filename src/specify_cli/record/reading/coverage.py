@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:

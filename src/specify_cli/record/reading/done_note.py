@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.record import is_stand_in

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import chain, groupby
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

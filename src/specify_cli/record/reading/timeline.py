@@ -13,7 +13,7 @@ import re
 from array import array
 from datetime import datetime
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading.views import View

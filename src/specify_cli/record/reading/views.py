@@ -14,7 +14,7 @@ import json
 from array import array
 from collections.abc import Sequence
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.errors import StoredDataError
 from specify_cli.record.record import Entry, fold_ends, lines_in_force
 from specify_cli.record.seal import bulk_codec, open_line

@@ -22,7 +22,7 @@ import errno
 import json
 import os
 
-from doctrine.light import TYPE_CHECKING, NamedTuple, sha256
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli import durable
 from specify_cli.record.record import is_invocation_id
 from specify_cli.record.seal import is_digest

@@ -22,7 +22,7 @@ from doctrine.load import SourceError, read_source
 from doctrine.yaml_reader import YamlError, locate_yaml
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.errors import CallerError
 from specify_cli.project.config import load_project

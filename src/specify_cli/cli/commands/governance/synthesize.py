@@ -21,7 +21,7 @@ from charter.setup.synthesize import (
 from charter.setup.synthesize import synthesize as plan
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.first_charter import Draft, plan_drafts, write_drafts

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import load_project, stated_protections

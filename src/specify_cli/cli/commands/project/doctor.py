@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.doctor import DoctorReport, Finding, examine, sweep
 from specify_cli.project.config import Project, load_project

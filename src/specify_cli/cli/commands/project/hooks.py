@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.conversation.session_record import set_mark

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.mcp.server import build_server
 
 

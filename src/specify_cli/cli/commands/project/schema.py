@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.schemas.shapes import SHAPES, schema_of
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.errors import CallerError
 from specify_cli.record.event_models import event_schema, schema_of_event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
@@ -18,7 +18,7 @@ from specify_cli.sessions.transcripts import find_transcripts
 from specify_cli.storage.queries import parse_moment
 
 if TYPE_CHECKING:
-    from specify_cli.cli.table import Values
+    from specify_cli.cli.command_table import Values
 
 # state → what is said of that many transcripts.
 _SAID = {

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.governance.synthesize import Person, is_at_terminal, write_defaults
 from specify_cli.cli.commands.project.config import initialise
 from specify_cli.cli.commands.project.hooks import change_hooks, describe_change
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.settings.detection import find_program, is_detected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import escape, write_json, write_lines
 from specify_cli.hooks.settings.detection import is_detected
 from specify_cli.hooks.settings.harnesses import HARNESSES

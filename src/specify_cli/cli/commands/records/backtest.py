@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.engine import list_sources, open_engine
-from specify_cli.cli.table import Values
+from specify_cli.cli.batch import list_sources, open_engine
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_text
 from specify_cli.record.seal import is_digest
 from specify_cli.replay import bisect as bisecting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_text
 from specify_cli.replay.citation import resolve_uri
 

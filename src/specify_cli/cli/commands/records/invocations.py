@@ -13,8 +13,8 @@ from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.engine import get_given, list_sources, names_ledger, open_engine
-from specify_cli.cli.table import Values
+from specify_cli.cli.batch import get_given, list_sources, names_ledger, open_engine
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import (
     one_line,
     write_json,

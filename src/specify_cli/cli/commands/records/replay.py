@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.engine import list_sources, open_engine
-from specify_cli.cli.table import Values
+from specify_cli.cli.batch import list_sources, open_engine
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_json_pieces, write_lines, write_note
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project
 from specify_cli.record.reading.views import json_pieces
 from specify_cli.replay import replay as replays
-from specify_cli.replay.again import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.judge import DEFAULT_EPSILON
+from specify_cli.replay.many import DIFFERS, MATCH, NOT_EVALUATED, REFUSED, VERDICTS, replay_again
 from specify_cli.replay.report import first_screen, view_report
 from specify_cli.storage.archives.archive import check_manifest, unpacked
 from specify_cli.storage.index import Index

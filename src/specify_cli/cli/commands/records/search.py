@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.filters import read_filters
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.project.config import Project

@@ -13,7 +13,7 @@ import pyarrow  # type: ignore[import-untyped]
 from pyarrow import parquet
 
 from doctrine.text import count
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.exports.run import read_run

@@ -8,8 +8,8 @@ import os
 from doctrine.git import ask_git, find_worktree
 from doctrine.text import count
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.records.search import open_index
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.exports import agent_trace, otlp, perfetto

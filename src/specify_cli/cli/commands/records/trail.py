@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import write_json, write_lines, write_text
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project, load_project

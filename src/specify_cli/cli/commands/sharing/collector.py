@@ -8,11 +8,12 @@ import os
 import stat
 
 from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.ledger import explained
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import write_json_lines, write_note, write_text
 from specify_cli.collector import serve as collector
-from specify_cli.collector.engines.database import Database, SqliteDatabase
+from specify_cli.collector.engines.database import Database
+from specify_cli.collector.engines.sqlite import SqliteDatabase
 from specify_cli.collector.ledger import open_ledger
 from specify_cli.collector.storage import StorageError
 from specify_cli.collector.tokens import Tokens

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from doctrine.text import count
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.records.tables import ParquetFolder
 from specify_cli.cli.ledger import list_projects, opened_ledger, page_through
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
 from specify_cli.collector.storage import Filter, Storage
 from specify_cli.collector.storage import Row as LedgerRow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import CallerError, EnvironmentFault

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.ledger import explained
-from specify_cli.cli.table import Values
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.collector.ledger import open_database, read_now
 from specify_cli.collector.storage import StorageError

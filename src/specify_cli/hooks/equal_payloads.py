@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from doctrine.light import TYPE_CHECKING
+from doctrine.light_imports import TYPE_CHECKING
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.bindings import short_digest

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from specify_cli.cli import shell
-from specify_cli.cli.table import Values
+from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.render import bar_when_long
 from specify_cli.errors import CallerError
 from specify_cli.sharing import Engine, parse_scheduler

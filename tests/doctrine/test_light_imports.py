@@ -1,4 +1,4 @@
-"""What `doctrine.light` gives is what the standard library gives, at a smaller price."""
+"""What `doctrine.light_imports` gives is what the standard library gives, at a smaller price."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doctrine import light
+from doctrine import light_imports
 
-SRC = Path(light.__file__).parents[1]
+SRC = Path(light_imports.__file__).parents[1]
 
 
-class Here(light.NamedTuple):
+class Here(light_imports.NamedTuple):
     """A place."""
 
     name: str
@@ -64,13 +64,13 @@ def test_a_member_too_few_is_an_error() -> None:
 
 @given(st.binary(max_size=5000))
 def test_sha256_is_that_of_hashlib(data: bytes) -> None:
-    assert light.sha256(data).hexdigest() == hashlib.sha256(data).hexdigest()
+    assert light_imports.sha256(data).hexdigest() == hashlib.sha256(data).hexdigest()
 
 
 @pytest.mark.parametrize("size", [0, 1000, 256 * 1024, 300_000])
 def test_openssl_is_loaded_for_large_data_alone(size: int) -> None:
     program = (
-        f"import sys\nfrom doctrine.light import sha256\nprint(sha256(b'x' * {size}).hexdigest())\n"
+        f"import sys\nfrom doctrine.light_imports import sha256\nprint(sha256(b'x' * {size}).hexdigest())\n"
         "print('hashlib' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True, cwd=SRC)

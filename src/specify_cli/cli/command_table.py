@@ -5,7 +5,7 @@ Loads nothing but typing. The module that runs a command is imported when the co
 
 from __future__ import annotations
 
-from doctrine.light import TYPE_CHECKING, NamedTuple
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from specify_cli.invocation.caller import HOOKED
 
 if TYPE_CHECKING:
