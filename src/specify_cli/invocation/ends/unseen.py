@@ -16,10 +16,11 @@ from doctrine.text import make_encodable
 from specify_cli.invocation.events.event_body import gap
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.reading.views import fields_of
 from specify_cli.redaction.capture import redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from specify_cli.record.record import Record
     from specify_cli.redaction.capture import RuleSet
@@ -45,9 +46,9 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
     What an earlier checkpoint named is named again only where it changed again. Nothing outside git, where nobody says
     which files are the project's.
     """
-    lines = [{**entry.fields, "event": entry.event} for entry in record.entries]
+    lines = fields_of(record)
     began, spans = millis_of(invocation_id), list_spans(lines)
-    named = {line.get("what"): _read_moment(line) for line in lines if line.get("reason") == "unseen_change"}
+    named = {str(line.get("what")): _read_moment(line) for line in lines if line.get("reason") == "unseen_change"}
     paths: list[str] = []
     for path in _list_changed(root, began):
         changed = _read_change(root, path)
@@ -65,21 +66,21 @@ def find_unseen(root: str, record: Record, invocation_id: str, rules: RuleSet) -
     return gaps
 
 
-def list_spans(lines: list[dict[str, object]]) -> list[Span]:
+def list_spans(lines: Iterable[Mapping[str, object]]) -> list[Span]:
     """Return when the tools of a record ran that can change files; one that nobody ended runs still.
 
     Of a result without its call, and of a change without either, only the moment is known.
     """
     spans: list[Span] = []
-    begun: dict[object, int] = {}
+    begun: dict[str, int] = {}
     for line in lines:
         moment = _read_moment(line)
         if moment is None:
             continue
-        if line["event"] == "tool_call" and line.get("side_effect") != "none":
-            begun[line.get("call_id")] = moment
-        elif line["event"] == "tool_result":
-            begin = begun.pop(line.get("call_id"), None)
+        if line.get("event") == "tool_call" and line.get("side_effect") != "none":
+            begun[str(line.get("call_id"))] = moment
+        elif line.get("event") == "tool_result":
+            begin = begun.pop(str(line.get("call_id")), None)
             took = line.get("duration_ms")
             if line.get("status") == "denied":
                 continue
@@ -90,7 +91,7 @@ def list_spans(lines: list[dict[str, object]]) -> list[Span]:
     return [*spans, *(Span(begin, now) for begin in begun.values())]
 
 
-def _read_moment(line: dict[str, object]) -> int | None:
+def _read_moment(line: Mapping[str, object]) -> int | None:
     """Return when (ms) a line was written, as it says."""
     try:
         return round(datetime.fromisoformat(str(line.get("at"))).timestamp() * 1000)
