@@ -210,7 +210,8 @@ class History:
 
     def _find_call(self, fields: Fields) -> int | None:
         """Return the number of the call that a line is of."""
-        return self._calls.get(hash(str(fields.get("call_id")))) - 1 if self.has_call(fields.get("call_id")) else None
+        number = self._calls.get(hash(str(fields.get("call_id"))))
+        return number - 1 if number else None
 
     def has_call(self, call_id: object) -> bool:
         """Return whether a call is known, and not in a step that has ended."""

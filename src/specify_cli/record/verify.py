@@ -459,8 +459,8 @@ def verify_record(
     """Return every finding of one record. `lines` keep their LF; `name_ids` are the ids its file name holds.
 
     `anchors` are seals that were seen on it before and kept elsewhere: each has to be there still. With `withheld`
-    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said; a million of them
-    are as many findings where `list_withheld` does not say that nobody wants to see them.
+    a line may be the stand-in a safe export leaves, which keeps the chain and hides what was said: each is a finding,
+    but where `list_withheld` is false, for there can be a million.
     """
     walk = _Walk(file, name_ids, anchors, withheld, list_withheld)
     for raw in lines:

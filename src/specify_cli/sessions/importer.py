@@ -251,7 +251,8 @@ class SessionImporter:
                     trace_id=trace_id,
                 )
                 composed, blobs = [done.body, *done.gaps], done.objects
-                calls |= {event.payload.get("call_id")} if event.event == "tool_call" else set()
+                if event.event == "tool_call":
+                    calls.add(event.payload.get("call_id"))
             except PayloadError as error:
                 composed, blobs = [gap("not_recordable", event.event, message=str(error))], ()
             for body in composed:

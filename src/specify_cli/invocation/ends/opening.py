@@ -422,7 +422,7 @@ def _redact_tool_name(name: str, rules: RuleSet) -> str:
 
 
 def mask_outside(text: str, rules: RuleSet) -> str:
-    """Text from outside, redacted and valid: what is no Unicode is replaced, for an actor never blocks a record."""
+    """Text from outside, redacted and valid: what is no Unicode is spelt, for an actor never blocks a record."""
     return redact(make_encodable(text), rules).text
 
 

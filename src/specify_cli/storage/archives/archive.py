@@ -572,9 +572,9 @@ def _parse_archive(path: str, manifest: str, names: Sequence[str]) -> tuple[dict
     if any(map(_PROOF.fullmatch, names)) != (value["v"] == WITH_PROOFS):
         raise _invalid(path, f"{MANIFEST}: v is {WITH_PROOFS} where there are proofs, and only there")
     ids = set()
-    annexes_withheld = {
-        line["file"] for row in records.values() for line in row["withheld"] if any(map(_ANNEX.fullmatch, names))
-    }
+    # Looked for only where there is an annex: of withheld lines there can be a million.
+    rows = records.values() if any(map(_ANNEX.fullmatch, names)) else ()
+    annexes_withheld = {line["file"] for row in rows for line in row["withheld"]}
     for file, row in records.items():
         named = layout.parse_record_name(file)
         if named is None or named[1] != row["invocation_id"]:
