@@ -1,0 +1,48 @@
+"""The suite never judges by a clock: speed is measured in tests/benchmarks, as a ratio, and nowhere else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[1]
+CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns",
+          "thread_time", "thread_time_ns", "getrusage", "times"}  # fmt: skip
+# What plays real programs, drives a browser or prints what a long run took, and what waits for a condition.
+MAY_READ = {"benchmarks", "browser", "harness", "stress", "support.py", "fast_clock.py", "secrets_measure.py"}
+
+
+def _read_clocks(path: Path) -> list[str]:
+    """Return where a module names a clock that measures how long something took."""
+    tree = ast.parse(path.read_text("utf-8"))
+    named = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr in CLOCKS]
+    imported = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and CLOCKS & {one.name for one in node.names}
+    ]
+    return [f"{path.relative_to(TESTS)}:{node.lineno}" for node in (*named, *imported)]
+
+
+@pytest.mark.xfail(strict=True, reason="T1: tests judge by the clock")
+def test_no_test_of_the_suite_reads_a_clock_that_measures() -> None:
+    read = [place for path in sorted(TESTS.rglob("*.py")) if path.relative_to(TESTS).parts[0] not in MAY_READ
+            for place in _read_clocks(path)]  # fmt: skip
+
+    assert read == []
+
+
+@pytest.mark.xfail(strict=True, reason="T1: tests judge by the clock")
+def test_no_stress_test_asserts_how_long_something_took_in_its_short_version() -> None:
+    """`make test` runs their short versions: what they say of time they report, or ask under `make stress`."""
+    judged = []
+    for path in sorted((TESTS / "stress").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Assert) and "FULL" not in (text := ast.unparse(node)):
+                names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                if names & {"stall", "seconds", "taken", "cost", "ratio", "ratios"} or "'us'" in text:
+                    judged.append(f"{path.name}:{node.lineno}")
+
+    assert judged == []
