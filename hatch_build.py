@@ -13,7 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles the shipped doctrine, names the build by its sources, and lists what the wheel depends on.
+    """Compiles the shipped doctrine; of a wheel it names the build by its sources and lists what it depends on.
 
     The list is a CycloneDX SBOM in `*.dist-info/sboms/` (PEP 770), made from constraints.txt.
 
@@ -32,7 +32,7 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
             sys.path.remove(str(source))
         digest = source / "specify_cli" / "build.txt"
         digest.unlink(missing_ok=True)
-        if version == "standard":
+        if self.target_name == "wheel" and version == "standard":
             digest.write_text(_digest_of(source) + "\n", encoding="ascii")
             sbom = Path(self.root) / "build" / "spec-kitty-runtime.cdx.json"
             sbom.parent.mkdir(exist_ok=True)
