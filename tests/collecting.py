@@ -20,7 +20,7 @@ from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
 from specify_cli.sync.wire.contract import CONTENT_TYPE, LIVE, compose
-from support import SPEC_KITTY, environment
+from support import PATIENCE, SPEC_KITTY, environment
 
 
 def record_of(
@@ -88,7 +88,7 @@ class Collector(NamedTuple):
         token: str | None = TOKEN,
     ) -> Answer:
         sent: dict[str, str] = {} if token is None else {"Authorization": f"Bearer {token}"}
-        connection = HTTPConnection(self.host, self.port, timeout=30)
+        connection = HTTPConnection(self.host, self.port, timeout=PATIENCE)
         try:
             connection.request(method, path, body, {**sent, **(headers or {})})  # type: ignore[arg-type]
             answer = connection.getresponse()
@@ -141,7 +141,7 @@ def serving(folder: Path, *options: str) -> Iterator[Collector]:
     finally:
         process.stdout.close()
         process.terminate()
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE)
 
 
 def shown(folder: Path) -> str:

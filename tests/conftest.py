@@ -13,8 +13,15 @@ import pytest
 from postgres import Server, serving_postgres
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
 
-# How long one example takes says more of the machine than of the code.
-hypothesis.settings.register_profile("tests", deadline=None, max_examples=100 if FULL else 30)
+# How long an example takes, or a hundred, says more of the machine than of the code. `make test` tries the same
+# examples each time, `make stress` others at each run.
+hypothesis.settings.register_profile(
+    "tests",
+    deadline=None,
+    max_examples=100 if FULL else 30,
+    derandomize=not FULL,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
 hypothesis.settings.load_profile("tests")
 
 MEMORY, ENOUGH = "/dev/shm", 4 << 30

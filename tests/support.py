@@ -18,6 +18,7 @@ import sys
 import tempfile
 import termios
 import threading
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -65,6 +66,17 @@ FULL = os.environ.get("SPEC_KITTY_STRESS") == "full"
 REPORT: list[str] = []  # what they found out, for its end
 SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
 SPEC_KITTY = str(Path(sys.executable).parent / "spec-kitty")
+# How long a test waits for what must come, in seconds: only what hangs reaches it, on the slowest machine.
+PATIENCE = 900
+
+
+def wait_until(holds: Callable[[], T], describe: Callable[[], str] = lambda: "it never came") -> T:
+    """Ask again and again until the answer is true, and return that answer; what never holds is an error."""
+    end = time.monotonic() + PATIENCE
+    while not (answer := holds()):
+        assert time.monotonic() < end, describe()
+        time.sleep(0.01)
+    return answer
 
 
 def run_process(
@@ -78,7 +90,7 @@ def run_process(
         input=stdin,
         capture_output=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
     )
     return Ran(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"))
 
@@ -86,7 +98,7 @@ def run_process(
 def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stderr is not None
     said = b""
-    while not said.endswith((b"> ", b"] ")) and select.select([process.stderr], [], [], 20)[0]:
+    while not said.endswith((b"> ", b"] ")) and select.select([process.stderr], [], [], PATIENCE)[0]:
         piece = os.read(process.stderr.fileno(), 4096)
         if not piece:  # it is over
             break
@@ -117,7 +129,7 @@ def at_a_terminal(project: Path, home: Path, *argv: str, typed: bytes, interrupt
             process.send_signal(signal.SIGINT)
         else:
             os.write(main, typed + b"\x04")
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
     os.close(main)
     return Ran(process.returncode, out.decode(), (asked + err).decode())
 
@@ -221,6 +233,7 @@ def environment(home: Path, *, measured: bool = True) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if measured and name.startswith("COVERAGE_")},
         **({} if measured else {"PYTHONDONTWRITEBYTECODE": "1"}),
+        **({"PYTHONPATH": os.environ["SPEC_KITTY_FAST_CLOCK"]} if "SPEC_KITTY_FAST_CLOCK" in os.environ else {}),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "USER": "tester",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from support import SPEC_KITTY, environment
+from support import PATIENCE, SPEC_KITTY, environment
 
 
 class Viewer(NamedTuple):
@@ -30,4 +30,4 @@ def viewing(project: Path, home: Path, *argv: str) -> Iterator[Viewer]:
             yield Viewer(told["url"], f"http://{told['host']}:{told['port']}")
         finally:
             process.terminate()
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=PATIENCE) == 0

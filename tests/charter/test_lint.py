@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -291,21 +290,16 @@ def test_scripts_emoji_and_line_ends_of_windows_hide_nothing(tmp_path: Path) -> 
     assert "HIDDEN_TEXT" not in {item.code for item in lint(tmp_path, {**SOUND, CHARTER: text})}
 
 
-def test_hostile_patterns_and_comments_are_judged_in_linear_time(tmp_path: Path) -> None:
-    """Each of these took minutes or never ended."""
+def test_hostile_patterns_and_comments_are_judged(tmp_path: Path) -> None:
+    """Each of these took minutes or never ended; a benchmark holds that their time is linear."""
+    stars = "*a" * 400 + "zz9"
+    files = {
+        **SOUND,
+        CHARTER: "## Policy Summary\nx\n## A\n" + "<!--" * 40_000 + "\n",
+        POLICY: rule(f"uri: '{stars}'", f"uri: '{stars}9'"),
+    }
 
-    def seconds(size: int) -> float:
-        stars = "*a" * (size // 100) + "zz9"
-        files = {
-            **SOUND,
-            CHARTER: "## Policy Summary\nx\n## A\n" + "<!--" * size + "\n",
-            POLICY: rule(f"uri: '{stars}'", f"uri: '{stars}9'"),
-        }
-        before = time.process_time()
-        lint(tmp_path, files)
-        return time.process_time() - before
-
-    assert seconds(40_000) < 10 * seconds(10_000)
+    assert {"CHARTER_TOO_LONG", "RULE_MATCHES_NOTHING"} == {item.code for item in lint(tmp_path, files)}
 
 
 def test_sound_files_have_no_finding(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_an_example_of_the_help_works(prepared: Prepared, home: Path, example: s
     if EXAMPLES[example]:
         ran = subprocess.run(
             ["sh", "-c", line], cwd=prepared.root, env=environment(home), stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, check=False, timeout=60,
+            text=True, check=False,
         )  # fmt: skip
         done = Ran(ran.returncode, ran.stdout, ran.stderr)
     else:

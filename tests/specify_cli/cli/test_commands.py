@@ -19,7 +19,7 @@ from specify_cli.cli.command_table import COMMANDS
 from specify_cli.cli.schemas.shapes import schemas
 from specify_cli.errors import CODES
 from specify_cli.record.verify import FINDINGS
-from support import SPEC_KITTY, Cli, environment, git, valid
+from support import PATIENCE, SPEC_KITTY, Cli, environment, git, valid
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -205,7 +205,7 @@ def test_the_newest_events_are_shown_and_followed_to_the_close(cli: Cli, project
     assert follower.stdout is not None
     first = [json.loads(follower.stdout.readline()) for _ in range(4)]
     cli("profile-invocation", "complete", "--invocation-id", one)
-    out, _ = follower.communicate(timeout=20)
+    out, _ = follower.communicate(timeout=PATIENCE)
 
     assert first[0]["event"] == "started"
     assert json.loads(out.strip())["event"] == "completed"
@@ -228,7 +228,7 @@ def test_interrupting_a_follower_exits_130(cli: Cli, project: Path, home: Path) 
     follower.stdout.readline()
     time.sleep(0.2)
     follower.send_signal(signal.SIGINT)
-    _, err = follower.communicate(timeout=20)
+    _, err = follower.communicate(timeout=PATIENCE)
 
     assert follower.returncode == 130
     assert "INTERRUPTED" in err

@@ -181,24 +181,6 @@ def test_a_snapshot_nested_too_deep_is_a_finding(cli: Cli, chartered: Path) -> N
     assert _codes(cli) == ["SNAPSHOT_INVALID", "LOGGED_LINE_MISSING"]
 
 
-def test_verify_is_linear_in_unreadable_lines(cli: Cli, project: Path) -> None:
-    from time import process_time
-
-    from specify_cli.record.verify import verify_record
-
-    _, path = _begun(cli)
-    head = (project / path).read_bytes()
-
-    def cost(count: int) -> float:
-        lines = [*head.splitlines(keepends=True), *[b"x" * 200 + b"\n"] * count]
-        began = process_time()
-        assert len(verify_record(lines, file="x", name_ids=None).findings) == count
-        return process_time() - began
-
-    small, large = cost(1_000), cost(16_000)
-    assert large < 16 * small * 3
-
-
 def test_a_closing_of_many_bad_lines_is_refused_at_once(cli: Cli, project: Path) -> None:
     one, path = _begun(cli)
     with (project / path).open("ab") as file:
@@ -286,15 +268,12 @@ def test_a_trail_copy_moved_to_another_month_is_still_listed(cli: Cli, project: 
 
 
 def test_a_record_far_in_the_future_is_listed_for_good(cli: Cli, project: Path) -> None:
-    import time
-
     late = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
     _, path = _begun(cli)
     fields = open_line((project / path).read_bytes().split(b"\n")[0]).fields or {}
     data, _ = chain(genesis_tip(), late, [{**fields, "profile_id": "x"}])
     (project / RECORDS / f"x-{late}.jsonl").write_bytes(data)
     for _ in range(3):
-        time.sleep(0.15)
         assert late in {row["invocation_id"] for row in cli("invocations", "list", "--json").json()}
 
 

@@ -30,7 +30,7 @@ from collecting import Collector, serve_command, serving, shown, token_file
 from envelopes import OTHER_PROJECT, PROJECT, TOKEN, completed, id_of, started
 from postgres import Server
 from specify_cli.sync.wire.contract import CONTENT_TYPE
-from support import Cli, environment, run_together
+from support import PATIENCE, Cli, environment, run_together
 
 SECRET = "whsec_" + base64.b64encode(b"a signing secret of the tests").decode()
 
@@ -219,7 +219,7 @@ def test_a_body_over_the_limit_is_a_413_whether_or_not_its_length_is_said(tmp_pa
     with serving(tmp_path, "--max-body", "20000") as collector:
         said = collector.post(b" " * 20_001)
 
-        endless = socket.create_connection((collector.host, collector.port), timeout=30)
+        endless = socket.create_connection((collector.host, collector.port), timeout=PATIENCE)
         endless.sendall(
             f"POST /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: {CONTENT_TYPE}\r\n"
             "Transfer-Encoding: chunked\r\n\r\n".encode()
@@ -573,10 +573,10 @@ def test_memory_is_bounded_by_what_is_parsed_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path) as collector:
-        idle = HTTPConnection(collector.host, collector.port, timeout=30)
+        idle = HTTPConnection(collector.host, collector.port, timeout=PATIENCE)
         idle.connect()
         collector.process.send_signal(number)
-        code = collector.process.wait(timeout=30)
+        code = collector.process.wait(timeout=PATIENCE)
         idle.close()
 
     assert 0 == code

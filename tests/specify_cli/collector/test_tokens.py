@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import secrets
 import signal
 import socket
-import statistics
+import string
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -30,7 +28,7 @@ from specify_cli.collector.storage import Place, RecordPiece
 from specify_cli.collector.tokens import RateLimit, Token, Tokens
 from specify_cli.sync.wire.contract import CONTENT_TYPE
 from specify_cli.trail.log.notes import ED25519, VerifierKey
-from support import FULL, Cli, environment
+from support import PATIENCE, Cli, environment, wait_until
 
 NOW = "2026-11-21T12:00:00.000Z"
 SECRETS = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor", "sender", "slow", "bob")}
@@ -70,30 +68,17 @@ def test_no_secret_is_in_the_database(tmp_path: Path) -> None:
     assert not any(secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
 
 
-@pytest.mark.stress
-def test_ten_thousand_wrong_tokens_are_refused_in_the_same_time(tokens: Tokens, request: Any) -> None:
-    """Whatever they share with a real one: the median times of near and far secrets differ by less than the noise."""
+def test_no_wrong_token_is_found_however_near_it_is(tokens: Tokens) -> None:
+    """Each place of the secret is changed to each other character of its alphabet, once."""
     _, secret = tokens.create("ada", ["send"], None, rate=None, now=NOW)
-    pairs = 5_000 if FULL or "sqlite" in request.node.name else 1_000  # a request to a server takes longer
-    far = [secrets.token_urlsafe(len(secret))[: len(secret)] for _ in range(pairs)]
-    near = [secret[:-3] + one[-3:] for one in far]
-    times: dict[str, list[int]] = {"far": [], "near": []}
-    for pair in zip(far, near, strict=True):
-        for kind, wrong in zip(times, pair, strict=True):
-            begun = time.perf_counter_ns()
-            found = tokens.find(wrong)
-            times[kind].append(time.perf_counter_ns() - begun)
+    near = [
+        secret[:place] + other + secret[place + 1 :]
+        for place in range(0, len(secret), 7)
+        for other in string.ascii_letters + string.digits + "-_"
+        if other != secret[place]
+    ]
 
-            assert found is None
-    medians = {kind: statistics.median(taken) for kind, taken in times.items()}
-
-    assert 0.9 < medians["near"] / medians["far"] < 1.1, medians
-    if FULL:
-        engine = "sqlite" if "sqlite" in request.node.name else "postgres"
-        ratio, microseconds = medians["near"] / medians["far"], medians["far"] / 1000
-        print(
-            f"{2 * pairs} wrong tokens on {engine}: near a real one {ratio:.3f} x the {microseconds:.0f} us of far ones"
-        )
+    assert {None} == {tokens.find(wrong) for wrong in (*near, secret[:-1], secret + "A", "")}
 
 
 def test_a_rate_fills_again_evenly() -> None:
@@ -321,22 +306,20 @@ def test_a_log_line_is_one_json_object_without_content(tenants: tuple[Collector,
 
 
 def test_a_collector_that_is_told_to_end_answers_on_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
-    with serving(tmp_path, "--drain-seconds", "2") as collector:
-        kept = HTTPConnection(collector.host, collector.port, timeout=30)
+    with serving(tmp_path, "--drain-seconds", "86400") as collector:
+        kept = HTTPConnection(collector.host, collector.port, timeout=PATIENCE)
         kept.request("GET", "/readyz")
         ready = kept.getresponse()
         ready.read()
-        begun = time.monotonic()
         collector.process.send_signal(signal.SIGTERM)
-        while collector.ask("GET", "/readyz", token=None).status == 200:
-            assert time.monotonic() - begun < 2
+        wait_until(lambda: collector.ask("GET", "/readyz", token=None).status != 200)
         alive = collector.ask("GET", "/healthz", token=None)
         stored = collector.post([started(1)])
-        code = collector.process.wait(timeout=30)
+        collector.process.send_signal(signal.SIGTERM)  # told twice, it ends at once
+        code = collector.process.wait(timeout=PATIENCE)
         kept.close()
 
     assert (200, 200, 200, 0) == (ready.status, alive.status, stored.status, code)
-    assert time.monotonic() - begun >= 2
 
 
 def test_a_collector_whose_database_is_gone_is_alive_and_not_ready(tmp_path: Path, request: Any) -> None:

@@ -7,7 +7,6 @@ import random
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +35,6 @@ from specify_cli.redaction.redact import (
     sieved,
 )
 from specify_cli.redaction.rules import SHIPPED
-from support import FULL
 
 RULES = shipped_rule_set()
 ROOT = Path(__file__).resolve().parents[3]
@@ -447,131 +445,12 @@ def test_a_projects_rule_sees_text_no_encoding_holds() -> None:
     assert redact("a\ud800 TICKET-1", rule_set({("t", r"TICKET-\d")})).text == "a\ud800 ⟦t⟧"
 
 
-# --- time
+# --- start
 
 
-HOSTILE = [
-    "a",
-    " ",
-    "\n",
-    "é",
-    ".",
-    ".aaaaaa",
-    "⟦",
-    "⟦jwt⟧",
-    "\\",
-    '"',
-    '\\"',
-    "\\n",
-    "0123456789abcdef",
-    "QUJD/+",
-    "key",
-    "key=",
-    "_password",
-    "password=",
-    'password="',
-    'password=\\"',
-    "password=x;",
-    "password is ",
-    "password value ",
-    "token: a ",
-    'token("',
-    'token,"',
-    "--token ",
-    "<password>",
-    "sessionid=",
-    "eyJ",
-    "eyJaaaaaaaaa.",
-    "ghp_",
-    "sk-",
-    "SK",
-    "Q~",
-    ":AA",
-    "-us1",
-    "AKIA" + "A" * 16 + " ",
-    "-----BEGIN PRIVATE KEY-----",
-    "-----BEGIN PRIVATE KEY-----\n" + "A" * 30,
-    "PRIVATE KEY",
-    "Private-Lines: 1\n",
-    '"kty":"d":"',
-    "://",
-    "://a:b",
-    "://a:@",
-    "a:b@tcp(",
-    "bearer ",
-    "bearer A1",
-    "authorization: ",
-    "cookie: a=b;",
-    "cookie: a=bbbbbbbb; ",
-    "curl -u a:",
-    "machine x ",
-    "mysql ",
-    "heroku ",
-    "sig=",
-    "FlyV1 ",
-    "\x1b[0m",
-    "\\u0022",
-    "\\u001b[",
-    "&quot;",
-    "A1" * 20 + " ",
-    "|a|password|\n",
-    "password,a\n",
-    "a\tpassword\n1\tx\n",
-    "password|",
-    "docker login -p ",
-    ' "-p"',
-    "mongo -p",
-    "echo ",
-    "config set ",
-    "sqlplus a/",
-    "securestring '",
-    "cookie: a=b; c=",
-    "MTA1" * 8 + ".",
-    "+ASt" + "A" * 76,
-    "-us" * 12,
-    "MIIEvQIBADANBg" + "A" * 40 + "\n",
-    "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVk",
-    "пароль: ",
-    "password:\n",
-    "İpassword=",
-    "secret " + " " * 10 + "value",
-    "key.",
-    "pass-",
-    "apikey",
-    "webhook.office.com/webhookb2/",
-    "a" * 39 + "\n",
-]
-
-
-@pytest.mark.stress
-def test_time_grows_no_faster_than_the_text() -> None:
-    """Four times the text takes about four times as long, for texts made to be slow; the stress run takes 1 MB."""
-    small = 262_144 if FULL else 16_384
-    slow, longest = [], ("", 0.0)
-    for unit in HOSTILE:
-        count = small // len(unit) + 1
-        for _ in range(3):
-            spent = _cpu(unit * 4 * count)
-            ratio = spent / max(_cpu(unit * count), 0.001)
-            if ratio < 8:
-                break
-        else:
-            slow.append((unit, ratio))
-        longest = max(longest, (unit, spent), key=lambda one: one[1])
-    print(f"longest: {longest[1]:.2f} s for {4 * small} characters of {longest[0]!r}")
-
-    assert slow == []
-
-
-def _cpu(text: str) -> float:
-    begun = time.process_time()
-    redact(text, RULES)
-    return time.process_time() - begun
-
-
-def test_an_ordinary_request_compiles_nothing_and_takes_microseconds() -> None:
+def test_an_ordinary_request_compiles_nothing() -> None:
     code = (
-        "import re, sys, time\n"
+        "import re, sys\n"
         "from specify_cli.redaction.capture import redact, shipped_rule_set\n"
         "rules = shipped_rule_set()\n"
         "compile_ = re.compile\n"
@@ -579,17 +458,11 @@ def test_an_ordinary_request_compiles_nothing_and_takes_microseconds() -> None:
         "re.compile = lambda *a: (seen.append(a), compile_(*a))[1]\n"
         "text = 'please fix the login token refresh in src/auth/login.py, it fails on Mondays: #12 (v1.2)'\n"
         "redact(text, rules)\n"
-        "begun = time.process_time()\n"
-        "for _ in range(2000): redact(text, rules)\n"
-        "spent = (time.process_time() - begun) / 2000\n"
-        "print(len(seen), int(spent * 1e9), *sorted({'re2', 'dataclasses', 'inspect'} & set(sys.modules)))\n"
+        "print(len(seen), *sorted({'re2', 'dataclasses', 'inspect'} & set(sys.modules)))\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    print(f"{int(out[1]) / 1000:.1f} µs")
 
-    assert out[0] == "0"
-    assert int(out[1]) < 50_000
-    assert out[2:] == []
+    assert out == ["0"]
 
 
 # --- the document

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -213,13 +212,11 @@ def test_an_answer_that_drips_is_given_up_on(begin: bytes, drip: bytes) -> None:
         thread = threading.Thread(target=serve)
         thread.start()
         endpoint = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}/", TOKEN)
-        began = time.monotonic()
         verdict = endpoint.post(EVENTS, seconds=0.3)
-        took = time.monotonic() - began
         over.set()
         thread.join()
         endpoint.close()
-        assert (verdict.kind, "no whole answer" in verdict.why, took < 5) == ("later", True, True)
+        assert (verdict.kind, "no whole answer" in verdict.why) == ("later", True)
 
 
 def test_a_compressed_answer_is_not_unpacked(receiver: Receiver) -> None:

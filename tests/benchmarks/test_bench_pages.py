@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from specify_cli.collector.engines.database import Database
 from specify_cli.collector.engines.sql_storage import SqlStorage
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
-from support import FULL, REPORT
+from support import FULL
 
 SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 24_000, 7, 3.0)
 LOADED_AT_ONCE = 50_000
@@ -94,9 +94,10 @@ def _time_ingest(storage: Storage) -> float:
     return time.perf_counter() - begun
 
 
-@pytest.mark.stress
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
-def test_a_page_costs_the_same_at_any_size(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_page_costs_the_same_at_any_size(
+    engine: str, tmp_path: Path, request: Any, say: Callable[[str], None]
+) -> None:
     storages: list[Storage] = []
     for count in (SMALL, LARGE):
         address = str(tmp_path / f"{count}.db")
@@ -121,11 +122,12 @@ def test_a_page_costs_the_same_at_any_size(engine: str, tmp_path: Path, request:
     for storage in storages:
         storage.close()
     worst = sorted(ratios, key=lambda name: -ratios[name])[:3]
-    REPORT.append(
+    said = (
         f"list on {engine}: {len(ratios)} pages of {LARGE:,} invocations cost {min(ratios.values()):.2f} to "
         f"{max(ratios.values()):.2f} x those of {SMALL:,} (at most {MOST}; dearest: "
         f"{', '.join(f'{name} {ratios[name]:.2f}' for name in worst)}); ingest {ingest[1] / ingest[0]:.2f} x, "
         f"{2_000 / ingest[1]:.0f} events/s"
     )
+    say(said)
 
-    assert {name: ratio for name, ratio in ratios.items() if ratio > MOST} == {}, REPORT[-1]
+    assert {name: ratio for name, ratio in ratios.items() if ratio > MOST} == {}, said

@@ -1,0 +1,206 @@
+"""What hostile or large input costs grows with its size and no faster, and a wrong token costs what another costs."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from charter.lint import lint_project
+from specify_cli.collector.ledger import open_database
+from specify_cli.collector.tokens import Tokens
+from specify_cli.record.verify import verify_record
+from specify_cli.redaction.json_values import foreign_text
+from specify_cli.redaction.redact import redact, shipped_rule_set
+from support import FULL
+
+Say = Callable[[str], None]
+RULES = shipped_rule_set()
+HOSTILE = [
+    "a",
+    " ",
+    "\n",
+    "é",
+    ".",
+    ".aaaaaa",
+    "⟦",
+    "⟦jwt⟧",
+    "\\",
+    '"',
+    '\\"',
+    "\\n",
+    "0123456789abcdef",
+    "QUJD/+",
+    "key",
+    "key=",
+    "_password",
+    "password=",
+    'password="',
+    'password=\\"',
+    "password=x;",
+    "password is ",
+    "password value ",
+    "token: a ",
+    'token("',
+    'token,"',
+    "--token ",
+    "<password>",
+    "sessionid=",
+    "eyJ",
+    "eyJaaaaaaaaa.",
+    "ghp_",
+    "sk-",
+    "SK",
+    "Q~",
+    ":AA",
+    "-us1",
+    "AKIA" + "A" * 16 + " ",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n" + "A" * 30,
+    "PRIVATE KEY",
+    "Private-Lines: 1\n",
+    '"kty":"d":"',
+    "://",
+    "://a:b",
+    "://a:@",
+    "a:b@tcp(",
+    "bearer ",
+    "bearer A1",
+    "authorization: ",
+    "cookie: a=b;",
+    "cookie: a=bbbbbbbb; ",
+    "curl -u a:",
+    "machine x ",
+    "mysql ",
+    "heroku ",
+    "sig=",
+    "FlyV1 ",
+    "\x1b[0m",
+    "\\u0022",
+    "\\u001b[",
+    "&quot;",
+    "A1" * 20 + " ",
+    "|a|password|\n",
+    "password,a\n",
+    "a\tpassword\n1\tx\n",
+    "password|",
+    "docker login -p ",
+    ' "-p"',
+    "mongo -p",
+    "echo ",
+    "config set ",
+    "sqlplus a/",
+    "securestring '",
+    "cookie: a=b; c=",
+    "MTA1" * 8 + ".",
+    "+ASt" + "A" * 76,
+    "-us" * 12,
+    "MIIEvQIBADANBg" + "A" * 40 + "\n",
+    "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVk",
+    "пароль: ",
+    "password:\n",
+    "İpassword=",
+    "secret " + " " * 10 + "value",
+    "key.",
+    "pass-",
+    "apikey",
+    "webhook.office.com/webhookb2/",
+    "a" * 39 + "\n",
+]
+REQUEST = "please fix the login token refresh in src/auth/login.py, it fails on Mondays: #12 (v1.2)"
+
+
+def best_of(work: Callable[[], object], rounds: int = 5) -> float:
+    """Return the least CPU seconds of some rounds: what the work needs without what the machine did besides."""
+    best = float("inf")
+    for _ in range(rounds):
+        begun = time.process_time()
+        work()
+        best = min(best, time.process_time() - begun)
+    return best
+
+
+def test_a_text_made_to_be_slow_costs_what_its_size_costs(say: Say) -> None:
+    small = 262_144 if FULL else 16_384
+    ratios = {}
+    for unit in HOSTILE:
+        count = small // len(unit) + 1
+        short = best_of(lambda text=unit * count: redact(text, RULES), 3)  # type: ignore[misc]
+        long = best_of(lambda text=unit * 4 * count: redact(text, RULES), 3)  # type: ignore[misc]
+        ratios[unit] = long / max(short, 0.001)
+    worst = max(ratios, key=lambda unit: ratios[unit])
+    say(f"masking four times a hostile text: {ratios[worst]:.2f} at most, of {worst!r} (at most 8)")
+
+    assert ratios[worst] < 8
+
+
+def test_hostile_patterns_and_comments_are_judged_in_linear_time(tmp_path: Path, say: Say) -> None:
+    def lint(size: int) -> None:
+        stars = "*a" * (size // 100) + "zz9"
+        folder = tmp_path / str(size) / ".kittify/charter"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "charter.md").write_text("# C\n\n## Policy Summary\nx\n## A\n" + "<!--" * size + "\n")
+        matches = "".join(f"- {{id: r{n}, match: {{uri: '{stars}{n or ''}'}}, action: redact}}\n" for n in range(2))
+        (folder / "policy.yaml").write_text(f"rules:\n{matches}")
+        lint_project(str(tmp_path / str(size)), profile_folders=())
+
+    ratio = best_of(lambda: lint(40_000)) / best_of(lambda: lint(10_000))
+    say(f"linting four times a hostile charter and policy: {ratio:.2f} (at most 8)")
+
+    assert ratio < 8
+
+
+def test_verify_is_linear_in_unreadable_lines(say: Say) -> None:
+    def verify(count: int) -> None:
+        lines = [b"x" * 200 + b"\n"] * count
+        assert len(verify_record(lines, file="x", name_ids=None).findings) >= count
+
+    ratio = best_of(lambda: verify(16_000)) / best_of(lambda: verify(1_000))
+    say(f"verifying sixteen times as many unreadable lines: {ratio:.1f} (at most 40)")
+
+    assert ratio < 40
+
+
+def test_an_ordinary_request_costs_what_some_hashes_do(say: Say) -> None:
+    data = REQUEST.encode()
+    ours = best_of(lambda: [redact(REQUEST, RULES) for _ in range(2_000)])
+    reference = best_of(lambda: [hashlib.sha256(data).hexdigest() for _ in range(2_000)])
+    say(f"masking an ordinary request / one SHA-256 of it: {ours / reference:.1f} (at most 40)")
+
+    assert ours < 40 * reference
+
+
+def test_a_large_string_costs_little_more_than_its_redaction(say: Say) -> None:
+    line = "The quick brown fox: key word = x; path/to/some/file.py and a token (of thanks).\n"
+    text = line * (1_000_000 // len(line))
+    ratio = best_of(lambda: foreign_text({"content": text}, RULES)) / best_of(lambda: redact(text, RULES))
+    say(f"a tool's output of 1 MB / its masking alone: {ratio:.2f} (at most 1.5)")
+
+    assert ratio < 1.5
+
+
+def test_a_wrong_token_takes_the_same_time_however_near_it_is(tmp_path: Path, say: Say) -> None:
+    """Whatever they share with a real one: the median times of near and far secrets differ by less than the noise."""
+    database = open_database(str(tmp_path / "events.db"))
+    tokens = Tokens(database)
+    _, secret = tokens.create("ada", ["send"], None, rate=None, now="2026-11-21T12:00:00.000Z")
+    far = [secrets.token_urlsafe(len(secret))[: len(secret)] for _ in range(5_000)]
+    near = [secret[:-3] + one[-3:] for one in far if one[-3:] != secret[-3:]]
+    times: dict[str, list[int]] = {"far": [], "near": []}
+    for pair in zip(far, near, strict=False):
+        for kind, wrong in zip(times, pair, strict=True):
+            begun = time.perf_counter_ns()
+            found = tokens.find(wrong)
+            times[kind].append(time.perf_counter_ns() - begun)
+
+            assert found is None
+    database.close()
+    medians: dict[str, Any] = {kind: statistics.median(taken) for kind, taken in times.items()}
+    ratio = medians["near"] / medians["far"]
+    say(f"refusing a token that is nearly right / a wrong one: {ratio:.3f} (0.9 to 1.1)")
+
+    assert 0.9 < ratio < 1.1
