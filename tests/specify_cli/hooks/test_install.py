@@ -20,7 +20,7 @@ from specify_cli.errors import EnvironmentFault, InvocationError, StoredDataErro
 from specify_cli.hooks.settings import install as hook_install
 from specify_cli.hooks.settings.harnesses import HARNESSES, PLUGIN, PLUGIN_MARK, Harness, with_hooks, without_hooks
 from specify_cli.hooks.settings.install import Change, SettingsPlace, install, standing, uninstall
-from support import FULL
+from support import FULL, OBEY_FILE_MODES
 
 CLAUDE, GEMINI, CURSOR = HARNESSES["claude-code"], HARNESSES["gemini"], HARNESSES["cursor"]
 OPENCODE = HARNESSES["opencode"]
@@ -354,17 +354,8 @@ def test_a_settings_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_nobody_may_write_to_is_an_error_and_nothing_is_changed(tmp_path: Path) -> None:
     path = given_settings(tmp_path, SETTINGS)
-    program = (
-        f"{CHILD}import os\n"
-        "os.setgid(65534) if os.getuid() == 0 else None\nos.setuid(65534) if os.getuid() == 0 else None\n"
-        "install(where)\n"
-    )
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_mode & 0o005 != 0o005:
-            folder.chmod(0o755)
-    path.chmod(0o644)
+    program = f"{CHILD}{OBEY_FILE_MODES}install(where)\n"
     (tmp_path / ".kittify/local").mkdir(parents=True)
-    (tmp_path / ".kittify/local").chmod(0o777)
     (tmp_path / ".claude").chmod(0o555)
     done = subprocess.run(
         [sys.executable, "-B", "-c", program, str(tmp_path)],
