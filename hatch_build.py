@@ -34,7 +34,7 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
         digest.unlink(missing_ok=True)
         if self.target_name == "wheel" and version == "standard":
             digest.write_text(_digest_of(source) + "\n", encoding="ascii")
-            sbom = Path(self.root) / "build" / "spec-kitty-runtime.cdx.json"
+            sbom = Path(self.root) / "build" / "spec-kitty-recorder.cdx.json"
             sbom.parent.mkdir(exist_ok=True)
             constraints = (Path(self.root) / "constraints.txt").read_text(encoding="ascii")
             core = self.metadata.core
@@ -42,7 +42,7 @@ class CompileDoctrine(BuildHookInterface):  # type: ignore[type-arg]
             wanted = [*core.dependencies, *(name for names in extras.values() for name in names)]
             listed = _sbom(constraints, self.metadata.version, wanted)
             sbom.write_text(json.dumps(listed, indent=1) + "\n", encoding="ascii")
-            build_data["sbom_files"].append("build/spec-kitty-runtime.cdx.json")
+            build_data["sbom_files"].append("build/spec-kitty-recorder.cdx.json")
 
 
 def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
@@ -64,9 +64,9 @@ def _sbom(constraints: str, version: str, wanted: list[str]) -> dict[str, Any]:
         "metadata": {
             "component": {
                 "type": "application",
-                "name": "spec-kitty-runtime",
+                "name": "spec-kitty-recorder",
                 "version": version,
-                "purl": f"pkg:pypi/spec-kitty-runtime@{version}",
+                "purl": f"pkg:pypi/spec-kitty-recorder@{version}",
             }
         },
         "components": [

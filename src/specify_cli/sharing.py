@@ -175,10 +175,12 @@ def _run_on_cluster(address: str, act: Act[T, R], items: Sequence[T]) -> Found:
         # Of the extra `fleet`; it loads for half a second.
         from distributed import CancelledError, Client, KilledWorker
     except ImportError as error:
+        from specify_cli.installation import advise_install
+
         raise EnvironmentFault(
             "EXTRA_MISSING",
             f"--engine needs the extra `fleet`; {error.name} is not installed",
-            "pip install 'spec-kitty-runtime[fleet]'",
+            advise_install("fleet"),
         ) from error
     import logging
 

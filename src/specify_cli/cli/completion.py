@@ -13,7 +13,7 @@ import shlex
 from doctrine.light_imports import TYPE_CHECKING
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import COMMANDS, GROUPS, Command, Param, find_command
-from specify_cli.cli.schemas.names import SCHEMA_NAMES
+from specify_cli.cli.schemas import list_schemas
 from specify_cli.errors import InvocationError
 from specify_cli.project.config import load_project
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
@@ -141,7 +141,7 @@ def _find_values(param: Param) -> Iterator[Item]:
     elif param.name == "action":
         yield from ((action, "") for action in shipped_table().action_roles)
     elif param.name == "name":
-        yield from ((name, "") for name in SCHEMA_NAMES)
+        yield from ((name, "") for name in list_schemas())
 
 
 def _find_ids() -> Iterator[Item]:

@@ -59,18 +59,17 @@ def find_extra(package: str, group: str) -> EnvironmentFault | None:
 
     Of extras that share it, the one that is named like the command's `group` is meant.
     """
-    from importlib.metadata import requires  # for a mistake only, and slow to load
+    # For a mistake only, and slow to load.
+    from specify_cli.installation import advise_install, list_extras
 
-    name = package.partition(".")[0].replace("_", "-")
-    needs = [line.split("; extra == ") for line in requires("spec-kitty-runtime") or () if line.startswith(name)]
-    extras = [extra.strip("'\"") for _, *names in needs for extra in names if "dev" not in extra]
+    extras = list_extras(package)
     if not extras:
         return None
     extra = group if group in extras else extras[0]
     return EnvironmentFault(
         "EXTRA_MISSING",
         f"this needs the extra `{extra}`; {package} is not installed",
-        f"pip install 'spec-kitty-runtime[{extra}]'",
+        advise_install(extra),
     )
 
 

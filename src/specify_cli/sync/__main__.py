@@ -30,9 +30,9 @@ def run(root: str) -> int:
     try:
         from specify_cli.sync.push import background  # of the extra `sync`, and its absence is noted
     except ImportError as error:
-        pause_for(
-            folder, 3600.0, f"EXTRA_MISSING: {error.name} is not installed; pip install 'spec-kitty-runtime[sync]'"
-        )
+        from specify_cli.installation import advise_install
+
+        pause_for(folder, 3600.0, f"EXTRA_MISSING: {error.name} is not installed; {advise_install('sync')}")
         return 1
     background(root, folder, os.environ, LOCK_FD)
     return 0

@@ -533,7 +533,7 @@ def test_without_the_extra_the_command_says_how_to_get_it(process: Cli, tmp_path
     env = {**WITH_TOKEN, "PYTHONPATH": str(tmp_path / "shadow")}
     done = process("sync", "push", "--json", env=env)
     assert (done.code, done.error()["error_code"]) == (1, "EXTRA_MISSING")
-    assert "spec-kitty-runtime[sync]" in done.error()["suggestion"]
+    assert "[sync]" in done.error()["suggestion"]
 
 
 @pytest.mark.usefixtures("project")

@@ -301,8 +301,10 @@ def require_cryptography() -> None:
     try:
         import cryptography.hazmat.primitives.asymmetric.mldsa  # noqa: F401
     except ImportError as error:
+        from specify_cli.installation import advise_install
+
         raise CallerError(
             "EXTRA_MISSING",
             "signing and checking signatures needs the package cryptography, 50 or newer",
-            "pip install 'spec-kitty-runtime[trail]'",
+            advise_install("trail"),
         ) from error

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.schemas.shapes import SHAPES, schema_of
+from specify_cli.cli.schemas import DOCUMENTS, list_schemas
 from specify_cli.cli.terminal.output import write_json, write_lines
 from specify_cli.errors import CallerError
-from specify_cli.record.event_models import event_schema, schema_of_event
 
 
 def schema(values: Values) -> int:
     """Show one schema by name, or the names; a single event goes by its wire name or class."""
-    names = sorted((*SHAPES, "event"))
+    names = list_schemas()
     if values["name"] is None:
         if values["json"]:
             write_json(names)
@@ -19,7 +20,12 @@ def schema(values: Values) -> int:
             write_lines(names)
         return 0
     name = str(values["name"])
-    document = schema_of(name) if name in SHAPES else event_schema() if name == "event" else schema_of_event(name)
+    if name in names:
+        write_json(json.loads((DOCUMENTS / f"{name}.json").read_bytes()))
+        return 0
+    from specify_cli.record.event_models import schema_of_event  # pydantic's models load for the time of a command
+
+    document = schema_of_event(name)
     if document is None:
         raise CallerError(
             "SCHEMA_NOT_FOUND",

@@ -1,0 +1,56 @@
+"""How this program was installed, and so how an extra of it is added.
+
+    raise EnvironmentFault("EXTRA_MISSING", "this needs the extra `view`", advise_install("view"))
+
+Loaded where an extra is missing, never on the way of a command that works.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+
+DISTRIBUTION = "spec-kitty-recorder"
+
+
+def advise_install(extra: str) -> str:
+    """Return the shell command that adds an extra to this installation.
+
+    pipx and uv each leave a note of their own in the environments they make; `direct_url.json` (PEP 610) says
+    from which file or folder a package was installed.
+    """
+    try:
+        where, is_editable = _find_source(distribution(DISTRIBUTION))
+    except PackageNotFoundError:  # run from its sources
+        where, is_editable = str(Path(__file__).parents[2]), True
+    named = f"{DISTRIBUTION}[{extra}]"
+    target = shlex.quote(f"{named} @ {where}" if "://" in where else f"{where}[{extra}]" if where else named)
+    editable = "--editable " if is_editable else ""
+    prefix = Path(sys.prefix)
+    if (prefix / "pipx_metadata.json").exists():
+        return f"pipx install --force {editable}{target}"
+    if (prefix / "uv-receipt.toml").exists():
+        return f"uv tool install --force {editable}{target}"
+    return f"{shlex.quote(sys.executable)} -m pip install {editable}{target}"
+
+
+def list_extras(package: str) -> list[str]:
+    """Return the extras that list a package, which is named as it is imported; empty where none does."""
+    name = package.partition(".")[0].replace("_", "-")
+    try:
+        requires = distribution(DISTRIBUTION).requires or ()
+    except PackageNotFoundError:
+        return []
+    needs = [line.split("; extra == ") for line in requires if line.startswith(name)]
+    return [extra.strip("'\"") for _, *names in needs for extra in names if "dev" not in extra]
+
+
+def _find_source(installed: Distribution) -> tuple[str, bool]:
+    """Return the URL a package was installed from, a folder's path where it is editable, or "" for an index."""
+    stated = json.loads(installed.read_text("direct_url.json") or "{}")
+    url = str(stated.get("url", ""))
+    is_editable = bool(stated.get("dir_info", {}).get("editable"))
+    return (url.removeprefix("file://") if is_editable else url), is_editable
