@@ -48,7 +48,7 @@ def test_systemd_finds_nothing_in_the_unit(tmp_path: Path) -> None:
         pytest.skip("systemd-analyze is not installed, so the unit was only read")
     unit = (DOCS / "fleet/spec-kitty-collector@.service").read_text(encoding="utf-8")
     copy = tmp_path / "spec-kitty-collector@.service"
-    copy.write_text(unit.replace("/opt/spec-kitty/bin/spec-kitty", SPEC_KITTY), encoding="utf-8")
+    copy.write_text(unit.replace("/opt/spec-kitty/bin/spec-kitty", f'"{SPEC_KITTY}"'), encoding="utf-8")
     found = subprocess.run([program, "verify", str(copy)], capture_output=True, text=True)
 
     assert (found.returncode, found.stdout + found.stderr) == (0, "")

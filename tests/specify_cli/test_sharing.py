@@ -13,6 +13,7 @@ from clusters import Cluster, dask_cluster, die_at_seven, die_once, lets_dask_le
 from specify_cli import sharing
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.sharing import HERE, Engine, parse_scheduler, share_out
+from support import wait_until
 
 pytestmark = lets_dask_leave_sockets
 
@@ -61,7 +62,7 @@ def test_an_error_of_ours_comes_back_as_it_was_raised(cluster: Cluster) -> None:
 
         assert caught.value.as_value() == StoredDataError("RECORD_DAMAGED", "it is seven", "take another").as_value()
         # What was opened for it is closed by then, not by whichever thread collects garbage next.
-        assert [thread.name for thread in threading.enumerate() if thread.name == "IO loop"] == []
+        wait_until(lambda: "IO loop" not in [thread.name for thread in threading.enumerate()])
 
 
 def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -791,6 +791,7 @@ def test_who_is_ended_while_unpacking_leaves_no_folder_behind(
     program = (
         "import os, signal, sys\n"
         "from specify_cli.storage.archives.archive import unpacked\n"
+        f"signal.signal(signal.{ended_by}, signal.SIG_DFL)\n"  # below nohup it would be ignored
         "with unpacked(sys.argv[1]) as contents:\n"
         "    assert os.listdir(contents.project.root)\n"
         f"    os.kill(os.getpid(), signal.{ended_by})\n"

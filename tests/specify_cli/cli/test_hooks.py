@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_a_program_that_is_killed_is_no_refusal(tmp_path: Path, shell: str) -> N
 
 def test_a_hook_that_outlives_its_shell_holds_no_pipe_of_the_harness(tmp_path: Path) -> None:
     """At a time-out only the shell dies; whoever waits for the end of its output would wait for the program too."""
-    stub(tmp_path / "bin", f"echo begun > {tmp_path}/begun; exec sleep 60")
+    stub(tmp_path / "bin", f"echo begun > {shlex.quote(str(tmp_path))}/begun; exec sleep 600")
     child = subprocess.Popen(
         ["sh", "-c", HARNESSES["gemini"].command],
         env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"},
@@ -196,7 +197,7 @@ def test_a_stranger_of_the_same_name_is_said_to_be_none_of_ours(cli: Cli, tmp_pa
 
 def test_a_program_below_the_project_is_warned_of_and_not_run(cli: Cli, project: Path, tmp_path: Path) -> None:
     """A branch can bring it, and a link to it hides where it lies."""
-    inside = stub(project / "node_modules/.bin", f"touch {tmp_path}/ran")
+    inside = stub(project / "node_modules/.bin", f"touch {shlex.quote(str(tmp_path))}/ran")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/spec-kitty").symlink_to(inside)
     env = {"PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
@@ -220,7 +221,7 @@ def test_a_link_of_the_project_to_a_program_outside_is_warned_of_as_well(cli: Cl
 def test_our_own_program_is_known_from_wherever_it_is_linked(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/spec-kitty").symlink_to(SPEC_KITTY)
-    wrapper = stub(tmp_path / "wrapped", f'exec {Path(sys.executable).parent}/spec-kitty "$@"')
+    wrapper = stub(tmp_path / "wrapped", f'exec {shlex.quote(SPEC_KITTY)} "$@"')
     for folder in (tmp_path / "bin", wrapper.parent):
         done = cli("hooks", "status", "--json", env={"PATH": f"{folder}:/usr/bin:/bin"})
 
