@@ -63,6 +63,7 @@ from specify_cli.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
 from specify_cli.collector.witness import Answer, Witness
 from specify_cli.errors import InvocationError
 from specify_cli.page.document import read_policy
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.sync.wire.contract import COMPLETED, STARTED
 from specify_cli.web.headers import add_headers, allow_framing
 from specify_cli.web.markup import STYLE
@@ -576,7 +577,12 @@ async def _show_proof(setting: _Setting, request: Request) -> Response:
     whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
     if whole is None:
         raise Refused(Problem("not-found", "no whole record of this invocation is held"))
-    return Response(pages.proof(whole), media_type="text/html", headers=allow_framing(read_policy()))
+
+    def read_object(digest: str) -> bytes:
+        return setting.storage.objects(project, [digest]).get(digest, "").encode()
+
+    commands = await run_in_threadpool(read_commands, json.loads(whole.lines[0]), read_object)
+    return Response(pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy()))
 
 
 async def _show_pictures(setting: _Setting, request: Request) -> Response:

@@ -156,11 +156,11 @@ def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
     return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]))
 
 
-def proof(whole: Whole) -> bytes:
-    """Return the page of a record that a browser checks by itself."""
+def proof(whole: Whole, commands: Sequence[str]) -> bytes:
+    """Return the page of a record that a browser checks by itself; `commands` are its charter's test commands."""
     lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
     facts = {
-        "note": [remark.line for remark in note_done(lines)],
+        "note": [remark.line for remark in note_done(lines, commands)],
         "not_seen": list_unseen(lines[0], lines),
         "replay": "not replayed here",
         "left_out": [],

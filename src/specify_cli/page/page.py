@@ -18,6 +18,7 @@ from typing import NamedTuple
 from specify_cli.errors import InvocationError, StoredDataError
 from specify_cli.page.document import make_page, read_script
 from specify_cli.project.config import Project
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.record import fold, lines_in_force
@@ -78,9 +79,10 @@ def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes
     proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
     keys = sorted({str(item["key"]) for item in proven})
     lines_told = [*(entry.fields for entry in record.entries), *(json.loads(annex) for annex in annexes)]
+    commands = read_commands(record.started, FileObjectStore(project.root).get)
     facts = {
         "replay": _replay(project, place.invocation_id),
-        "note": [remark.line for remark in note_done(lines_told)],
+        "note": [remark.line for remark in note_done(lines_told, commands)],
         "not_seen": list_unseen(record.started, lines_told),
         "left_out": left_out,
         "keys": keys,

@@ -15,22 +15,28 @@ from typing import NamedTuple
 from doctrine.text import make_encodable
 from specify_cli.errors import CallerError
 from specify_cli.project.config import Project
-from specify_cli.record.reading.done_note import is_check
+from specify_cli.record.reading.checks import judge_check, name_change, read_commands
 from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.search.blame import Edit, attribute
 from specify_cli.search.database import SearchIndex
 from specify_cli.storage.queries import show_invocation
+from specify_cli.storage.store import FileObjectStore
 
 _MAX_FILE = 8 * 1024 * 1024
 
 
 class Check(NamedTuple):
-    """A command that checked the work after a patch, and how it ended."""
+    """A test run after a patch: how its command ended, what it shows, and whether files were changed after it.
+
+    `shows` is `passed`, `failed`, `no tests ran` or `not known`; the exit code alone does not decide it.
+    """
 
     seq: int
     command: str
     status: str | None
+    shows: str
+    changed_since: bool
 
 
 class Origin(NamedTuple):
@@ -152,6 +158,8 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
     hits = context.get("hits", []) if isinstance(context, dict) else []
     events = value.get("events")
     entries = make_timeline(events if isinstance(events, list) else [])
+    started = events[0] if isinstance(events, list) and events else {}
+    commands = read_commands(started, FileObjectStore(project.root).get)
 
     def text(key: str) -> str | None:
         member = value.get(key)
@@ -166,12 +174,20 @@ def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
         text("actor_id"),
         text("request"),
         tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
-        tuple(find_checks(entries, seq)),
+        tuple(find_checks(entries, seq, commands)),
     )
 
 
-def find_checks(entries: Sequence[Entry], seq: int) -> Iterator[Check]:
-    """Yield the commands after a line of the record that look like a check of the work."""
-    for entry in entries:
-        if entry.seq > seq and is_check(entry):
-            yield Check(entry.seq, entry.about or entry.name, entry.status)
+def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
+    """Yield the test runs after a line of the record; `commands` are the charter's."""
+    later = [entry for entry in entries if entry.seq > seq]
+    last_change = max((entry.seq for entry in later if _is_change(entry, commands)), default=-1)
+    for entry in later:
+        if (shows := judge_check(entry, commands)) is not None:
+            yield Check(entry.seq, entry.about or entry.name, entry.status, shows, entry.seq <= last_change)
+
+
+def _is_change(entry: Entry, commands: Sequence[str]) -> bool:
+    if entry.kind == "tool_call":
+        return entry.status != "denied" and bool(name_change(entry.about, commands))
+    return (entry.kind == "patch_apply" and not entry.bad) or entry.fields.get("reason") == "unseen_change"

@@ -19,6 +19,7 @@ from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.coverage import list_unseen
 from specify_cli.record.reading.done_note import note_done
 from specify_cli.record.reading.views import View, as_lists, fields_of, join, read_entries, read_file
@@ -279,6 +280,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
     row = _make_row(record, place)
     report = verify_place(project, place)
     started, completed, entries = record.started, record.completed or {}, record.entries
+    commands = read_commands(started, FileObjectStore(project.root).get)
     annexes = annex_events(project.root, place.invocation_id)
     lines = join(fields_of(record), annexes)
     lines_of: dict[str, list[Mapping[str, object]]] = {name: [] for name in _SHOWN_APART}
@@ -311,7 +313,7 @@ def view_invocation(project: Project, invocation_id: str) -> dict[str, object]:
         "events": View(len(entries), describe),
         "annexes": annexes,
         "imported": started.get("imported"),
-        "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines)],
+        "note": [{**remark._asdict(), "seqs": list(remark.seqs)} for remark in note_done(lines, commands)],
         "not_seen": list_unseen(started, lines),
         "findings": [item.as_value() for item in report.findings],
     }

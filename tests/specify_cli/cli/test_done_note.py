@@ -14,7 +14,7 @@ EVENTS = [
     {"event": "tool_result", "call_id": "1", "status": "ok"},
     {"event": "patch_apply", "path": "src/login.py", "kind": "modify"},
 ]
-SAID = "the last test run (pytest -q, ok) came before the last edit (src/login.py)"
+SAID = "the last test run (pytest -q, passed) came before the last change (src/login.py)"
 
 
 @pytest.fixture

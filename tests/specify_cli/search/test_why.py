@@ -208,7 +208,7 @@ def test_a_line_tells_request_rules_and_what_was_run_after_it(cli: Cli, changed:
     (origin,) = value["origins"]
     assert (origin["invocation_id"], origin["request"]) == (changed, "fix the login test")
     assert [check["command"] for check in origin["checks"]] == ["pytest -q tests"]
-    for text in ("fix the login test", "asked by: ", "pytest -q tests", "ok"):
+    for text in ("fix the login test", "asked by: ", "pytest -q tests", "passed"):
         assert text in page
     assert cli("show-uri", value["ranges"][0]["uri"], "--json").json()["value"]["event"] == "patch_apply"
 

@@ -16,6 +16,7 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.invocation.events import links
 from specify_cli.project.config import Project
 from specify_cli.record import layout, tiers
+from specify_cli.record.reading.checks import read_commands
 from specify_cli.record.reading.done_note import Remark, note_done
 from specify_cli.record.reading.views import fields_of
 from specify_cli.record.record import Record
@@ -148,7 +149,7 @@ def describe_closed(
     already: bool,
 ) -> Completion:
     """Return what is said of a closed record, its projections made; one that fails is a warning, for it is closed."""
-    done = _read_completion(place, record, already=already)
+    done = _read_completion(place, record, objects, already=already)
     try:
         published, kept_back = make_projections(project, records, objects, place, record)
         return done._replace(published=published, warnings=(*done.warnings, *kept_back))
@@ -157,7 +158,7 @@ def describe_closed(
         return done._replace(warnings=(*done.warnings, warning))
 
 
-def _read_completion(place: Place, record: Record, *, already: bool) -> Completion:
+def _read_completion(place: Place, record: Record, objects: FileObjectStore, *, already: bool) -> Completion:
     assert record.completed is not None
     completed = record.completed
     warnings = (
@@ -182,7 +183,7 @@ def _read_completion(place: Place, record: Record, *, already: bool) -> Completi
         artifacts=tuple(artifacts_linked),
         commit=commits[-1] if commits else None,
         published=None,
-        note=note_done(fields_of(record)),
+        note=note_done(fields_of(record), read_commands(record.started, objects.get)),
         warnings=warnings if already else (),
     )
 

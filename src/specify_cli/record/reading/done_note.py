@@ -3,27 +3,21 @@
     for remark in note_done(events):
         print(remark.text, remark.seqs)
 
-Each remark is a fact that anybody can read at the lines it cites; none says whether the work is good. What is a test
-run is told by the command line alone, so a test under another name is none.
+Each remark is a fact that anybody can read at the lines it cites; none says whether the work is good. What a test run
+is and when it counts as green says `checks`.
 """
 
 from __future__ import annotations
 
-import re
-
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import count, say
+from specify_cli.record.reading.checks import FAILED, PASSED, judge_check, name_change
 from specify_cli.record.reading.timeline import Entry, make_timeline
 from specify_cli.record.record import is_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# Commands that people and agents check their work with.
-CHECKS = re.compile(
-    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check|lint)\b"
-    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check|lint)\b"
-)
 # Behind these a turn is not at its end.
 _WORK = ("prompt", "tool_call", "tool_result", "patch_apply", "turn")
 _MAX_NAMED = 5
@@ -43,12 +37,15 @@ class Remark(NamedTuple):
         return f"{self.text} (seq {', '.join(map(str, self.seqs))})" if self.seqs else self.text
 
 
-def note_done(lines: Sequence[Mapping[str, object]]) -> tuple[Remark, ...]:
-    """Return what stands out in a record that was closed as done, whole; nothing for any other."""
+def note_done(lines: Sequence[Mapping[str, object]], commands: Sequence[str] = ()) -> tuple[Remark, ...]:
+    """Return what stands out in a record that was closed as done, whole; nothing for any other.
+
+    `commands` are the charter's test commands, as `checks.read_commands` returns them.
+    """
     if any(map(is_stand_in, lines)):
         return ()
     outcome = next((line.get("outcome") for line in reversed(lines) if line.get("event") == "completed"), None)
-    return tuple(_iter_remarks(_Shown(make_timeline(lines)))) if outcome == "done" else ()
+    return tuple(_iter_remarks(_Shown(make_timeline(lines), commands))) if outcome == "done" else ()
 
 
 def judge_end(events: Sequence[Mapping[str, object]]) -> str:
@@ -67,17 +64,35 @@ def judge_end(events: Sequence[Mapping[str, object]]) -> str:
     return "abandoned"
 
 
-def is_check(entry: Entry) -> bool:
-    """Return whether an entry is a command that looks like a check of the work."""
-    return entry.kind == "tool_call" and CHECKS.search(f"{entry.name} {entry.about}") is not None
+class _Check(NamedTuple):
+    """A test run, and what it shows."""
+
+    entry: Entry
+    shows: str
+
+    @property
+    def seq(self) -> int:
+        return self.entry.seq
+
+    def describe(self) -> str:
+        return f"{_cut(self.entry.about)}, {self.shows}"
+
+
+class _Change(NamedTuple):
+    """Something that changed a file: a patch, a command, or what was seen changed between tools."""
+
+    seq: int
+    name: str
 
 
 class _Shown:
     """The entries that remarks are made of, picked in one pass: each entry of a long record is read anew."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[Entry], commands: Sequence[str]) -> None:
+        self._commands = commands
         self.edits: list[Entry] = []
-        self.checks: list[Entry] = []
+        self.changes: list[_Change] = []
+        self.checks: list[_Check] = []
         self.links: list[Entry] = []
         self.gaps: list[Entry] = []
         # The newest run of each command that does more than read.
@@ -89,22 +104,28 @@ class _Shown:
                 self._take_call(entry)
             elif entry.kind == "patch_apply" and not entry.bad:
                 self.edits.append(entry)
+                self.changes.append(_Change(entry.seq, entry.about))
             elif entry.kind == "artifact_link":
                 self.links.append(entry)
             if entry.fields.get("reason") == "unseen_change":
                 self.gaps.append(entry)
+                self.changes.append(_Change(entry.seq, say(entry.fields.get("what"))))
 
     def _take_call(self, entry: Entry) -> None:
         self.calls, self.told = True, self.told or bool(entry.about)
-        if is_check(entry) and entry.status not in ("open", "denied"):
-            self.checks.append(entry)
+        shows = judge_check(entry, self._commands)
+        if shows is not None:
+            self.checks.append(_Check(entry, shows))
+        change = "" if entry.status == "denied" else name_change(entry.about, self._commands)
+        if change:
+            self.changes.append(_Change(entry.seq, _cut(change)))
         if entry.fields.get("side_effect") != "none" and entry.about:
             self.newest[entry.name, entry.about] = entry
 
 
 def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
     yield from _compare_checks(shown)
-    yield from _find_failures(shown.newest)
+    yield from _find_failures(shown)
     yield from _find_changed_artifacts(shown.links, shown.edits)
     if shown.gaps:
         named = _name(say(entry.fields.get("what")) for entry in shown.gaps)
@@ -112,38 +133,43 @@ def _iter_remarks(shown: _Shown) -> Iterator[Remark]:
 
 
 def _compare_checks(shown: _Shown) -> Iterator[Remark]:
-    edits, checks = shown.edits, shown.checks
-    if not edits:
+    changes, checks = shown.changes, shown.checks
+    if not any(change for change in changes if change.seq not in {gap.seq for gap in shown.gaps}):
         return
-    last = edits[-1]
+    last = changes[-1]
     if not checks:
         if shown.calls and not shown.told:
             yield Remark("CHECKS_UNKNOWN", "command lines are not kept here, so which were tests cannot be told", ())
         else:
-            text = f"no test run is recorded; the last of {count(len(edits), 'edit')} is of {_name([last.about])}"
+            text = f"no test run is recorded; the last of {count(len(changes), 'change')} is of {_name([last.name])}"
             yield Remark("NO_CHECK", text, (last.seq,))
         return
     check = checks[-1]
-    if check.seq < last.seq:
-        text = f"the last test run ({_describe(check)}) came before the last edit ({_name([last.about])})"
-        yield Remark("EDITED_AFTER_CHECK", text, (check.seq, last.seq))
-    green = next((entry for entry in reversed(checks) if entry.status == "ok"), None)
+    # A command that changes files behind its own test run is as late as that run.
+    if check.seq <= last.seq:
+        text = f"the last test run ({check.describe()}) came before the last change ({_name([last.name])})"
+        yield Remark("EDITED_AFTER_CHECK", text, tuple(dict.fromkeys((check.seq, last.seq))))
+    green = next((one for one in reversed(checks) if one.shows == PASSED), None)
     if green is None:
-        text = f"no test run is recorded that ended well; the last was {_describe(check)}"
+        text = f"no test run is recorded that ended well; the last was {check.describe()}"
         yield Remark("NEVER_GREEN", text, (check.seq,))
     elif green is not check:
-        since = [entry for entry in edits if entry.seq > green.seq]
+        since = [change for change in changes if change.seq > green.seq]
         if since:
-            named = _name(dict.fromkeys(entry.about for entry in since))
-            text = f"edited after the last test run that ended well ({_describe(green)}): {named}"
+            named = _name(dict.fromkeys(change.name for change in since))
+            text = f"changed after the last test run that ended well ({green.describe()}): {named}"
             yield Remark("EDITED_SINCE_GREEN", text, (green.seq, *_cite(since)))
 
 
-def _find_failures(newest: Mapping[tuple[str, str], Entry]) -> Iterator[Remark]:
+def _find_failures(shown: _Shown) -> Iterator[Remark]:
     """Yield the commands whose last run failed; what only reads is none, nor tests that ended well in another form."""
-    green = max((entry.seq for entry in newest.values() if is_check(entry) and entry.status == "ok"), default=-1)
-    failed = [entry for entry in newest.values() if entry.status == "error"]
-    failed = [entry for entry in failed if not (is_check(entry) and entry.seq < green)]
+    green = max((check.seq for check in shown.checks if check.shows == PASSED), default=-1)
+    judged = {check.seq: check.shows for check in shown.checks}
+    failed = [
+        entry
+        for entry in shown.newest.values()
+        if (judged[entry.seq] == FAILED and entry.seq > green if entry.seq in judged else entry.status == "error")
+    ]
     if failed:
         named = _name(_cut(entry.about) for entry in failed)
         yield Remark("FAILED_LAST", f"ended in an error when last run: {named}", _cite(failed))
@@ -159,10 +185,6 @@ def _find_changed_artifacts(links: Sequence[Entry], edits: Sequence[Entry]) -> I
             yield Remark("ARTIFACT_CHANGED", text, (link.seq, *_cite(since)))
 
 
-def _describe(entry: Entry) -> str:
-    return f"{_cut(entry.about)}, {entry.status}"
-
-
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_COMMAND else f"{text[:_MAX_COMMAND]}…"
 
@@ -173,5 +195,5 @@ def _name(texts: Iterable[str]) -> str:
     return ", ".join([*named[:_MAX_NAMED], *more])
 
 
-def _cite(entries: Sequence[Entry]) -> tuple[int, ...]:
+def _cite(entries: Sequence[Entry | _Change]) -> tuple[int, ...]:
     return tuple(entry.seq for entry in entries[:_MAX_NAMED])

@@ -59,7 +59,7 @@ def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
     yield from (f"  {one_line(rule)}" for rule in origin.rules[:_RULES])
     if len(origin.rules) > _RULES:
         yield f"  and {len(origin.rules) - _RULES} more: spec-kitty invocations context {origin.invocation_id[-6:]}"
-    yield f"checked:  {'nothing that is known to check was run after it' if not origin.checks else ''}".rstrip()
-    yield from (
-        f"  {check.seq:>4}  {one_line(check.status or '')}  {one_line(check.command, 100)}" for check in origin.checks
-    )
+    yield f"tested:   {'no test run is known after it' if not origin.checks else ''}".rstrip()
+    for check in origin.checks:
+        shows = f"{check.shows}, and changed since" if check.changed_since else check.shows
+        yield f"  {check.seq:>4}  {shows}  {one_line(check.command, 100)}"

@@ -1,0 +1,288 @@
+"""Whether a command line tested the work, what that run showed, and which commands change files.  [pure]
+
+    judge_command("pytest -q | tail -3", "ok", "3 failed, 9 passed in 0.1s", ())     # "failed"
+    judge_command("scripts/test", "ok", "", find_commands(context_text))             # "passed"
+    name_change("sed -i s/a/b/ a.py")                                                # "sed -i s/a/b/ a.py"
+
+A run is green only where its exit code and its output agree and tests ran. An exit code says nothing of a test run
+behind which a pipe, `|| true`, `;` or `&` gives the code of something else; an output that no rule reads says nothing.
+What neither tells is *not known*. The commands a charter names under a heading about tests are test commands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+from doctrine.light_imports import TYPE_CHECKING, NamedTuple
+from doctrine.text import say
+from specify_cli.errors import InvocationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from specify_cli.record.reading.timeline import Entry
+
+_READ = 2_000
+PASSED, FAILED, NONE_RAN, NOT_KNOWN = "passed", "failed", "no tests ran", "not known"
+
+_TEST = re.compile(
+    r"\b(pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest)\b|\bmake (\w*test|check)\b"
+    r"|\b(go|cargo|npm|yarn|pnpm|mvn|gradle|dotnet|mix|bun|deno) (run )?(test|check)\b"
+)
+# Programs that may name a test without running it.
+_READERS = re.compile(
+    r"(cat|echo|printf|ls|find|grep|rg|ag|sed|awk|head|tail|less|more|which|type|man|git|vim|nano|code|open|wc|sort"
+    r"|diff|pip3?|pipx|apt|apt-get|brew|conda|spec-kitty|test|\[|rm|cp|mv|mkdir|touch|cd)"
+)
+_INSTALLS = re.compile(r"^\S+ (?:\S+ )?(install|add|remove|uninstall|sync|lock)\b")
+_WRAPPERS = ("env", "time", "nice", "sudo", "command", "exec", "npx", "bunx")
+_RUNNERS = re.compile(r"^(uv|poetry|pipenv|hatch|pdm|rye|bundle|pnpm|yarn|npm) (run|exec) ")
+_KEYWORDS = ("if", "while", "until", "!", "for", "case")
+_SHELLS = ("sh", "bash", "zsh", "dash")
+_COLLECTS = re.compile(r"--(collect-only|co|help|version|fixtures|markers|list|listTests|no-run)\b|\s-(-?h|V)\b")
+
+_SHOWS_FAILED = re.compile(
+    r"^=*[^\n]*\b[1-9]\d* (failed|errors?)\b[^\n]* in [\d.]+s"  # pytest
+    r"|^FAILED \((failures|errors)="  # unittest
+    r"|^(--- FAIL|FAIL\s)|^test result: FAILED"  # go, cargo
+    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* failed|^\s*[1-9]\d* failing\b"  # jest, vitest, mocha
+    r"|\b\d+ examples?, [1-9]\d* failures?|^(FAILURES|ERRORS)!"  # rspec, phpunit
+    r"|Tests run: \d+, (Failures: [1-9]|Failures: 0, Errors: [1-9])|^BUILD (FAILED|FAILURE)|^Failed!  ?- "
+    r"|^not ok \d+ (?!.*# (TODO|SKIP))|^# fail [1-9]|tests passed, [1-9]\d* tests failed"  # TAP, ctest
+    r"|^make(\[\d+\])?: \*\*\* |\| [1-9]\d* failed",
+    re.M,
+)
+_SHOWS_PASSED = re.compile(
+    r"\b[1-9]\d* passed\b[^\n]* in [\d.]+s|^Ran [1-9]\d* tests? in |^ok\s+\S+\s|^test result: ok\. [1-9]"
+    r"|^\s*Tests:?\s+[^\n]*\b[1-9]\d* passed|^\s*[1-9]\d* passing\b|\b[1-9]\d* examples?, 0 failures|^OK \([1-9]"
+    r"|Tests run: [1-9]\d*, Failures: 0, Errors: 0|^Passed!|^# pass [1-9]|^100% tests passed|^ok \d+ |^ok \| [1-9]",
+    re.M,
+)
+_SHOWS_NONE = re.compile(
+    r"no tests ran|collected 0 items|\b\d+ (deselected|skipped|xfailed)\b[^\n]* in [\d.]+s|\btests? collected\b"
+    r"|no tests collected|^Ran 0 tests|NO TESTS RAN|\[no test files\]|no tests to run|^No tests? (files? )?found"
+    r"|^test result: ok\. 0 passed",
+    re.M,
+)
+
+# A quoted operator is part of a word: it is another letter while the line is split.
+_OPERATORS = "();<>|&"
+_QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"")
+_HIDDEN = {ord(one): 0xE000 + at for at, one in enumerate(_OPERATORS + "\n")}
+_SHOWN = {hidden: letter for letter, hidden in _HIDDEN.items()}
+_HEADING = re.compile(r"^#{1,6} [^\n]*\btest[^\n]*$", re.M | re.I)
+_CODE = re.compile(r"`([^`\n]+)`")
+_OUTSIDE = ("/tmp/", "/dev/", "/var/tmp/")
+# Commands that change files: a program, and the words without or with which it only reads.
+_CHANGERS = (
+    (re.compile(r"^(mv|cp|rm|truncate|patch|rsync|unlink|shred|dd|tee)\b"), None),
+    (re.compile(r"^(sed|perl|ruby|autopep8|clang-format)\b.*\s-(-in-place|\w*i)"), None),
+    (
+        re.compile(
+            r"^git (checkout|switch|restore|reset|stash|merge|rebase|pull|revert|cherry-pick|am|apply|clean|mv|rm)\b"
+        ),
+        re.compile(r"^git (reset --soft|stash (list|show)|apply --(check|stat))"),
+    ),
+    (
+        re.compile(r"^(black|isort|rustfmt|ruff format|cargo fmt|dotnet format|mix format|swiftformat)\b"),
+        re.compile(r"--(check|diff|verify)"),
+    ),
+    (re.compile(r"^(gofmt|goimports|prettier|yapf)\b.*\s(-w|-i|--write)\b"), None),
+    (re.compile(r"--fix\b"), re.compile(r"--(fix-dry-run|diff)")),
+    (re.compile(r"^(make|npm run|yarn|pnpm) (fmt|format|fix|lint:fix|generate|codegen)\b"), None),
+)
+
+
+class _Part(NamedTuple):
+    """One simple command of a command line, the operator that follows it, and the file its output goes to."""
+
+    words: tuple[str, ...]
+    operator: str
+    redirected_to: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
+
+def find_commands(context: str) -> tuple[str, ...]:
+    """Return the commands that a charter's text names, as code, under its headings about tests."""
+    found: list[str] = []
+    for heading in _HEADING.finditer(context):
+        section = re.split(r"^#{1,6} ", context[heading.end() :], maxsplit=1, flags=re.M)[0]
+        found += _CODE.findall(section)
+    return tuple(dict.fromkeys(found))
+
+
+def read_commands(started: Mapping[str, object], get: Callable[[str], bytes]) -> tuple[str, ...]:
+    """Return the charter's test commands as the agent of a record was given them.
+
+    `get` returns the bytes of an object; one that is not there gives none, which `verify` names.
+    """
+    if not started.get("governance_context_available"):
+        return ()
+    try:
+        return find_commands(get(str(started.get("governance_context_hash"))).decode("utf-8", "replace"))
+    except InvocationError:
+        return ()
+
+
+def judge_check(entry: Entry, commands: Sequence[str]) -> str | None:
+    """Return what a call of a timeline shows of the tests, as `judge_command`; None for any other entry."""
+    if entry.kind != "tool_call" or entry.status in ("open", "denied"):
+        return None
+    return judge_command(
+        entry.about or entry.name, entry.status, _join_output(entry.end_fields.get("output")), commands
+    )
+
+
+def _join_output(output: object) -> str:
+    """Return what a line keeps of an output: the text, or its first and last characters."""
+    if isinstance(output, dict):
+        return "\n".join(say(output[key]) for key in ("head", "preview", "tail") if key in output)
+    return say(output) if output is not None else ""
+
+
+def judge_command(command: str, status: str | None, output: str, commands: Sequence[str]) -> str | None:
+    """Return what a command's run shows of the tests: one of the four words, or None where it runs no test.
+
+    `status` is the recorded one (`ok`, `error`, …), `output` what is kept of its output, `commands` the charter's.
+    """
+    parts = _split(command)
+    place = _find_test(parts, commands)
+    if place is None:
+        return None
+    shown = _read_output(output)
+    if shown == FAILED:
+        return FAILED
+    is_own = _decides_exit(parts, place, command)
+    if status == "error" and is_own:
+        return FAILED
+    if shown == NONE_RAN or _COLLECTS.search(parts[place].text):
+        return NONE_RAN
+    return PASSED if status == "ok" and (is_own or shown == PASSED) else NOT_KNOWN
+
+
+def name_change(command: str, commands: Sequence[str] = ()) -> str:
+    """Return the part of a command line that changes files after its last test run; "" where none does."""
+    parts = _split(command)
+    tested = max((at for at in range(len(parts)) if _is_test(parts[at], commands)), default=-1)
+    return next((part.text for part in reversed(parts[tested + 1 :]) if _changes_files(part)), "")
+
+
+def _split(command: str) -> list[_Part]:
+    """Return the simple commands of a command line in order; of a shell that is given one, those inside."""
+    text = _unwrap_json(command)
+    text = _QUOTED.sub(lambda quoted: quoted[0].translate(_HIDDEN), text).replace("\n", " ; ")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    parts: list[_Part] = []
+    words: list[str] = []
+    target, awaits = "", False
+    try:
+        for token in lexer:
+            if not token or set(token) - set(_OPERATORS):
+                token = token.translate(_SHOWN)
+                if awaits:
+                    target, awaits = target if token.startswith(("&", *_OUTSIDE)) else token, False
+                else:
+                    words.append(token)
+            elif ">" in token and "&" not in token:
+                awaits = True
+            elif set(token) <= set("<>&") and set(token) & set("<>"):
+                continue
+            else:
+                parts.append(_Part(tuple(words), token, target))
+                words, target = [], ""
+    except ValueError:  # an open quote: a text that was cut
+        words = text.split()
+    parts.append(_Part(tuple(words), "", target))
+    return [inner for part in parts if part.words for inner in _open_shell(part)]
+
+
+def _open_shell(part: _Part) -> Iterator[_Part]:
+    words = _strip(part.words)
+    flag = next((at for at, word in enumerate(words) if re.fullmatch(r"-\w*c", word)), None)
+    if words and words[0].rpartition("/")[2] in _SHELLS and flag is not None and flag + 1 < len(words):
+        inner = _split(words[flag + 1])
+        yield from inner[:-1]
+        if inner:
+            yield inner[-1]._replace(operator=part.operator)
+        return
+    yield part._replace(words=words)
+
+
+def _strip(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command without the variables and programs that only run it."""
+    rest = list(words)
+    while rest and (rest[0] in _WRAPPERS or re.match(r"\w+=", rest[0])):
+        rest.pop(0)
+    if rest[:1] == ["timeout"]:
+        rest = rest[2:]
+    return tuple(rest)
+
+
+def _unwrap_json(command: str) -> str:
+    """Return the command line of arguments that are given as JSON: `{"command": ["bash", "-lc", "pytest"]}`."""
+    if not command.startswith("{"):
+        return command
+    try:
+        given = json.loads(command)
+    except ValueError:
+        return command
+    inner = given.get("command", given.get("cmd")) if isinstance(given, dict) else None
+    if isinstance(inner, list):
+        return shlex.join(map(str, inner))
+    return inner if isinstance(inner, str) else command
+
+
+def _find_test(parts: Sequence[_Part], commands: Sequence[str]) -> int | None:
+    return next((at for at in reversed(range(len(parts))) if _is_test(parts[at], commands)), None)
+
+
+def _is_test(part: _Part, commands: Sequence[str]) -> bool:
+    words = part.words[1:] if part.words[0] in _KEYWORDS else part.words
+    text = " ".join(_strip(words))
+    bare = _RUNNERS.sub("", text).removeprefix("./")
+    for named in commands:
+        own = _RUNNERS.sub("", named).removeprefix("./")
+        if bare == own or bare.startswith(f"{own} "):
+            return True
+    first = text.split(" ", 1)[0].rpartition("/")[2]
+    return _READERS.fullmatch(first) is None and _INSTALLS.match(text) is None and _TEST.search(text) is not None
+
+
+def _decides_exit(parts: Sequence[_Part], place: int, command: str) -> bool:
+    """Return whether the exit code of the whole is the test run's where that failed."""
+    if parts[place].words[0] in _KEYWORDS or "$(" in command or "`" in command:
+        return False
+    behind = parts[place]
+    if behind.operator == "||" and place + 1 < len(parts):
+        return parts[place + 1].words[0] in ("exit", "false", "return")
+    if behind.operator == "|":
+        return "pipefail" in command and all(part.operator in ("|", "&&", "") for part in parts[place:])
+    return all(part.operator in ("&&", "", ")") for part in parts[place:])
+
+
+def _read_output(output: str) -> str | None:
+    """Return what an output shows of the tests; None where no rule reads it."""
+    # A summary stands at an end; what lies between may be long, and hostile.
+    whole = output if len(output) <= 2 * _READ else f"{output[:_READ]}\n{output[-_READ:]}"
+    text = re.sub(r"\x1b\[[0-9;]*m", "", whole.replace("\\n", "\n").replace("\\t", "\t"))
+    for pattern, shown in ((_SHOWS_FAILED, FAILED), (_SHOWS_PASSED, PASSED), (_SHOWS_NONE, NONE_RAN)):
+        if pattern.search(text):
+            return shown
+    return None
+
+
+def _changes_files(part: _Part) -> bool:
+    words = part.words
+    if part.redirected_to:
+        return True
+    paths = [word for word in words[1:] if not word.startswith("-")]
+    if paths and all(path.startswith(_OUTSIDE) for path in paths):
+        return False
+    text = _RUNNERS.sub("", part.text)
+    return any(pattern.search(text) and not (reads is not None and reads.search(text)) for pattern, reads in _CHANGERS)

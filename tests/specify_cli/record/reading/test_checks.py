@@ -1,0 +1,151 @@
+"""A test run counts as green where exit code and output agree and tests ran; a later change ends its validity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from specify_cli.record.reading.checks import find_commands, judge_command, name_change
+from specify_cli.record.reading.done_note import note_done
+
+PASSED, FAILED, NONE, UNKNOWN = "passed", "failed", "no tests ran", "not known"
+GREEN, RED = "....\n42 passed in 0.12s", "..F\n3 failed, 39 passed in 0.12s"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "output", "expected"),
+    [
+        ("pytest -q", "ok", GREEN, PASSED),
+        ("pytest -q", "ok", "", PASSED),
+        ("pytest -q", "error", RED, FAILED),
+        ("pytest -q", "error", GREEN, FAILED),
+        ("pytest -q || true", "ok", RED, FAILED),
+        ("pytest -q || true", "ok", GREEN, PASSED),
+        ("pytest -q || true", "ok", "", UNKNOWN),
+        ("pytest -q | tail -3", "ok", RED, FAILED),
+        ("pytest -q 2>&1 | tail -3", "ok", GREEN, PASSED),
+        ("pytest -q | tail -1", "ok", "see the log", UNKNOWN),
+        ("set -o pipefail; pytest -q | tail -1", "ok", "", PASSED),
+        ("pytest -q; echo done", "ok", "", UNKNOWN),
+        ("pytest -q; echo done", "ok", RED, FAILED),
+        ("cd src && pytest -q", "ok", "", PASSED),
+        ("pytest -q && git add -A", "ok", "", PASSED),
+        ("pytest -q || exit 1", "ok", "", PASSED),
+        ("! pytest -q", "ok", "", UNKNOWN),
+        ("pytest -q &", "ok", "", UNKNOWN),
+        ("if pytest -q; then echo yes; fi", "ok", "", UNKNOWN),
+        ("bash -lc 'pytest -q || true'", "ok", "", UNKNOWN),
+        ("bash -c 'pytest -q'", "ok", "", PASSED),
+        ('{"command":["bash","-lc","pytest -q | tail -2"]}', "ok", "", UNKNOWN),
+        ("pytest --collect-only -q", "ok", "a.py::test_a\n42 tests collected in 0.01s", NONE),
+        ("pytest --co", "ok", "", NONE),
+        ("pytest -k nothing", "ok", "28 deselected in 0.03s", NONE),
+        ("pytest -k nothing", "error", "28 deselected in 0.03s", FAILED),
+        ("pytest -q", "ok", "5 skipped in 0.01s", NONE),
+        ("pytest -q", "unknown", GREEN, UNKNOWN),
+        ("python -m unittest", "ok", "Ran 12 tests in 0.1s\n\nOK", PASSED),
+        ("python -m unittest | cat", "ok", "Ran 2 tests in 0.1s\n\nFAILED (failures=1)", FAILED),
+        ("python -m unittest", "ok", "Ran 0 tests in 0.000s\n\nOK", NONE),
+        ("go test ./... | tail", "ok", "--- FAIL: TestA\nFAIL\tmod/a\t0.1s", FAILED),
+        ("go test ./... | tail", "ok", "ok  \tmod/a\t0.1s\n?   \tmod/b\t[no test files]", PASSED),
+        ("go test ./...", "ok", "?   \tmod/b\t[no test files]", NONE),
+        ("cargo test | tail", "ok", "test result: ok. 5 passed; 0 failed; 0 ignored", PASSED),
+        ("cargo test | tail", "ok", "test result: FAILED. 4 passed; 1 failed", FAILED),
+        ("npx jest | cat", "ok", "Tests:       1 failed, 5 passed, 6 total", FAILED),
+        ("npm test", "ok", "Tests:       5 passed, 5 total", PASSED),
+        ("npx vitest run || true", "ok", " Tests  2 failed | 5 passed (7)", FAILED),
+        ("npx mocha | cat", "ok", "  5 passing (20ms)\n  1 failing", FAILED),
+        ("bundle exec rspec | cat", "ok", "5 examples, 1 failure", FAILED),
+        ("mvn test | tail", "ok", "Tests run: 5, Failures: 1, Errors: 0, Skipped: 0", FAILED),
+        ("make test | tail -4", "ok", "make: *** [Makefile:3: test] Error 1", FAILED),
+        ("npm test", "ok", '{"stdout":"\\n3 failed, 39 passed in 0.12s\\n","exitCode":0}', FAILED),
+        ("scripts/test", "ok", "all good", PASSED),
+        ("./scripts/test --fast | tail -1", "ok", "all good", UNKNOWN),
+        ("uv run scripts/test", "ok", "", PASSED),
+    ],
+)
+def test_what_a_test_run_shows(command: str, status: str, output: str, expected: str) -> None:
+    assert judge_command(command, status, output, ("scripts/test", "pytest -q")) == expected
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls tests", "cat pytest.ini", "echo pytest", "git commit -m 'make pytest pass'", "pip install pytest",
+        "grep -rn pytest .", "npm install jest", "ls scripts/test", "make lint", 'spec-kitty do "run pytest"', "",
+    ],
+)  # fmt: skip
+def test_what_only_names_a_test_is_none(command: str) -> None:
+    assert judge_command(command, "ok", GREEN, ("scripts/test",)) is None
+
+
+def test_the_commands_of_the_testing_section_are_test_commands() -> None:
+    text = (
+        "## Policy Summary\n- `make release`\n\n## Testing\n`scripts/test` or `tox -e py`.\n\n## Review\n`git diff`\n"
+    )
+
+    assert find_commands(text) == ("scripts/test", "tox -e py")
+    assert find_commands("# C\n### How to test\n`just check`\n") == ("just check",)
+    assert find_commands("") == ()
+
+
+@pytest.mark.parametrize(
+    ("command", "changes"),
+    [
+        ("sed -i 's/a/b/' a.py", True), ("perl -pi -e s/a/b/ a.py", True), ("echo x > a.py", True),
+        ("echo x >> a.py", True), ("mv a.py b.py", True), ("rm a.py", True), ("git checkout -- a.py", True),
+        ("git stash", True), ("black .", True), ("ruff check --fix", True), ("ruff format .", True),
+        ("gofmt -w a.go", True), ("npx prettier --write .", True), ("cat x | tee a.py", True), ("cp a b", True),
+        ("git apply x.patch", True), ("patch -p1 < x", True), ("cargo fmt", True), ("cd x && rm y", True),
+        ("bash -lc 'sed -i s/a/b/ a.py'", True),
+        ("ls", False), ("git status", False), ("git diff > /dev/null", False), ("pytest 2>&1", False),
+        ("cat a.py", False), ("black --check .", False), ("ruff check .", False), ("sed -n 1,5p a.py", False),
+        ("rm -f /tmp/x", False), ("echo hi > /tmp/out", False), ("git commit -m 'rm a.py'", False),
+        ("grep -c '>' a.py", False), ("gofmt -l .", False), ("cargo fmt --check", False), ("git log --oneline", False),
+    ],
+)  # fmt: skip
+def test_a_command_that_changes_files_is_known(command: str, changes: bool) -> None:
+    assert bool(name_change(command)) == changes
+
+
+Line = dict[str, Any]
+
+
+def ran(command: str, status: str = "ok", output: str = "") -> list[Line]:
+    call = {"event": "tool_call", "call_id": command, "tool": "Bash", "side_effect": "external"}
+    call["args"] = {"head": f'{{"command":"{command}"}}'}  # type: ignore[assignment]
+    return [call, {"event": "tool_result", "call_id": command, "status": status, "output": {"head": output}}]
+
+
+EDIT: list[Line] = [{"event": "patch_apply", "path": "a.py", "kind": "modify", "ok": True}]
+
+
+def note(*groups: list[Line], commands: tuple[str, ...] = ()) -> list[str]:
+    lines = [{"event": "started"}, *(line for group in groups for line in group)]
+    lines.append({"event": "completed", "outcome": "done"})
+    numbered = [{**line, "seq": seq} for seq, line in enumerate(lines)]
+    return [remark.code for remark in note_done(numbered, commands)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [
+        ((EDIT, ran("pytest -q || true", output=RED)), ["NEVER_GREEN", "FAILED_LAST"]),
+        ((EDIT, ran("pytest -q | tail -3", output=RED)), ["NEVER_GREEN", "FAILED_LAST"]),
+        ((EDIT, ran("pytest -q | tail -3")), ["NEVER_GREEN"]),
+        ((EDIT, ran("pytest --collect-only")), ["NEVER_GREEN"]),
+        ((EDIT, ran("pytest -k x", output="28 deselected in 0.1s")), ["NEVER_GREEN"]),
+        ((EDIT, ran("pytest -q"), ran("sed -i s/a/b/ a.py")), ["EDITED_AFTER_CHECK"]),
+        ((EDIT, ran("pytest -q && sed -i s/a/b/ a.py")), ["EDITED_AFTER_CHECK"]),
+        ((EDIT, ran("sed -i s/a/b/ a.py && pytest -q")), []),
+        ((EDIT, ran("pytest -q"), ran("git checkout -- a.py")), ["EDITED_AFTER_CHECK"]),
+        ((ran("sed -i s/a/b/ a.py"),), ["NO_CHECK"]),
+        ((EDIT, ran("scripts/test")), []),
+        ((EDIT, ran("scripts/other")), ["NO_CHECK"]),
+        ((EDIT, ran("pytest -q"), [{"event": "capture_gap", "reason": "unseen_change", "what": "c.py"}]),
+         ["EDITED_AFTER_CHECK", "UNSEEN_CHANGES"]),
+    ],
+)  # fmt: skip
+def test_the_note_on_a_run_that_was_closed_as_done(groups: tuple[list[Line], ...], expected: list[str]) -> None:
+    assert note(*groups, commands=("scripts/test",)) == expected
