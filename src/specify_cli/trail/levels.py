@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
-from doctrine.git import ask_git, find_worktree
+from doctrine.git import ask_git, find_worktree, read_git
 from doctrine.text import count
 from specify_cli import durable
 from specify_cli.errors import CallerError, InvocationError
@@ -63,6 +64,10 @@ class Trust(NamedTuple):
     remembered: tuple[Checkpoint, ...] = ()
     memory: str = ""
     signers: Signers | None = None
+
+
+# Of a record that is not here, so many files of other branches are read, each up to this size.
+_MAX_BLOBS, _MAX_BLOB = 64, 64 * 1024 * 1024
 
 
 class Assessed(NamedTuple):
@@ -136,7 +141,7 @@ class TrailWatch:
                     finding("LOG_ROLLED_BACK", trust.memory, None, 0, f"{item.origin} is not here at all any more")
                 )
         self._unknown: list[Missing] = []
-        self._committed: dict[str, str] | None = None
+        self._committed: dict[str, list[tuple[str, str]]] | None = None
 
     def follow(self, reports: Iterable[RecordReport]) -> Iterator[RecordReport]:
         """Yield the reports as they come, each taken in, with what speaks against the approvals on it."""
@@ -369,7 +374,7 @@ class TrailWatch:
             data = self._read_elsewhere(item.invocation_id, reading)
             if data is not None and _holds(data, item.seal):
                 continue
-            where = None if data is not None else self._find_elsewhere(item.invocation_id)
+            where = None if data is not None else self._find_elsewhere(item.invocation_id, {item.seal})
             detail = f"{item.invocation_id}, seal {item.seal}"
             if data is not None:
                 yield finding("LINK_BROKEN", item.file, item.seq, 0, detail)
@@ -397,7 +402,7 @@ class TrailWatch:
             closed = any(item.kind == "close" for item in items)
             if not closed and items[0].file not in own:
                 continue  # it was open when this part of the log was published
-            where = self._find_elsewhere(invocation_id)
+            where = self._find_elsewhere(invocation_id, {item.seal for item in items})
             if where is None:
                 yield finding("LOGGED_RECORD_MISSING", items[0].file, None, 0, invocation_id)
             else:
@@ -410,15 +415,28 @@ class TrailWatch:
             known[invocation_id] = _read_with_annexes(self._project.root, invocation_id)
         return known[invocation_id]
 
-    def _find_elsewhere(self, invocation_id: str) -> str | None:
-        """Return where else this clone has a record: in another worktree, or on another branch."""
+    def _find_elsewhere(self, invocation_id: str, seals: set[str]) -> str | None:
+        """Return where else this clone has the lines with these seals: in other worktrees, or on other branches.
+
+        Only whole lines that hash to their seals count: a branch can bring any file under any name.
+        """
+        places: list[str] = []
+        missing = set(seals)
         for root in find_sibling_roots(self._project.root):
-            if _read_with_annexes(root, invocation_id) is not None:
-                return f"lies in the worktree {root}"
-        if self._committed is None:
+            data = _read_with_annexes(root, invocation_id) or b""
+            if held := {seal for seal in missing if _holds(data, seal)}:
+                missing -= held
+                places.append(f"lies in the worktree {root}")
+        if missing and self._committed is None:
             self._committed = _list_committed(self._project.root)
-        commit = self._committed.get(invocation_id)
-        return None if commit is None else f"is not on this branch; commit {commit} has it"
+        for commit, path in (self._committed or {}).get(invocation_id, ())[:_MAX_BLOBS]:
+            if not missing:
+                break
+            data = _read_blob(self._project.root, f"{commit}:{path}")
+            if held := {seal for seal in missing if _holds(data, seal)}:
+                missing -= held
+                places.append(f"is not on this branch; commit {commit} has it")
+        return None if missing or not places else places[0]
 
     def _was_published(self, invocation_id: str) -> bool:
         """Return whether a log on this branch says that a record was closed, and so has to be here."""
@@ -478,32 +496,58 @@ def _read_checkpoint(path: str) -> Checkpoint | None:
 
 
 def _holds(data: bytes, seal: str) -> bool:
-    return f'"~":"{seal}"'.encode() in data
+    """Return whether bytes hold a whole line that hashes to this seal (docs/format.md, section 3)."""
+    end = f',"~":"{seal}"}}\n'.encode()
+    at = data.find(end)
+    while at >= 0:
+        if sha256(data[data.rfind(b"\n", 0, at) + 1 : at]).hexdigest() == seal:
+            return True
+        at = data.find(end, at + 1)
+    return False
 
 
-def _list_committed(root: str) -> dict[str, str]:
-    """Return the records that other branches brought and this one never had, each with a commit that holds it.
+def _list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
+    """Return the records that other branches brought and this one never had, each with its files: (commit, path).
 
     What a commit of this branch ever held has to be here: without it, it was deleted.
     """
     here = _list_added(root, "HEAD")
-    return {key: commit for key, commit in _list_added(root, "--all").items() if key not in here}
+    return {key: files for key, files in _list_added(root, "--all").items() if key not in here}
 
 
-def _list_added(root: str, *revisions: str) -> dict[str, str]:
+def _list_added(root: str, *revisions: str) -> dict[str, list[tuple[str, str]]]:
     top = find_worktree(root)
-    argv = ["log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=A", "--", f"{root}/{layout.TRAIL}"]
+    folders = (f"{root}/{layout.TRAIL}", f"{root}/{layout.ANNEXES}")
+    argv = ["-c", "core.quotepath=off", "log", *revisions, "--format=%x00%h", "--name-only", "--diff-filter=AM"]
     try:
-        output = None if top is None else ask_git(top, *argv)
+        output = None if top is None else ask_git(top, *argv, "--", *folders)
     except OSError:
         return {}
-    added: dict[str, str] = {}
+    added: dict[str, list[tuple[str, str]]] = {}
     for entry in (output or "").split("\0"):
-        commit, *names = entry.split("\n")
-        for ids in map(layout.parse_record_name, map(os.path.basename, names)):
-            if ids is not None:
-                added[ids[1]] = commit
+        commit, *paths = entry.split("\n")
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            ids = layout.parse_record_name(name)
+            annexed = folder.rpartition("/")[2]
+            key = annexed if is_invocation_id(annexed) else ids[1] if ids is not None else None
+            if key is not None:
+                added.setdefault(key, []).append((commit, path))
     return added
+
+
+def _read_blob(root: str, name: str) -> bytes:
+    """Return the bytes of a file in a commit, `<commit>:<path>`; none where it is not there or too large."""
+    top = find_worktree(root)
+    if top is None:
+        return b""
+    try:
+        size = ask_git(top, "cat-file", "-s", name)
+        if size is None or int(size) > _MAX_BLOB:
+            return b""
+        return read_git(top, "cat-file", "blob", name) or b""
+    except (OSError, ValueError):
+        return b""
 
 
 def _read_with_annexes(root: str, invocation_id: str) -> bytes | None:
