@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,7 +22,8 @@ from specify_cli.errors import CallerError, InvocationError
 from specify_cli.project.config import Project
 from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
-from specify_cli.record.record import is_invocation_id
+from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
+from specify_cli.record.seal import open_line
 from specify_cli.record.verify import ERROR, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.sharing import HERE, Engine
 from specify_cli.storage import queries
@@ -423,8 +423,7 @@ class TrailWatch:
         places: list[str] = []
         missing = set(seals)
         for root in find_sibling_roots(self._project.root):
-            data = _read_with_annexes(root, invocation_id) or b""
-            if held := {seal for seal in missing if _holds(data, seal)}:
+            if held := missing & _chain_seals(_read_with_annexes(root, invocation_id) or b""):
                 missing -= held
                 places.append(f"lies in the worktree {root}")
         if missing and self._committed is None:
@@ -432,8 +431,7 @@ class TrailWatch:
         for commit, path in (self._committed or {}).get(invocation_id, ())[:_MAX_BLOBS]:
             if not missing:
                 break
-            data = _read_blob(self._project.root, f"{commit}:{path}")
-            if held := {seal for seal in missing if _holds(data, seal)}:
+            if held := missing & _chain_seals(_read_blob(self._project.root, f"{commit}:{path}")):
                 missing -= held
                 places.append(f"is not on this branch; commit {commit} has it")
         return None if missing or not places else places[0]
@@ -496,14 +494,20 @@ def _read_checkpoint(path: str) -> Checkpoint | None:
 
 
 def _holds(data: bytes, seal: str) -> bool:
-    """Return whether bytes hold a whole line that hashes to this seal (docs/format.md, section 3)."""
-    end = f',"~":"{seal}"}}\n'.encode()
-    at = data.find(end)
-    while at >= 0:
-        if sha256(data[data.rfind(b"\n", 0, at) + 1 : at]).hexdigest() == seal:
-            return True
-        at = data.find(end, at + 1)
-    return False
+    return f'"~":"{seal}"'.encode() in data
+
+
+def _chain_seals(data: bytes) -> set[str]:
+    """Return the seals of a record and its annexes as far as each line is sealed and follows a line before it.
+
+    A line behind an altered one hashes to its seal still; that the record is here it does not say.
+    """
+    seals = {genesis_tip().seal}
+    for _, raw in lines_in_force(data):
+        line = open_line(raw)
+        if not line.problems and line.seal and line.fields is not None and line.fields.get("prev") in seals:
+            seals.add(line.seal)
+    return seals
 
 
 def _list_committed(root: str) -> dict[str, list[tuple[str, str]]]:
