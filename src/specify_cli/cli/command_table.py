@@ -95,6 +95,7 @@ _WHICH = (
     Param("actor", "option", "Only what this person or agent asked for.", metavar="NAME"),
     Param("session", "option", "Only this session of a harness.", metavar="ID"),
     Param("since", "option", "Only those begun since: 2h, 7d, yesterday, or a date.", metavar="TIME"),
+    Param("until", "option", "Only those begun before, in the same forms.", metavar="TIME"),
 )
 _ENGINE = (
     Param("workers", "option", "Share the work out among N processes.", 1, integer=True, metavar="N"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.storage.queries import Filters, parse_moment
+from specify_cli.storage.queries import COUNTED, Filters, parse_moment
 
 
 def read_filters(values: Values) -> Filters:
@@ -13,6 +13,16 @@ def read_filters(values: Values) -> Filters:
         name: None if values.get(name) is None else str(values[name])
         for name in ("profile", "action", "status", "parent", "outcome", "actor", "session")
     }
-    since = shell.get_text(values, "since")
+    since, until = shell.get_text(values, "since"), shell.get_text(values, "until")
     replays = bool(values["all"]) or texts["parent"] is not None
-    return Filters(**texts, since=None if since is None else parse_moment(since), replays=replays)
+    return Filters(
+        **texts,
+        since=None if since is None else parse_moment(since),
+        until=None if until is None else parse_moment(until, option="--until"),
+        replays=replays,
+    )
+
+
+def say_number(unread: int) -> str:
+    """Return a number of records that were not looked at, which are counted up to a bound."""
+    return f"more than {COUNTED:,}" if unread >= COUNTED else f"{unread:,}"

@@ -140,7 +140,7 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     ),
     "LINK_ELSEWHERE": (
         INFO,
-        "a record that this one cites is in another place",
+        "the very line that this one cites stands in another place: a worktree or a branch",
         "nothing to do; merge the branch or look in the worktree to see it",
     ),
     "CLOCK_WENT_BACK": (
@@ -165,7 +165,7 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     ),
     "LOGGED_ELSEWHERE": (
         INFO,
-        "the log holds a line of a record that is in another place",
+        "every logged line of a record stands in another place: a worktree or a branch",
         "nothing to do; merge the branch or look in the worktree to see it",
     ),
     "LOGGED_LINE_MISSING": (

@@ -2,7 +2,7 @@
 
     with SearchIndex(project) as index:
         index.update()
-        for hit in index.find(Query("login token", tool="Bash"), 20):
+        for hit in index.find(Query("login token", tool="Bash"), 20)[0]:
             print(hit.invocation_id, hit.seq, hit.snippet)
 
 It holds words and places, no text: what is shown is read from the record again, so an index that somebody forged can
@@ -29,7 +29,7 @@ from specify_cli.record.reading.patch_lines import ADDED, read_lines_member
 from specify_cli.record.record import split_lines
 from specify_cli.search.words import cut_snippet, marks_of, match_query, text_of
 from specify_cli.storage.index import Index, Key
-from specify_cli.storage.queries import Filters, Row, annex_events, read_row
+from specify_cli.storage.queries import COUNTED, Filters, Listing, Row, annex_events, read_row
 from specify_cli.storage.store import FileRecordStore, Place
 
 _VERSION = 4
@@ -316,20 +316,29 @@ class SearchIndex:
 
     # --- asking it
 
-    def find(self, query: Query, limit: int) -> list[Hit]:
-        """Return at most `limit` lines that fit, those of the newest records first."""
+    def find(self, query: Query, limit: int) -> tuple[list[Hit], int]:
+        """Return at most `limit` lines that fit, those of the newest records first.
+
+        The second value is how many more records hold them, the last shown one too where it was cut; counted up to
+        `COUNTED`, and without a look at them.
+        """
         matched = match_query(query.text)
         if query.text.strip() and matched is None:
-            return []
+            return [], 0
         hits: list[Hit] = []
+        unread = 0
         for place, lines in self._find_places(query, matched):
+            if len(hits) >= limit:
+                unread += 1
+                if unread >= COUNTED:
+                    break
+                continue
             row = self._read_row(place)
             if row is None or not query.rows.accept(row):
                 continue
             hits += self._make_hits(row, place, lines, query.text)
-            if len(hits) >= limit:
-                break
-        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit]
+            unread += len(hits) > limit
+        return sorted(hits, key=lambda hit: hit.invocation_id, reverse=True)[:limit], unread
 
     def count_rules(self, limit: int) -> tuple[list[tuple[str, int]], int]:
         """Return the rules that were in front of most invocations, and how many invocations were given any."""
@@ -389,16 +398,20 @@ class SearchIndex:
         data = self._open_record[1]
         return _read_fields(data[start : data.find(b"\n", start)])
 
-    def find_rows(self, query: Query, limit: int) -> list[Row]:
+    def list_rows(self, query: Query, limit: int) -> Listing:
         """Return the rows of the records that fit, newest first: a list under the filters of a search."""
         rows: list[Row] = []
+        unread = 0
         for place, _ in self._find_places(query, match_query(query.text)):
+            if len(rows) >= limit:
+                unread += 1
+                if unread >= COUNTED:
+                    break
+                continue
             row = self._read_row(place)
             if row is not None and query.rows.accept(row):
                 rows.append(row)
-                if len(rows) >= limit:
-                    break
-        return rows
+        return Listing(tuple(rows), (), unread)
 
     def _find_places(self, query: Query, matched: str | None) -> Iterator[tuple[Place, list[tuple[int, int]]]]:
         """Yield records, the newest first, with the lines (seq, byte) that hold the words.
@@ -412,9 +425,10 @@ class SearchIndex:
             if sought is not None:
                 wheres.append(f"record.id IN (SELECT record FROM mark WHERE kind = '{kind}' AND {_COMPARED[kind]})")
                 values += [sought] * _COMPARED[kind].count("?")
-        if query.rows.since is not None:
-            wheres.append("record.millis >= ?")
-            values.append(query.rows.since)
+        for moment, compared in ((query.rows.since, ">="), (query.rows.until, "<")):
+            if moment is not None:
+                wheres.append(f"record.millis {compared} ?")
+                values.append(moment)
         columns, source, order = "NULL, NULL", "record", "millis DESC, id DESC"
         if matched is not None:
             columns, order = "seq, start", "words.rowid DESC"

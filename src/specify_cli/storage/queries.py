@@ -82,7 +82,7 @@ class Row(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Which rows a list wants; None means all. `since` is in milliseconds since 1970."""
+    """Which rows a list wants; None means all. `since` and `until`, not included, are milliseconds since 1970."""
 
     profile: str | None = None
     action: str | None = None
@@ -93,6 +93,7 @@ class Filters(NamedTuple):
     actor: str | None = None
     session: str | None = None
     replays: bool = True
+    until: int | None = None
 
     def accept(self, row: Row) -> bool:
         return (
@@ -107,11 +108,18 @@ class Filters(NamedTuple):
         )
 
 
+COUNTED = 1_000
+
+
 class Listing(NamedTuple):
-    """The rows found, newest first, and the records that could not be read."""
+    """The rows found, newest first, the records that could not be read, and how many older ones were not looked at.
+
+    Records that were not looked at are counted up to `COUNTED`, so that a list costs the same among a million.
+    """
 
     rows: tuple[Row, ...]
     problems: tuple[str, ...]
+    unread: int = 0
 
 
 def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
@@ -119,10 +127,17 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
     index = Index(project.root)
     rows: list[Row] = []
     problems: list[str] = []
+    unread = 0
     for key in index.newest():
-        if len(rows) >= limit or (filters.since is not None and millis_of(key.invocation_id) < filters.since):
+        begun = millis_of(key.invocation_id)
+        if unread >= COUNTED or (filters.since is not None and begun < filters.since):
             break
+        if filters.until is not None and begun >= filters.until:
+            continue
         if filters.profile is not None and key.profile_id not in ("", filters.profile):
+            continue
+        if len(rows) >= limit:
+            unread += 1
             continue
         place = index.place(key)
         if place is None:
@@ -137,10 +152,10 @@ def list_invocations(project: Project, filters: Filters, limit: int) -> Listing:
             problems.append(f"{place.path}: no started line can be read; run `spec-kitty invocations verify --all`")
         elif filters.accept(row):
             rows.append(row)
-    return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])))
+    return Listing(tuple(rows), tuple(dict.fromkeys([*problems, *index.problems])), unread)
 
 
-def parse_moment(text: str, now: float | None = None) -> int:
+def parse_moment(text: str, now: float | None = None, option: str = "--since") -> int:
     """Return a moment in milliseconds: RFC 3339 with or without zone (UTC then), a date, a month or a year.
 
     Also `today` and `yesterday`, which begin at midnight here, and how long ago: `30m`, `2h`, `7d`, `3w`. `now` is in
@@ -161,8 +176,8 @@ def parse_moment(text: str, now: float | None = None) -> int:
     except (ValueError, OverflowError) as error:
         raise CallerError(
             "INVALID_VALUE",
-            f"--since: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or 2h, found {text!r}",
-            "spec-kitty invocations list --since yesterday",
+            f"{option}: expected a time such as 2026-11-21, 2026-11-21T09:00:00Z, yesterday or 2h, found {text!r}",
+            f"spec-kitty invocations list {option} yesterday",
         ) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from specify_cli.record.compare import Chain
 from specify_cli.search.database import Query, SearchIndex
 from specify_cli.storage.index import Index
 from specify_cli.storage.queries import (
+    COUNTED,
     Filters,
-    Row,
     annex_events,
     list_invocations,
     parse_moment,
@@ -37,22 +37,29 @@ def show_list(project: Project, params: Mapping[str, str]) -> str:
     """Return the list, or what a search found, with the pictures of the newest records. Raises CallerError."""
     asked = {name: text for name in ("q", *_FIELDS) if (text := params.get(name, "").strip())}
     since = parse_moment(asked["since"]) if "since" in asked else None
-    only = {name: asked.get(name) for name in ("profile", "action", "outcome", "actor")}
-    filters = Filters(**only, since=since, replays=False)
+    filters = Filters(
+        profile=asked.get("profile"),
+        action=asked.get("action"),
+        outcome=asked.get("outcome"),
+        actor=asked.get("actor"),
+        since=since,
+        replays=False,
+    )
     inside = {name: asked.get(name) for name in ("path", "tool", "rule")}
     counted = list_invocations(project, Filters(replays=False), _COUNTED).rows
     with SearchIndex(project) as index:
         index.update()
         query = Query(asked.get("q", ""), **inside, rows=filters)
-        hits = index.find(query, _ROWS) if "q" in asked else []
+        hits, unread_hits = index.find(query, _ROWS) if "q" in asked else ([], 0)
         if any(inside.values()):
-            rows: Sequence[Row] = index.find_rows(query, _ROWS)
+            listing = index.list_rows(query, _ROWS)
         else:
-            rows = list_invocations(project, filters, _ROWS).rows
+            listing = list_invocations(project, filters, _ROWS)
         shares, given_rules = index.count_rules(_SHARES)
     return _PAGES.get_template("list.html").render(
-        rows=rows, hits=hits, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
-        searched="q" in asked, full=len(hits) >= _ROWS, counted=len(counted), state=read_state(project, None),
+        rows=listing.rows, hits=hits, unread=listing.unread, unread_hits=unread_hits,
+        most=COUNTED, asked={**dict.fromkeys(("q", *_FIELDS), ""), **asked}, filtered=bool(asked),
+        searched="q" in asked, counted=len(counted), state=read_state(project, None),
         pictures=draw_overview(((row.started_at, row.profile_id, row.outcome) for row in counted), shares, given_rules,
                                datetime.now(UTC).date()),
     )  # fmt: skip

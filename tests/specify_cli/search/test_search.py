@@ -195,7 +195,7 @@ def test_a_record_that_was_rewritten_is_shown_as_it_is_now(
         index.update()
         for path in records():
             path.write_bytes(path.read_bytes().replace(b"fell over", b"stood up."))
-        (hit,) = index.find(Query("fell"), 5)
+        (hit,), _ = index.find(Query("fell"), 5)
 
     assert hit.invocation_id == worked[1]
     assert "fell" not in hit.snippet

@@ -6,7 +6,7 @@ from doctrine.light_imports import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.filters import read_filters
+from specify_cli.cli.filters import read_filters, say_number
 from specify_cli.cli.terminal.output import (
     one_line,
     paint,
@@ -41,11 +41,19 @@ def list_rows(values: Values) -> int:
             f"{count(in_worktrees, 'record')} of removed worktrees kept in the git directory; "
             "take them in with: spec-kitty invocations reindex"
         )
+    if listing.unread and limit != 0:
+        write_note(
+            f"note: the newest {count(len(listing.rows), 'record')} that fit; {say_number(listing.unread)} older "
+            f"{'record was' if listing.unread == 1 else 'records were'} not looked at: --limit, --until"
+        )
     if values["json"]:
         write_json([row.as_value() for row in listing.rows])
         return 0
     if not listing.rows:
-        narrowed = limit == 0 or any(value is not None for value in filters[:-1]) or values["path"] is not None
+        if limit == 0:
+            write_text("--limit 0 shows nothing")
+            return 0
+        narrowed = filters._replace(replays=True) != invocations.Filters() or values["path"] is not None
         for name in ("profile", "action"):
             _note_unknown(name, shell.get_text(values, name), project, cache)
         write_text("no invocation fits" if narrowed else 'no invocations yet; start with: spec-kitty do "…"')
@@ -65,7 +73,7 @@ def _find_rows(project: Project, values: Values, filters: invocations.Filters, l
     from specify_cli.cli.commands.records.search import open_index, read_query  # a plain list opens no database
 
     with open_index(project) as index:
-        return invocations.Listing(tuple(index.find_rows(read_query(values), limit)), ())
+        return index.list_rows(read_query(values), limit)
 
 
 def _note_unknown(name: str, value: str | None, project: Project, cache: ParseCache) -> None:

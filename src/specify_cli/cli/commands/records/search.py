@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.filters import read_filters
+from specify_cli.cli.filters import read_filters, say_number
 from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_note, write_text
 from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
 from specify_cli.project.config import Project
@@ -39,7 +39,12 @@ def search(values: Values) -> int:
     cache.save()
     limit = values["limit"]
     with open_index(project) as index:
-        hits = index.find(read_query(values), limit if isinstance(limit, int) else 20)
+        hits, unread = index.find(read_query(values), limit if isinstance(limit, int) else 20)
+    if unread:
+        write_note(
+            f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "
+            f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, --until"
+        )
     if values["json"]:
         write_json(hits)
         return 0
