@@ -48,6 +48,7 @@ _SESSIONS = frozenset("sessionid sessid phpsessid jsessionid sid sessiontoken".s
 _TOKENS = frozenset(
     "credential credentials creds auth authorization jwt pass bearer secrets passwords".split()  # noqa: SIM905
 )
+_IN_NAMES = frozenset(("password", "passwd", "passphrase", "pwd"))
 _TELLING_PARTS = ("pass", "secret", "token", "credential", "key")
 _SCHEMES = frozenset(("bearer", "basic", "token", "apikey", "key", "negotiate", "bot"))
 _SEPARATORS = str.maketrans(dict.fromkeys("-_./:+=~@#!$%^&*,;|?", " "))
@@ -113,8 +114,10 @@ def kind_of_name(name: str) -> str:
         return ""
     if "".join(words[-3:]).endswith(("secretkey", "secretaccesskey", "secretkeybase")):
         return "password"
-    if last == "pw" or last.endswith(_PASSWORDS):
+    if last == "pw" or last.endswith(_PASSWORDS) or (last.endswith("pw") and name == name.upper()):
         return "password"
+    if name == name.upper() and not _IN_NAMES.isdisjoint(words):  # PASSWD_DB_1: which password it is
+        return "token"
     if pair.endswith(_KEYS) or last.endswith("token"):
         return "token"
     if last == "pat" and len(words) > 1:
@@ -150,6 +153,8 @@ def is_secret(kind: str, value: str, ids: frozenset[str], style: str) -> bool:
         return compiled(r"[A-Za-z0-9_-]{20,}").fullmatch(value) is not None and is_random(value)
     bare = style not in ("quoted", "called")
     if bare and _is_code(value):
+        if _has_match(r"^[\w.]+\.[A-Z][a-zA-Z0-9]*$", value):  # a class of a module
+            return False
         return style not in ("code", "prose") and (
             is_random(value) or (style == "env" and _has_match(r"^[^(\[{]*\d", value))
         )
@@ -197,7 +202,7 @@ def _is_password(value: str, style: str) -> bool:
     plain = value.replace("_", "").isalnum()
     if style == "cell":
         return " " not in value and (counted or (not plain and _has_match(_LETTER, value)))
-    return counted or (value.islower() and len(value) >= 4) or not plain
+    return counted or is_random(value) or (value.islower() and len(value) >= 4) or not plain
 
 
 _LETTER = r"[^\x00-@\[-`{-\x7f]"  # in whatever alphabet

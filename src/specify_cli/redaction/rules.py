@@ -83,14 +83,15 @@ _BEHIND = {
     "cookie": _NEXT + r"\\*[\"']?([\w.-]{1,128}=[^\"'\n\\]{6,4096}+)",
 }
 # Grows when the functions below would find something else in the same text.
-FINDERS_VERSION = 3
+FINDERS_VERSION = 4
 
-_TYPED = r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==)|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
+_TYPED = r"(?::\s{0,3}&?(?:'static )?[A-Za-z_][A-Za-z0-9_.\[\], |]{0,40}?\s{0,3}(?==[ \t]{0,4}[^\s=,;)}\]])|\[\d{0,4}\]|\s?\{ ?get;[^}\n]{0,24}\})?"
 _ASSIGNED = (
     r"(?P<close>\\*[\"'`\]]{0,2})\s{0,16}+"
     + _TYPED
     + r"(?:(?:[sS]tring|str)\b)?\s{0,8}+"
-    + r"(?P<sep>:=|=>|={1,3}|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
+    + r"(?P<sep>:=|=>|={1,3}|[:=]\s{0,4}\{\s{0,16}\\*[\"']?value\\*[\"']?\s{0,4}[:=]|\s?\{\s{0,40}(?:\w{1,24}\s{0,8}=[^\n]{0,80}\n\s{0,40}){0,4}default\s{0,8}="
+    + r"|%3[dD]|&(?:#61|#x3[dD]|equals);|[:：]|>|\(|,?(?:\\{1,8}n|[\s+>|#-]){0,40}+\\*[\"']?value\\*[\"']?\s{0,4}[:=]|,|\||(?:is|was|to)(?=\s))"
     + r"[ \t]{0,16}(?:\r?\n[ \t]{0,16})?(?:[rbuf]{1,2}(?=[\"']))?(?P<quote>\\*(?:\"{3}|'{3}|[\"'`]))?"
 )
 _RUN = r"[^\s\"'`<>\\]{1,256}+"
@@ -319,10 +320,12 @@ def _is_lead(rest: str, head: str) -> bool:
     next_ = rest.lstrip(" \t\r\n\"'`]\\")
     sign = next_[:1]
     return (
-        sign in ("=", ":", ">", "：", "|", "{")
+        sign in ("=", ":", ">", "：", "|", "{", "%")
         or (sign in ("(", ",", "[") and ('"' in rest or "'" in rest or "=" in rest))
-        or next_.startswith(("is ", "was ", "to ", "str", "Str"))
-        or (rest[0] in ' "' and ("-" in head or "#define " in head or "set" in head))
+        or next_.startswith(("is ", "was ", "to ", "str", "Str", "&#", "&eq"))
+        or (
+            rest[0] in ' "' and ("-" in head or "#define " in head or "set" in head or "ENV " in head or "ARG " in head)
+        )
         or "value" in rest
     )
 
@@ -405,6 +408,8 @@ def _find_assignment(text: str, start: int, end: int, dashed: bool) -> re.Match[
     match = compiled(_ASSIGNED).match(text, end)
     if match is not None and not (match["sep"] in _VERBS and match["close"] not in ("", "`")):
         return match
+    if text.endswith('name="', max(0, start - 6), start):
+        return compiled(_FORM_FIELD).match(text, end)
     marked = dashed or text.endswith(_SETTERS, max(0, start - 12), start)
     return compiled(r"(?P<close>)(?P<sep>[ \t]{1,4})(?P<quote>\\*[\"'])?").match(text, end) if marked else None
 
@@ -434,8 +439,12 @@ def _find_bare(
         or compiled(r"[^;]{1,256}+;\s?[A-Za-z][A-Za-z _]{1,40}=").match(text, begin)
     ):
         value, style = value.split(";")[0], "joined"
+    elif sep[0] in "%&" or sep[-1] == "\n":
+        value, style = compiled(r"&|%26|;").split(value, 1)[0], "joined"
     elif dashed:
         style = "flag"
+    elif text.endswith(("ENV ", "ARG "), max(0, start - 4), start):
+        style = "env"
     elif sep in _VERBS or (sep[0] in ":：" and "\n" in match[0] and text[begin - 1] == "\n"):
         style = "prose"
     elif sep == ">":
@@ -443,7 +452,7 @@ def _find_bare(
     else:
         style = _judge_style(text, start, name, match, begin + len(value))
     if style not in ("joined", "env"):
-        value = value.rstrip(",;)]}")
+        value = value.rstrip(",;)]}." if style == "prose" else ",;)]}")
     if not is_secret(kind, value, ids, style):
         return None
     finish = begin + len(value)
@@ -451,7 +460,11 @@ def _find_bare(
 
 
 _VERBS = ("is", "was", "to")
-_SETTERS = ("#define ", "set -gx ", "set -x ", "setx ")
+_SETTERS = ("#define ", "set -gx ", "set -x ", "setx ", "ENV ", "ARG ")
+# A field of a form, as it is sent: the name of the part, its other headers, an empty line.
+_FORM_FIELD = r"(?P<close>\")(?P<sep>[^\r\n]{0,80}(?:\r?\n[^\r\n]{1,120}){0,2}(?:\r?\n){2})(?P<quote>\Z)?"
+# What source code holds and settings do not: there a word behind a colon is a type.
+_SOURCE = r"\b(?:class|def|import|function|interface|struct|const|let)\s|=>|;[ \t]*\n"
 
 
 def _find_closing(text: str, quote: str, begin: int) -> int:
@@ -481,7 +494,11 @@ def _judge_style(text: str, start: int, name: str, match: re.Match[str], finish:
     if head in ("export", "set", "setx", "ENV", "ARG", "env", "-e", "declare -x", "local") and match["sep"] == "=":
         return "env"
     alone = not head and (match["sep"][-1] in ":：|" or not spaced)
-    return "line" if alone and compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is not None else "code"
+    if not alone or compiled(r" {0,2}(?:[\r\n#]|\\n|$)").match(text, finish) is None:
+        return "code"
+    is_setting = len(name) > 3 and name.upper() == name and match["sep"] in ":："
+    is_source = is_setting and compiled(_SOURCE).search(text, max(0, start - 1000), finish + 1000) is not None
+    return "env" if is_setting and not is_source else "line"
 
 
 FINDERS: dict[str, Callable[[Rule, str, str, frozenset[str]], list[tuple[int, int]]]] = {
