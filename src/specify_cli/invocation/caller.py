@@ -5,7 +5,7 @@ from __future__ import annotations
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 ACTOR_TYPES = ("human", "llm", "service")
@@ -25,6 +25,28 @@ HARNESS_VARIABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 # harness → the variable that holds the id of the call a command was run by, as hooks name it.
 CALL_VARIABLES: Mapping[str, str] = {"codex": "CODEX_TOOL_CALL_ID", "opencode": "SPEC_KITTY_OPENCODE_CALL"}
+
+
+# harness → the names of its program, as a process is called or as a script is given to its interpreter.
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "claude-code": ("claude",),
+    "codex": ("codex",),
+    "cursor": ("cursor-agent",),
+    "gemini": ("gemini",),
+    "copilot": ("copilot",),
+    "opencode": ("opencode",),
+    "qwen": ("qwen",),
+}
+
+
+def name_harness(argv: Sequence[str]) -> str | None:
+    """Return the harness whose program a command line runs, by itself or through an interpreter; None for any other."""
+    for word in argv[:2]:
+        name = word.rpartition("/")[2].partition(".")[0]
+        for harness, programs in _PROGRAMS.items():
+            if name in programs:
+                return harness
+    return None
 
 
 class Actor(NamedTuple):

@@ -11,6 +11,7 @@ from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
+from specify_cli.cli.person import is_person, require_person
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import load_project, stated_protections
@@ -80,7 +81,7 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
         _set(root, project.config.data or b"", **missing, **turned)
         changed = True
         project, _ = load_project(root, shell.home())
-    if trail == "committed" and project.git_dir is not None and shell.caller().actor.actor_type == "human":
+    if trail == "committed" and project.git_dir is not None and is_person():
         place = project.location.place
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
         write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
@@ -144,8 +145,8 @@ def accept(values: Values) -> int:
     if weaker:
         if not as_json:
             write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
-        person = shell.caller().actor.actor_type == "human"
-        if not person or not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
+        require_person(f"less protection ({'; '.join(weaker)})", "spec-kitty config accept")
+        if not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
             raise CallerError(
                 "ACCEPT_NEEDS_PERSON",
                 f"no person accepted, so nothing was changed; {root} asks for: {'; '.join(weaker)}",

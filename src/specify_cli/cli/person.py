@@ -1,0 +1,81 @@
+"""Whether a person asks: the one authority of every command that sends data away or lowers protection.
+
+    require_person("send records to https://…", "spec-kitty sync enable --endpoint https://…")
+
+An agent's harness is known by the variables it sets for its commands, and by its program among the processes above
+this one, so that a command cleared of those variables is known too. A process that left its parents behind is not.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+
+from specify_cli.cli import shell
+from specify_cli.errors import CallerError
+from specify_cli.invocation.caller import name_harness
+
+_MAX_ANCESTORS = 64
+
+
+def require_person(what: str, command: str) -> None:
+    """Refuse what only a person may decide. Raises CallerError ACCEPT_NEEDS_PERSON.
+
+    `what` continues "no person agreed to …", `command` is what the person runs instead.
+    """
+    actor = shell.caller().actor
+    harness = (actor.tool or actor.actor_id) if actor.actor_type != "human" else find_harness()
+    if harness is not None:
+        raise CallerError(
+            "ACCEPT_NEEDS_PERSON",
+            f"no person agreed to {what}: the command was run below {harness}, so nothing was changed or sent",
+            f"run it yourself, in a terminal of your own: {command}",
+        )
+
+
+def is_person() -> bool:
+    """Return whether nothing says that a program asks."""
+    return shell.caller().actor.actor_type == "human" and find_harness() is None
+
+
+def find_harness() -> str | None:
+    """Return the harness whose program is among the processes above this one; None where none is, or none are told."""
+    return next((name for argv in read_ancestors() if (name := name_harness(argv)) is not None), None)
+
+
+def read_ancestors() -> Iterator[Sequence[str]]:
+    """Yield the command lines of the processes above this one, the nearest first, where the system tells them."""
+    pid = os.getppid()
+    for _ in range(_MAX_ANCESTORS):
+        if pid <= 1:
+            return
+        found = _read_process(pid)
+        if found is None:
+            return
+        pid, argv = found
+        yield argv
+
+
+def _read_process(pid: int) -> tuple[int, Sequence[str]] | None:
+    """Return the parent of a process and its command line: from /proc, else from ps(1)."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The name stands in brackets and may hold any sign: the parent is the second word behind the last one.
+            parent = int(file.read().rpartition(b")")[2].split()[1])
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            argv = file.read(65536).decode("utf-8", "replace").split("\0")
+    except FileNotFoundError:
+        return _ask_ps(pid)
+    except (OSError, ValueError, IndexError):
+        return None
+    return parent, argv
+
+
+def _ask_ps(pid: int) -> tuple[int, Sequence[str]] | None:
+    command = ["ps", "-o", "ppid=,args=", "-p", str(pid)]
+    try:
+        words = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+        return int(words[0]), words[1:]
+    except (OSError, ValueError, IndexError):
+        return None
