@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -68,11 +68,13 @@ from specify_cli.sync.wire.contract import COMPLETED, STARTED
 from specify_cli.web.headers import add_headers, allow_framing
 from specify_cli.web.markup import STYLE
 
+T = TypeVar("T")
 MAX_BODY = 8 * 1024 * 1024
 BODY_SECONDS = 30.0
 _MAX_NOTE_BODY = 256 * 1024
-# A body of 8 MiB can become some 200 MB of values, so memory is bounded by how many are read and parsed at once.
-_BODIES_AT_ONCE, _PARSED_AT_ONCE = 16, 2
+# A body is held from its first byte until it is answered, so memory is bounded by how many are; `reception` refuses
+# one that would become many times its size.
+_BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
 _LOG = logging.getLogger("specify_cli.collector.")
 # So many characters of whole records are read for one page of pictures.
 _PICTURED = 16 * 1024 * 1024
@@ -235,12 +237,10 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
     """POST /v1/events: every event on its own, all that can be stored in one transaction."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
-    async with setting.bodies:
-        body = await _read_body(setting, request)
     headers = dict(request.headers)
     token: Token = request.state.token
 
-    def take() -> Response:
+    def take(body: bytes) -> Response:
         if setting.signature is not None:
             _verify(setting.signature, body, headers)
         received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
@@ -258,7 +258,7 @@ async def _take_events(setting: _Setting, request: Request) -> Response:
             return _answer_refusal(request, alone)
         return _answer_json({"results": [value for value, _ in answered]})
 
-    return await anyio.to_thread.run_sync(take, limiter=setting.parsing)
+    return await _take_body(setting, request, take)
 
 
 def _check_project(token: Token, received: Received) -> Received:
@@ -266,6 +266,19 @@ def _check_project(token: Token, received: Received) -> Received:
     if received.problem is not None or token.allows(project_of(received.event)):
         return received
     return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
+
+
+async def _take_body(setting: _Setting, request: Request, take: Callable[[bytes], T]) -> T:
+    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at once and no more."""
+    async with setting.bodies:
+        body = await _read_body(setting, request)
+        try:
+            return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
+        except Refused as refusal:
+            # The frames of its traceback hold the body until the collector of cycles comes by.
+            raise refusal.with_traceback(None) from None
+        finally:
+            del body
 
 
 async def _read_body(setting: _Setting, request: Request) -> bytes:
@@ -356,13 +369,11 @@ async def _take_record(setting: _Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
     token, project = _require_project(request)
     invocation_id = request.path_params["invocation_id"]
-    async with setting.bodies:
-        body = await _read_body(setting, request)
 
-    def keep() -> tuple[str, list[str]]:
+    def keep(body: bytes) -> tuple[str, list[str]]:
         return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
 
-    verdict, missing = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    verdict, missing = await _take_body(setting, request, keep)
     setting.metrics.count_event(f"record-{verdict}")
     return _answer_kept(verdict, {"status": verdict, "missing": missing})
 
@@ -370,13 +381,11 @@ async def _take_record(setting: _Setting, request: Request) -> Response:
 async def _take_objects(setting: _Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and lack are stored."""
     _, project = _require_project(request)
-    async with setting.bodies:
-        body = await _read_body(setting, request)
 
-    def keep() -> int:
+    def keep(body: bytes) -> int:
         return setting.storage.keep_objects(project, read_objects(body))
 
-    stored = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    stored = await _take_body(setting, request, keep)
     setting.metrics.count_event("object-stored", stored)
     return _answer_json({"stored": stored})
 
@@ -384,14 +393,12 @@ async def _take_objects(setting: _Setting, request: Request) -> Response:
 async def _take_log(setting: _Setting, request: Request) -> Response:
     """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many are."""
     token, project = _require_project(request)
-    async with setting.bodies:
-        body = await _read_body(setting, request)
 
-    def keep() -> tuple[str, int]:
+    def keep(body: bytes) -> tuple[str, int]:
         piece = read_log(body, request.path_params["name"])
         return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
 
-    verdict, size = await anyio.to_thread.run_sync(keep, limiter=setting.parsing)
+    verdict, size = await _take_body(setting, request, keep)
     return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
 
 

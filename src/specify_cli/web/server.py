@@ -116,7 +116,9 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
 
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address literal; port 0 takes a free one. Raises OSError."""
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # Named as TCP: asyncio sets TCP_NODELAY on sockets of that protocol alone, and head and body go out in two sends.
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))

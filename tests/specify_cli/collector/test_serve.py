@@ -565,7 +565,6 @@ HOSTILE_BODIES = {
 }
 
 
-@pytest.mark.xfail(strict=True, reason="C11: memory is bounded after the parse")
 @pytest.mark.parametrize("kind", HOSTILE_BODIES)
 def test_many_hostile_bodies_at_once_take_little_memory_and_give_it_back(tmp_path: Path, kind: str) -> None:
     """A body of 8 MiB of empty arrays would become some thirty times its size; it is refused before that."""
@@ -592,7 +591,6 @@ def test_a_large_batch_of_honest_events_is_taken(collector: Collector) -> None:
     assert ["stored"] * 100 == statuses(collector.post(events))
 
 
-@pytest.mark.xfail(strict=True, reason="C1: no TCP_NODELAY")
 def test_an_answer_on_a_connection_that_is_kept_is_sent_at_once(tmp_path: Path) -> None:
     """The socket that is accepted has TCP_NODELAY: with it a second answer does not wait for an acknowledgement."""
     del tmp_path
