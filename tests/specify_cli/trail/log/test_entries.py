@@ -463,3 +463,37 @@ def test_a_log_that_was_changed_in_place_is_not_signed(root: Path) -> None:
 
     with pytest.raises(InvocationError, match="do not continue the 2 that were signed"):
         sign(root)
+
+
+@pytest.mark.xfail(strict=False, reason="C12: a hole at the end of the log is an alteration")
+@pytest.mark.parametrize("size", [1, 97, 98, 98 * 3, 4096, 70_000])
+def test_a_hole_that_a_power_cut_left_at_the_end_is_no_leaf_and_the_next_writer_takes_it_away(
+    root: Path, size: int
+) -> None:
+    """Nobody was answered for a leaf that is zeros; what stands before it is whole."""
+    one = _do(root)
+    _complete(root, one)
+    sign(root)
+    (leaves,) = root.glob(".git/kittify/log/top/*/leaves")
+    whole = leaves.read_bytes()
+    leaves.write_bytes(whole + bytes(size))
+
+    assert (codes(verify(root)), verify(root).level) == (set(), "logged")
+    two = _do(root)
+    assert leaves.read_bytes()[: len(whole)] == whole and b"\0" not in leaves.read_bytes()
+    assert _leaves(root) == [f"start {one}", f"close {one}", f"start {two}"]
+    assert codes(verify(root)) == set()
+
+
+def test_signed_leaves_that_were_made_zeros_are_found(root: Path) -> None:
+    for _ in range(3):
+        _complete(root, _do(root))
+    sign(root)
+    (leaves,) = root.glob(".git/kittify/log/top/*/leaves")
+    whole = leaves.read_bytes()
+    for zeros in (LEAF_BYTES, 2 * LEAF_BYTES, len(whole)):
+        leaves.write_bytes(whole[:-zeros] + bytes(zeros))
+
+        assert codes(verify(root))
+    leaves.write_bytes(whole[:LEAF_BYTES] + bytes(LEAF_BYTES) + whole[2 * LEAF_BYTES :])
+    assert "LOG_ALTERED" in codes(verify(root))
