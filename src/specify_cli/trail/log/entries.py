@@ -41,6 +41,7 @@ from specify_cli.trail.log.leaves import (
     LogDamagedError,
     list_generations,
     list_names,
+    measure_leaves,
     parse_leaf,
 )
 
@@ -222,9 +223,9 @@ class TrailLog:
             fd = os.open("leaves", flags, durable.PRIVATE, dir_fd=folder)
             try:
                 durable.lock(fd, f"{generation.path}/leaves")
-                size = os.fstat(fd).st_size
-                if size % LEAF_BYTES:  # a write that was cut off: nobody was answered for it
-                    os.ftruncate(fd, size := size - size % LEAF_BYTES)
+                size = measure_leaves(fd)
+                if size != os.fstat(fd).st_size:  # a write that was cut off: nobody was answered for it
+                    os.ftruncate(fd, size)
                 line = leaf.entry + b"\n"
                 if not (again and line in os.pread(fd, _RECENT, max(0, size - _RECENT))):
                     durable.append(fd, line, sync=True)
