@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -192,3 +193,65 @@ def test_a_difference_reads_as_a_diff_of_calls_and_words(cli: Cli, chartered: Pa
         "  -    pass",
         "  +    rest",
     ]
+
+
+def answer_with(body: object) -> ThreadingHTTPServer:
+    """A server on loopback that answers every request with 200 and this JSON."""
+
+    class Fixed(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            data = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Fixed)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    return server
+
+
+SAID = {"role": "assistant", "content": "the login expires"}
+CHOICE = {"choices": [{"message": SAID, "finish_reason": "stop"}]}
+
+
+@pytest.mark.xfail(strict=False, reason="V6: what is no answer counts as one")
+@pytest.mark.parametrize(
+    ("body", "verdict", "why"),
+    [
+        ({"error": {"message": "no credit"}}, "not_evaluated", "an error: no credit"),
+        ({"error": "overloaded", **CHOICE}, "not_evaluated", "an error: overloaded"),
+        ({"choices": []}, "not_evaluated", "no message"),
+        ({"choices": [{}]}, "not_evaluated", "no message"),
+        ({"id": "x", "object": "chat.completion"}, "not_evaluated", "no message"),
+        ({}, "not_evaluated", "no message"),
+        ([], "not_evaluated", "no message"),
+        ({"model": "other-9", **CHOICE}, "not_evaluated", "other-9"),
+        ({"model": "new-2-20260101", **CHOICE}, "same", None),
+        ({"model": "new-2", **CHOICE}, "same", None),
+        (CHOICE, "same", None),
+        ({"choices": [{"message": {**SAID, "refusal": "I cannot help."}, "finish_reason": "stop"}]}, "differs", None),
+        ({"choices": [{"message": {"role": "assistant", "content": None, "refusal": "No."}}]}, "differs", None),
+    ],
+)
+def test_an_answer_that_is_none_is_not_evaluated(
+    cli: Cli, chartered: Path, body: object, verdict: str, why: str | None
+) -> None:
+    server = answer_with(body)
+    endpoint = f"http://127.0.0.1:{server.server_port}/v1/chat/completions"
+    accept(chartered, cli, endpoint)
+    with open_invocation(chartered, "implement WP03", capture={"llm": "full"}) as run:
+        run.model_call("old-1", "say it in one line", "the login expires")
+    ran = cli("replay", run.invocation_id, "--ab", "new-2", "--endpoint", endpoint, "--json")
+    server.shutdown()
+    server.server_close()
+    (call,) = ran.json()["calls"]
+
+    assert call["verdict"] == verdict, call
+    assert why is None or why in call["reason"]
+    assert verdict != "differs" or call["diff"]["answered_decision"] == "refused"
