@@ -220,7 +220,6 @@ SAID = {"role": "assistant", "content": "the login expires"}
 CHOICE = {"choices": [{"message": SAID, "finish_reason": "stop"}]}
 
 
-@pytest.mark.xfail(strict=False, reason="V6: what is no answer counts as one")
 @pytest.mark.parametrize(
     ("body", "verdict", "why"),
     [

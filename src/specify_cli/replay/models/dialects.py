@@ -97,14 +97,39 @@ def read_answer(value: object) -> Answer:
     stop = body.get("stop_reason") or body.get("finish_reason")
     if isinstance(body.get("choices"), list) and body["choices"]:
         stop, body = body["choices"][0].get("finish_reason"), body["choices"][0].get("message")
-    elif "parts" not in body and "data" not in body:
+    elif "tool_calls" in body or "refusal" in body or "content" in body:
         body = {"role": "assistant", "content": None, **body}
+    if not isinstance(body, dict) or not ({"content", "parts", "data"} & body.keys()):
+        raise UnknownFormError("it holds no message")
+    refusal = body.get("refusal")
     messages = tuple(_read_message(body))
     calls = tuple(call for message in messages for call in message.calls)
-    if any(message.role != "assistant" for message in messages) or not ({"content", "parts", "data"} & body.keys()):
+    if any(message.role != "assistant" for message in messages):
         raise UnknownFormError("the answer is no text and no message")
     decision = _STOPS.get(str(stop)) or ("call_tools" if calls else "answer")
-    return Answer("".join(message.text for message in messages), calls, decision, _read_tokens(value))
+    texts = [message.text for message in messages]
+    if isinstance(refusal, str) and refusal:
+        decision, texts = "refused", [*texts, refusal]
+    return Answer("".join(texts), calls, decision, _read_tokens(value))
+
+
+def name_other_model(value: object, asked: str) -> str | None:
+    """Return the model that an answer names where it is another than the one asked.
+
+    A name with a date or version behind it is the same model: `gpt-5` answers as `gpt-5-2026-01-01`.
+    """
+    named = value.get("model") if isinstance(value, dict) else None
+    if not isinstance(named, str) or not named or named.startswith(asked) or asked.startswith(named):
+        return None
+    return named
+
+
+def read_error(value: object) -> str | None:
+    """Return what an answer says went wrong, in the forms of both dialects; None where it says nothing of the kind."""
+    error = value.get("error") if isinstance(value, dict) else None
+    if not error:
+        return None
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error)
 
 
 def write_question(question: Question, model: str, dialect: str) -> dict[str, object]:

@@ -30,7 +30,9 @@ from specify_cli.replay.models.dialects import (
     UnknownFormError,
     find_dialect,
     list_calls,
+    name_other_model,
     read_answer,
+    read_error,
     read_question,
     write_question,
 )
@@ -134,7 +136,12 @@ def ask_other_model(
             stopped = f"not asked, for the endpoint failed at seq {seq}"
             continue
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": dict(answer.tokens)}
-        child_seq = _record(run, payload, f"{model} at {endpoint}", began)
+        other = name_other_model(masked, model)
+        child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
+        if other is not None:
+            why = f"the answer is of another model: {redact(other[:200], rules).text}, and {model} was asked"
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
+            continue
         diff = compare_answers(due.recorded, answer)
         compared.append(AnswerCompared(seq, name, SAME if diff is None else DIFFERS, None, child_seq, diff))
     # 3. What all of it comes to.
@@ -215,10 +222,16 @@ def _read_sent(data: bytes, rules: RuleSet) -> tuple[Answer, object]:
     """Return an endpoint's answer, masked, and its body. Raises UnknownFormError."""
     try:
         masked: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
+        if (error := read_error(masked)) is not None:
+            raise UnknownFormError(f"the endpoint answered with an error: {error[:400]}")
+        if not isinstance(masked, dict):
+            raise UnknownFormError("the endpoint answered with no message")
         return read_answer(masked), masked
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        why = str(error) if isinstance(error, UnknownFormError) else "the endpoint answered in a form that is not known"
-        raise UnknownFormError(why) from error
+        known = isinstance(error, UnknownFormError)
+        raise UnknownFormError(
+            str(error) if known else "the endpoint answered with no message of a known form"
+        ) from error
 
 
 def _record(run: Run, payload: dict[str, object], answered_by: str, began: float) -> int:
