@@ -221,7 +221,7 @@ def _compare_step(
         mismatches.append(_differ("STEP_TYPE_MISMATCH", step, "step_type", was.step_type, now.step_type))
     if was.decision != now.decision:
         mismatches.append(_differ("DECISION_MISMATCH", step, "decision", was.decision, now.decision))
-    if was.output_hash is None and now.output_hash is None and was.decision != "FAIL":
+    if not was.output_hash and not now.output_hash and was.decision != "FAIL":  # an empty digest is none
         warnings.append(Warned("NOT_COMPARABLE", step, "neither side kept a digest of its output"))
         return False
     if was.output_hash == now.output_hash:

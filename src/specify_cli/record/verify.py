@@ -319,11 +319,15 @@ _OPEN_END = "that no whole line was cut off an open record's end"
 _NOT_PROVEN = ("that no record was deleted", "who wrote them")
 
 
+_NEVER_ANY = "that there never was a record (a trail that was deleted together with its log is empty too)"
+
+
 class SetReport(NamedTuple):
     """What is said of a set of records: its verdict, of how many records which, its level, what is proven of them.
 
-    `verdict` is one of VERDICTS, partly_sealed or incomplete. An error anywhere, also one of a file that is no record,
-    makes the set not intact; where all errors are about links and logs, it is incomplete.
+    `verdict` is one of VERDICTS, partly_sealed or incomplete, or empty where there is no record. An error anywhere,
+    also one of a file that is no record, makes the set not intact; where all errors are about links and logs, it is
+    incomplete.
     """
 
     verdict: str
@@ -373,12 +377,16 @@ def judge_set(reports: Iterable[RecordReport], others: Iterable[Finding] = (), *
     errors = {item.code for item in findings if item.severity == ERROR}
     if errors:
         verdict = "incomplete" if all(code.startswith(TRAIL_CODES) for code in errors) else "not_intact"
+    elif not records:
+        verdict = "empty"
     elif not verdicts["unsealed"]:
         verdict = "intact"
     else:
         verdict = "partly_sealed" if verdicts["intact"] else "unsealed"
     proven = f"{SEALS_AND_CHAIN} of {sound} of {records} records" if sound != records else SEALS_AND_CHAIN
-    not_proven = (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
+    not_proven: tuple[str, ...] = (_OPEN_END, *_NOT_PROVEN) if opened and not anchored else _NOT_PROVEN
+    if not records:
+        not_proven = (_NEVER_ANY,)
     level = "intact" if verdict == "intact" and records else "none"
     return SetReport(verdict, verdicts, proven if sound else "nothing", not_proven, tuple(findings), level)
 

@@ -172,6 +172,8 @@ class TrailWatch:
     def assess(self, judged: SetReport) -> Assessed:
         """Return the level of a set of which every record was followed and every finding is in `judged`."""
         watch = self._watch
+        if judged.verdict == "empty":
+            return Assessed("none", judged.not_proven)
         unlogged = {item.invocation_id for item in self._unknown if self._only in (None, item.invocation_id)}
         reached = watch.reach_level(judged, unlogged)
         unlinked = f" ({count(len(watch.unlinked), 'record')} without links)" if watch.unlinked else ""

@@ -511,3 +511,12 @@ def test_values_of_files_are_spelled_as_json_and_not_as_python_does(cli: Cli, pr
 
     assert "UNREADABLE_LINE at byte " in said[0].err
     assert [line for ran in said for line in (ran.out + ran.err).splitlines() if "None" in line] == []
+
+
+def test_an_empty_trail_proves_nothing_and_says_so(cli: Cli, project: Path) -> None:
+    ran = cli("invocations", "verify", "--all")
+    value = cli("invocations", "verify", "--all", "--json").json()
+
+    assert not (project / ".kittify/events").exists()
+    assert ran.out.startswith("empty: no record is here, so nothing was checked") and "who wrote" not in ran.out
+    assert (value["verdict"], value["level"], value["proven"]) == ("empty", "none", "nothing")

@@ -63,7 +63,7 @@ def test_a_set_is_as_sound_as_its_records_and_the_files_beside_them() -> None:
     older = report_of([b'{"event":"started","invocation_id":"%b","profile_id":"p"}\n' % ID.encode()])
     beside = finding("NOT_A_REGULAR_FILE", "g", None, 0)
     cases = [
-        ([], [], "intact", "nothing"),
+        ([], [], "empty", "nothing"),
         ([intact, intact], [], "intact", "seals and chain"),
         ([intact, broken], [], "not_intact", "seals and chain of 1 of 2 records"),
         ([intact], [beside], "not_intact", "seals and chain"),

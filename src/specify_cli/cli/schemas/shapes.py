@@ -224,7 +224,7 @@ class VerifyReport(_Shape):
     """Printed by invocations verify; `reports` is filled when a target was named."""
 
     ok: bool
-    verdict: Literal["intact", "incomplete", "not_intact", "unsealed", "partly_sealed"]
+    verdict: Literal["intact", "incomplete", "not_intact", "unsealed", "partly_sealed", "empty"]
     verdicts: Verdicts
     records: int
     errors: int

@@ -209,6 +209,8 @@ def _describe_report(report: RecordReport) -> dict[str, object]:
 def _describe_verdict(judged: SetReport) -> str:
     verdict, verdicts, records = judged.verdict, judged.verdicts, judged.records
     all_of_them = count(records, "record")
+    if verdict == "empty":
+        return "empty: no record is here, so nothing was checked"
     if verdict == "unsealed":
         return f"UNSEALED: {all_of_them}"
     if verdict == "incomplete":
