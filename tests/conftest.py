@@ -11,7 +11,7 @@ import hypothesis
 import pytest
 
 from postgres import Server, serving_postgres
-from specify_cli.cli import person
+from specify_cli.cli.terminal import person
 from support import CHARTER, FULL, Cli, Ran, git, run_main, run_process
 
 # How long an example takes, or a hundred, says more of the machine than of the code. `make test` tries the same

@@ -5,7 +5,7 @@ from __future__ import annotations
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.record import write_batch
-from specify_cli.cli.person import require_person
+from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError
 from specify_cli.invocation.approving import Wish
 from specify_cli.invocation.approving import approve as append_approval
@@ -27,7 +27,7 @@ def approve(values: Values) -> int:
         minutes,
         None if values["unsigned"] else str(values["key"]),
     )
-    require_person("an approval", f"spec-kitty approve {values['invocation_id']}")
+    require_person(shell.caller().actor, "an approval", f"spec-kitty approve {values['invocation_id']}")
     project, _ = load_project(shell.here(), shell.home())
     batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
     write_batch(batch, as_json=bool(values["json"]), dry_run=False)

@@ -138,12 +138,7 @@ def ask_other_model(
         payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": dict(answer.tokens)}
         other = name_other_model(masked, model)
         child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
-        if other is not None:
-            why = f"the answer is of another model: {redact(other[:200], rules).text}, and {model} was asked"
-            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, child_seq, None))
-            continue
-        diff = compare_answers(due.recorded, answer)
-        compared.append(AnswerCompared(seq, name, SAME if diff is None else DIFFERS, None, child_seq, diff))
+        compared.append(_judge(due, answer, other, rules)._replace(seq=seq, model=name, child_seq=child_seq))
     # 3. What all of it comes to.
     if run is not None:
         run.close("failed" if stopped else "done")
@@ -151,6 +146,15 @@ def ask_other_model(
     match = False if DIFFERS in verdicts else None if NOT_EVALUATED in verdicts or not compared else True
     child = None if run is None else run.invocation_id
     return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
+
+
+def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
+    """Return what an answer comes to, without its place; `other` is a model it names that was not asked."""
+    if other is not None:
+        why = f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
+        return AnswerCompared(0, "", NOT_EVALUATED, why, None, None)
+    diff = compare_answers(due.recorded, answer)
+    return AnswerCompared(0, "", SAME if diff is None else DIFFERS, None, None, diff)
 
 
 def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:

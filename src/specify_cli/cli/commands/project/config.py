@@ -11,8 +11,8 @@ from doctrine.git import find_worktree
 from specify_cli import durable
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.person import is_person, require_person
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import is_person, require_person
 from specify_cli.errors import CallerError, EnvironmentFault, StoredDataError
 from specify_cli.project.config import load_project, stated_protections
 from specify_cli.project.protection import DEFAULTS, read_accepted, resolve_protections, write_accepted
@@ -81,7 +81,7 @@ def initialise(root: str, trail: str | None) -> tuple[dict[str, object], Sequenc
         _set(root, project.config.data or b"", **missing, **turned)
         changed = True
         project, _ = load_project(root, shell.home())
-    if trail == "committed" and project.git_dir is not None and is_person():
+    if trail == "committed" and project.git_dir is not None and is_person(shell.caller().actor):
         place = project.location.place
         accepted = read_accepted(project.git_dir, place) or DEFAULTS
         write_accepted(project.git_dir, place, accepted._replace(trail="committed"))
@@ -145,7 +145,7 @@ def accept(values: Values) -> int:
     if weaker:
         if not as_json:
             write_lines([f"{root} asks for less protection:", *(f"  {one_line(line)}" for line in weaker)])
-        require_person(f"less protection ({'; '.join(weaker)})", "spec-kitty config accept")
+        require_person(shell.caller().actor, f"less protection ({'; '.join(weaker)})", "spec-kitty config accept")
         if not (values["yes"] or shell.asks_yes("Accept this for this clone?", as_json=as_json)):
             raise CallerError(
                 "ACCEPT_NEEDS_PERSON",

@@ -7,8 +7,8 @@ from typing import Literal
 
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.person import require_person
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.hooks.conversation.session_record import set_mark
 from specify_cli.hooks.handler import MAX_INPUT, parsed
@@ -127,7 +127,7 @@ def _change_settings(values: Values, *, installing: bool) -> int:
     scope = next(scope for scope in SCOPES if scope == values["scope"])
     dry = bool(values["dry_run"])
     if not installing and not dry:
-        require_person("an end of the recording by hooks", "spec-kitty hooks uninstall")
+        require_person(shell.caller().actor, "an end of the recording by hooks", "spec-kitty hooks uninstall")
     option = values["harness"]
     named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
     selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []

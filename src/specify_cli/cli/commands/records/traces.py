@@ -10,8 +10,8 @@ from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.commands.records.search import open_index
-from specify_cli.cli.person import require_person
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.person import require_person
 from specify_cli.errors import CallerError, InvocationError
 from specify_cli.exports import agent_trace, otlp, perfetto
 from specify_cli.exports.run import Run, encode_document, read_run
@@ -45,7 +45,9 @@ def export_trace(project: Project, ids: list[str], values: Values) -> int:
     output = shell.get_text(values, "output")
     if endpoint is not None:
         require_person(
-            f"sending records to {endpoint}", f"spec-kitty invocations export … --format {form} --endpoint {endpoint}"
+            shell.caller().actor,
+            f"sending records to {endpoint}",
+            f"spec-kitty invocations export … --format {form} --endpoint {endpoint}",
         )
         endpoint = _send(endpoint, data)
     else:

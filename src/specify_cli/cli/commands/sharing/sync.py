@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from doctrine.text import count
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
-from specify_cli.cli.person import require_person
 from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import require_person
 from specify_cli.cli.terminal.render import progress_at_terminal
 from specify_cli.errors import CallerError, EnvironmentFault
 from specify_cli.project.config import Project, load_project
@@ -65,7 +65,9 @@ def enable(values: Values) -> int:
             f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level} --yes",
         )
     require_person(
-        f"sending to {offer.endpoint}", f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}"
+        shell.caller().actor,
+        f"sending to {offer.endpoint}",
+        f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}",
     )
     consent = accept(offer)
     state = token_state(offer.folder, os.environ)

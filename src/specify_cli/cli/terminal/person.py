@@ -1,6 +1,6 @@
 """Whether a person asks: the one authority of every command that sends data away or lowers protection.
 
-    require_person("send records to https://…", "spec-kitty sync enable --endpoint https://…")
+    require_person(shell.caller().actor, "sending to https://…", "spec-kitty sync enable --endpoint https://…")
 
 An agent's harness is known by the variables it sets for its commands, and by its program among the processes above
 this one, so that a command cleared of those variables is known too. A process that left its parents behind is not.
@@ -12,19 +12,17 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from specify_cli.cli import shell
 from specify_cli.errors import CallerError
-from specify_cli.invocation.caller import name_harness
+from specify_cli.invocation.caller import Actor, name_harness
 
 _MAX_ANCESTORS = 64
 
 
-def require_person(what: str, command: str) -> None:
+def require_person(actor: Actor, what: str, command: str) -> None:
     """Refuse what only a person may decide. Raises CallerError ACCEPT_NEEDS_PERSON.
 
     `what` continues "no person agreed to …", `command` is what the person runs instead.
     """
-    actor = shell.caller().actor
     harness = (actor.tool or actor.actor_id) if actor.actor_type != "human" else find_harness()
     if harness is not None:
         raise CallerError(
@@ -34,9 +32,9 @@ def require_person(what: str, command: str) -> None:
         )
 
 
-def is_person() -> bool:
+def is_person(actor: Actor) -> bool:
     """Return whether nothing says that a program asks."""
-    return shell.caller().actor.actor_type == "human" and find_harness() is None
+    return actor.actor_type == "human" and find_harness() is None
 
 
 def find_harness() -> str | None:
