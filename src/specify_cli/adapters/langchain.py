@@ -6,6 +6,7 @@ with open_invocation(project, request) as run:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -16,6 +17,7 @@ from langchain_core.messages import BaseMessage, messages_to_dict
 from specify_cli.adapters.observer import Observer
 from specify_cli.invocation.run import Run, Step
 
+_DRAWN_ID = re.compile(r"((lc_)?run-+)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?")
 _COUNTS = {"input_tokens": "input", "output_tokens": "output"}
 
 
@@ -65,7 +67,7 @@ class RecordCallbacks(BaseCallbackHandler):
         **given: Any,
     ) -> None:
         """Keep the messages a model is asked with."""
-        prompt = [messages_to_dict(batch) for batch in messages]
+        prompt = [_dump_messages(batch) for batch in messages]
         self._ask(run_id, parent_run_id, prompt[0] if len(prompt) == 1 else prompt, {**given, "model": serialized})
 
     def on_llm_start(
@@ -84,7 +86,7 @@ class RecordCallbacks(BaseCallbackHandler):
         """Record the model's answer and what it used."""
         first = next((item for batch in response.generations for item in batch), None)
         message = getattr(first, "message", None)
-        answer = getattr(first, "text", None) if message is None else messages_to_dict([message])[0]
+        answer = getattr(first, "text", None) if message is None else _dump_messages([message])[0]
         used = getattr(message, "usage_metadata", None) or (response.llm_output or {}).get("token_usage") or {}
         model = (getattr(message, "response_metadata", None) or {}).get("model_name")
         tokens = {ours: used.get(theirs) for theirs, ours in _COUNTS.items()}
@@ -160,10 +162,22 @@ class RecordCallbacks(BaseCallbackHandler):
         return None
 
 
+def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Return messages as JSON has them, without the ids that LangChain and LangGraph draw anew in each run.
+
+    The id that a provider gave its answer stays.
+    """
+    dumped = messages_to_dict(messages)
+    for message in dumped:
+        if _DRAWN_ID.fullmatch(str(message["data"].get("id"))):
+            message["data"]["id"] = None
+    return dumped
+
+
 def _make_plain(value: Any) -> object:
     """Return a value with the messages in it as JSON has them."""
     if isinstance(value, BaseMessage):
-        return messages_to_dict([value])[0]
+        return _dump_messages([value])[0]
     if isinstance(value, Mapping):
         return {str(name): _make_plain(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):

@@ -44,7 +44,11 @@ class RecordAgent(AbstractCapability[Any]):
         """Ask the model, and record question and answer."""
 
         async def ask(_: object) -> object:
-            return _RESPONSE.dump_python(await handler(request_context), mode="json")
+            response = await handler(request_context)
+            if getattr(response, "model_id", "") is None:
+                # The framework adds it behind this call, and not where a recorded answer is given back.
+                response.model_id = request_context.model_id or request_context.model.model_id
+            return _RESPONSE.dump_python(response, mode="json")
 
         messages = ModelMessagesTypeAdapter.dump_python(request_context.messages, mode="json")
         name = request_context.model.model_name

@@ -24,7 +24,7 @@ from specify_cli.redaction.redact import NO_RULES
 Fields = Mapping[str, object]
 Place = tuple[str, int]
 TOP: Place = ("", 0)
-_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "LIMIT_EXCEEDED", "LimitExceeded"}
+_INTERRUPTS = {"KeyboardInterrupt", "SystemExit", "GeneratorExit", "CancelledError", "LIMIT_EXCEEDED", "LimitExceeded"}
 # What a program asks a run for: event → the member that names it. Those of the run stand in no step.
 ASKS: Mapping[str, str] = {
     "step_started": "step",
@@ -34,12 +34,13 @@ ASKS: Mapping[str, str] = {
     "checkpoint": "label",
     **dict.fromkeys(("error", "patch_apply", "stage_transition", "retrieval_request", "artifact_link"), ""),
 }
+_CALLS = ("tool_call", "model_call")
 OF_THE_RUN = ("step_started", "checkpoint", "stage_transition", "retrieval_request", "artifact_link")
 # Where something is asked for: its event, the step it is in, the tool call it is made by, its name.
 Key = tuple[str, Place, str, str]
 # Events as numbers, and what is marked of something that was asked for.
 _EVENTS = {event: number for number, event in enumerate(ASKS)}
-_ORDERED, _BESIDE, _TAKEN, _REMOVED = 1, 2, 4, 8
+_ORDERED, _BESIDE, _TAKEN, _REMOVED, _UNANSWERED = 1, 2, 4, 8, 16
 # What an event that is asked for again has to have in common with the recorded one.
 AGREED: tuple[str, ...] = (
     *("to", "tool", "step_type", "query", "path", "kind", "error_code", "input_hash", "args_hash", "prompt_hash"),
@@ -156,7 +157,9 @@ class History:
         in_order = (number for number in self._iter_kept() if self._unmarked or not self._has(number, _BESIDE))
         self._in_order = _ByHash((self._keys[number], number) for number in in_order)
         self._alike: _ByHash | None = None
-        due = (_EVENTS["step_started"], _EVENTS["stage_transition"])
+        self._named: _ByHash | None = None
+        self._next_named: dict[int, int] = {}
+        due = tuple(_EVENTS[event] for event in ("step_started", "stage_transition", *_CALLS))
         kept = (number for number in self._iter_kept() if self._has(number, _ORDERED) and self._events[number] in due)
         self._due, self._next_due = array("I", kept), 0
 
@@ -200,8 +203,15 @@ class History:
             asked = self._requests.get(str(fields.get("request_id")))
             if asked is not None:
                 self.answered[asked] = at
+        elif event == "model_call" and self._is_interrupted(fields):
+            pass  # nobody knows the answer, and asking again does no harm
         elif event in ASKS and fields.get("request_id") != "context" and fields.get("manual") is not False:
             self._ask(event, place, at, fields)
+
+    def _is_interrupted(self, fields: Fields) -> bool:
+        """Return whether a question was broken off, not answered."""
+        text = held_text(fields, "response", self._get)[0] if fields.get("ok") is False else None
+        return text is not None and text.strip('"').partition(":")[0] in _INTERRUPTS
 
     def _find_begun(self, place: Place) -> int | None:
         """Return the number of a step that began."""
@@ -265,7 +275,9 @@ class History:
         self.answered.append(0)
         self.attempts.append(1)
         self._events.append(_EVENTS[event])
-        self._marks.append(_ORDERED * ordered | _BESIDE * parallel)
+        # A question that a model did not answer changed nothing: a program need not come to it again.
+        unanswered = event == "model_call" and fields.get("ok") is False
+        self._marks.append(_ORDERED * ordered | _BESIDE * parallel | _UNANSWERED * unanswered)
         self._keys.append(hash(key))
         self._steps.append(where)
         self._callers.append(open_calls[-1] + 1 if caller else 0)
@@ -297,14 +309,21 @@ class History:
         if number is not None and number <= len(in_order):
             found = self._in_order.numbers[in_order[number - 1]]
         if found is None:
-            alike = self._list_alike()
-            places = alike.find(hash(_shape(key[0], key[1], key[3], body)))
-            equal = (one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN))
-            found = next((one for one in equal if number is None or self._recorded(one).fields.get("beside")), None)
+            found = self._find_alike(key, body, beside=number is not None)
         if found is None:
             return None
         self._mark(found, _TAKEN, True)
         return self._recorded(found)
+
+    def _find_alike(self, key: Key, body: Fields, *, beside: bool = False) -> int | None:
+        """Return the number of the first that was asked for in the same way and was not taken.
+
+        With `beside` only one that the record marks so.
+        """
+        alike = self._list_alike()
+        places = alike.find(hash(_shape(key[0], key[1], key[3], body)))
+        equal = (one for one in map(alike.numbers.__getitem__, places) if not self._has(one, _TAKEN))
+        return next((one for one in equal if not beside or self._recorded(one).fields.get("beside")), None)
 
     def _list_alike(self) -> _ByHash:
         """Return what ran beside other work by how it was asked for, collected when it is first needed."""
@@ -320,12 +339,57 @@ class History:
                 name = str(fields.get(ASKS[event], ""))
                 yield hash(_shape(event, places[self._steps[number]], name, fields)), number
 
+    def find_outstanding(self, key: Key, *, any_call: bool) -> Recorded | None:
+        """Return what the record has of this kind and name at this place and the program has not come to.
+
+        What is new may run only where there is none: it could be the recorded work with another input. With
+        `any_call` every call at the place counts, whatever it is named.
+        """
+        if self._named is None:
+            self._named = _ByHash(self._iter_named())
+        event, step, _, name = key
+        hashes = [hash((event, step, name)), *([hash(step)] if any_call else [])]
+        return next((self._recorded(number) for hashed in hashes for number in self._iter_outstanding(hashed)), None)
+
+    def _iter_outstanding(self, hashed: int) -> Iterator[int]:
+        """Yield what is outstanding of a hash of `_named`. What was come to is passed over once, in all calls."""
+        assert self._named is not None
+        places = self._named.find(hashed)
+        for at in range(self._next_named.get(hashed, places.start), places.stop):
+            if self._is_outstanding(self._named.numbers[at]):
+                yield self._named.numbers[at]
+                return
+            self._next_named[hashed] = at + 1
+
+    def _iter_named(self) -> Iterator[tuple[int, int]]:
+        """Yield steps and calls by place and name, calls once more by the place alone."""
+        places, events = list(self._places), list(ASKS)
+        for number in self._iter_kept():
+            event, place = events[self._events[number]], places[self._steps[number]]
+            if event == "step_started" or event in _CALLS:
+                yield hash((event, place, str(self._recorded(number).fields.get(ASKS[event], "")))), number
+                if event != "step_started":
+                    yield hash(place), number
+
+    def waits_for_others(self, key: Key, body: Fields) -> bool:
+        """Return whether the record has nothing like this, but other work that the program has yet to come to."""
+        return self._find_alike(key, body) is None and self.find_outstanding(key, any_call=True) is not None
+
+    def _is_outstanding(self, number: int) -> bool:
+        """Return whether a program that goes on has yet to come to this."""
+        return not self._has(number, _TAKEN | _UNANSWERED) and not self._is_given_back(number)
+
+    def find_result(self, call_id: object) -> Fields | None:
+        """Return the recorded result of a call, if it is known and has one."""
+        number = self._calls.get(hash(str(call_id)))
+        return self._recorded(number - 1).result if number else None
+
     @property
     def due(self) -> Recorded | None:
-        """Return the first step or stage that a program which goes on has yet to come to."""
+        """Return the first step, stage or call that a program which goes on has yet to come to."""
         while self._next_due < len(self._due):
             number = self._due[self._next_due]
-            if not self._has(number, _TAKEN) and not self._is_given_back(number):
+            if self._is_outstanding(number):
                 return self._recorded(number)
             self._next_due += 1
         return None
@@ -338,7 +402,13 @@ class History:
             taken = not begun or self._has(begun - 1, _TAKEN)
             if not taken and self._is_ended(place) and not self._is_given_back(begun - 1):
                 return self._recorded(begun - 1)
-        return due
+        return due or next((self._recorded(number) for number in self._iter_unasked_calls()), None)
+
+    def _iter_unasked_calls(self) -> Iterator[int]:
+        calls = tuple(_EVENTS[event] for event in _CALLS)
+        for number in self._iter_kept():
+            if self._events[number] in calls and self._is_outstanding(number):
+                yield number
 
     def is_ended(self, place: Place) -> bool:
         """Return whether a step has completed or failed for good."""

@@ -33,6 +33,7 @@ from specify_cli.invocation.history import (
     OF_THE_RUN,
     TOP,
     History,
+    Key,
     Place,
     Recorded,
     Watch,
@@ -57,6 +58,9 @@ from specify_cli.storage.store import Body
 T = TypeVar("T")
 DECISIONS = ("PASS", "FAIL", "WARN", "SKIP", "PENDING")
 _NOTHING: Any = object()
+# Seconds that a thread of a resumed run waits for the others to come to their recorded work, before its own is
+# refused. It is waited only where the program differs from its record.
+_OTHERS_COME_WITHIN = 5.0
 
 
 class LimitExceeded(CallerError):
@@ -224,6 +228,7 @@ class Run:
         self.payload = payload
         self._rules = gates.RULES if rules is None else rules
         self._lock = threading.RLock()
+        self._came = threading.Condition(self._lock)
         self._counts: dict[int, int] = {}
         self._steps: list[Step] = []
         # Of the idempotency keys that calls have, their hashes: a long run has many.
@@ -256,8 +261,16 @@ class Run:
 
     @property
     def context(self) -> str:
-        """Return the governance context the work is to be done under."""
-        return "" if self.payload is None else self.payload.governance_context_text
+        """Return the governance context the work is to be done under; in a resumed run the recorded one.
+
+        Raises StoredDataError OBJECT_MISSING or OBJECT_CORRUPT where the recorded text is not what it was.
+        """
+        if self.payload is not None:
+            return self.payload.governance_context_text
+        started = self._recorder.started
+        if not started.get("governance_context_available"):
+            return ""
+        return self._recorder.objects.get(str(started.get("governance_context_hash"))).decode("utf-8")
 
     @property
     def state(self) -> ExecutionState:
@@ -371,7 +384,10 @@ class Run:
         **kwargs: Any,
     ) -> T:
         """Await one unit of work and give its result, as `step` does for a plain function."""
-        with self.begin_step(name, _collect_args(args, kwargs), step_type=step_type) as step:
+        given = _collect_args(args, kwargs)
+        payload = {"step": name, "step_type": step_type, **_include_if_given("input", given)}
+        await self.let_others_come("step_started", payload)
+        with self.begin_step(name, given, step_type=step_type) as step:
             if not step.done:
                 result = await function(*args, **kwargs)
                 step.end(result, "PASS" if decide is None else decide(result))
@@ -481,6 +497,7 @@ class Run:
         tokens: Mapping[str, int] | Callable[[Any], Mapping[str, int]] | None = None,
     ) -> T:
         """Await a model's answer, record both and give it, as `model_call` does for a plain function."""
+        await self.let_others_come("model_call", {"model": model, "prompt": prompt})
         with ModelCall(self, model, prompt, tokens) as asked:
             if not asked.done:
                 pending = (asked.stand_in or call)(prompt)
@@ -525,17 +542,29 @@ class Run:
     def record(self, event: str, payload: Mapping[str, object], *, step: Step | None = None) -> Mapping[str, object]:
         """Record one event that another program tells, in a step it names; return its line's members.
 
-        Limits hold as for what the run does itself. Raises LimitExceeded before anything is written.
+        In a resumed run what the record has already is not written again. Limits hold as for what the run does
+        itself. Raises LimitExceeded before anything is written.
         """
         with self._lock:
             self._check({"tool_call": "tool_calls", "model_call": "model_calls"}.get(event, ""))
             composed = self.compose(event, payload)
             if step is not None:
                 composed.body.update(zip(("step", "ordinal"), step.place, strict=True))
+            recorded = None if self.history is None else self._find_told(composed.body)
+            if recorded is not None:
+                return recorded
             self.append(composed)
             if event == "model_call":
                 self.check_tokens()
             return composed.body
+
+    def _find_told(self, body: Mapping[str, object]) -> Mapping[str, object] | None:
+        """Return the recorded line of an event that another program tells once more."""
+        assert self.history is not None
+        if body["event"] == "tool_result":
+            return self.history.find_result(body.get("call_id"))
+        found = self._find(body) if body["event"] in ASKS else None
+        return None if found is None else found.fields
 
     def artifact(self, path: str) -> None:
         """Link a file of the project, by its path and digest."""
@@ -645,18 +674,17 @@ class Run:
         event = str(body["event"])
         scope = self._find_scope(event)
         marks = self._mark(body) if marks is None else marks
-        key = (event, scope.place, scope.known_id, str(body.get(ASKS[event], "")))
+        key = _make_key(body, scope)
         number = None if marks else self._count("asked", key)
         if self._past is None:
             return None
         with self._lock:
             recorded = self._past.history.take(key, body, number)
+            self._came.notify_all()
             if self._again:
                 return recorded
-            due = self._past.history.due
-            if recorded is None and not marks and due is not None and scope.ordered:
-                name = str(body.get(ASKS[event]) or body.get("to", ""))
-                self.refuse_deviation(f"{event} {name}".strip(), _describe_asked(due.fields), "something new")
+            if recorded is None:
+                self._refuse_new(key, body, scope, marks)
         if recorded is not None:
             for member in AGREED:
                 both = body.get("digest_key") == recorded.fields.get("digest_key")
@@ -664,6 +692,41 @@ class Run:
                     about = f"{_describe_asked(body)}, {member}"
                     self.refuse_deviation(about, recorded.fields[member], body[member])
         return recorded
+
+    async def let_others_come(self, event: str, payload: Mapping[str, object]) -> None:
+        """Give other tasks of a resumed run time to come to their recorded work, before new work begins here."""
+        loops = sys.modules.get("asyncio")
+        if self.history is None or loops is None or not _find_lane()[1]:
+            return
+        with self._lock:
+            body = self.compose(event, payload).body
+        key, end = _make_key(body, self._find_scope(event)), time.monotonic() + _OTHERS_COME_WITHIN
+        while body.get("beside") and self.history.waits_for_others(key, body) and time.monotonic() < end:
+            await loops.sleep(0.005)
+
+    def _refuse_new(self, key: Key, body: Mapping[str, object], scope: Scope, marks: Mapping[str, object]) -> None:
+        """Let new work begin only where the program has come to all that the record has before it.
+
+        Other threads are given time to come to theirs first. Raises STATE_DIVERGENCE.
+        """
+        assert self._past is not None
+        history = self._past.history
+        if not marks and scope.ordered:
+            due = history.due
+            if due is not None:
+                name = str(body.get(ASKS[key[0]]) or body.get("to", ""))
+                self.refuse_deviation(f"{key[0]} {name}".strip(), _describe_asked(due.fields), "something new")
+            return
+        in_thread = not _find_lane()[1]
+        end = time.monotonic() + (_OTHERS_COME_WITHIN if in_thread else 0)
+        while (due := history.find_outstanding(key, any_call=in_thread or not marks)) is not None:
+            self._check()
+            if not self._came.wait(max(0.0, end - time.monotonic())) and time.monotonic() >= end:
+                member = next((name for name in AGREED if due.fields.get(name) != body.get(name)), "")
+                expected, found = due.fields.get(member), body.get(member)
+                if due.fields.get(ASKS[key[0]]) != body.get(ASKS[key[0]]):
+                    expected, found = _describe_asked(due.fields), "something new"
+                self.refuse_deviation(", ".join(filter(None, (_describe_asked(body), member))), expected, found)
 
     def refuse(self, error: InvocationError) -> NoReturn:
         """Refuse to go on: what is under way here has no end, and nothing further of the run begins."""
@@ -1002,7 +1065,14 @@ class ToolCall(Scope):
         return self if self._begun else self._begin(sys._getframe(1).f_code.co_names)
 
     async def __aenter__(self) -> ToolCall:
-        return self._begin(sys._getframe(1).f_code.co_names)
+        names = sys._getframe(1).f_code.co_names
+        await self._let_others_come()
+        return self._begin(names)
+
+    async def _let_others_come(self) -> ToolCall:
+        called = {"tool": self._name, "side_effect": self._side_effect, **_include_if_given("args", self._args)}
+        await self._run.let_others_come("tool_call", called)
+        return self
 
     async def __aexit__(self, *raised: Any) -> None:
         self.__exit__(*raised)
@@ -1086,15 +1156,16 @@ class ToolCall(Scope):
         if flags & _GENERATES:
             raise _not_done(self._name, "run.tool")
 
-        def begin(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ToolCall:
+        def make_call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ToolCall:
             arguments = {"args": list(args), "kwargs": dict(kwargs)}
-            return ToolCall(self._run, self._name, arguments, self._side_effect, self._given_key)._begin(("done",))
+            return ToolCall(self._run, self._name, arguments, self._side_effect, self._given_key)
 
         if flags & _AWAITS:
 
             @functools.wraps(function)
             async def awaited(*args: Any, **kwargs: Any) -> Any:
-                with begin(args, kwargs) as call:
+                begun = await make_call(args, kwargs)._let_others_come()
+                with begun._begin(("done",)) as call:
                     if not call.done:
                         call.result = await cast(Any, function(*args, **kwargs))
                 return call.result
@@ -1103,7 +1174,7 @@ class ToolCall(Scope):
 
         @functools.wraps(function)
         def called(*args: Any, **kwargs: Any) -> T:
-            with begin(args, kwargs) as call:
+            with make_call(args, kwargs)._begin(("done",)) as call:
                 if not call.done:
                     call.result = function(*args, **kwargs)
                     _refuse_async(self._name, call.result, "an async function")
@@ -1138,6 +1209,12 @@ def _not_resumable(name: str) -> CallerError:
         f"the call of {name} has its result, and Python cannot leave out the body of a with that does not ask",
         "write `if not call.done:` above what the body does, or make it a decorated function",
     )
+
+
+def _make_key(body: Mapping[str, object], scope: Scope) -> Key:
+    """Return where and for what a program asks, as its history tells things apart."""
+    event = str(body["event"])
+    return event, scope.place, scope.known_id, str(body.get(ASKS[event], ""))
 
 
 def _describe_asked(fields: Mapping[str, object]) -> str:

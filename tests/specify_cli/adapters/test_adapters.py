@@ -215,21 +215,18 @@ def test_an_agent_of_pydantic_ai_is_recorded_with_parallel_tools(chartered: Path
 
 
 def test_an_agent_of_pydantic_ai_goes_on_where_it_was_interrupted(chartered: Path) -> None:
-    class Interrupted(BaseException):
-        pass
-
     made: list[str] = []
     run = open_invocation(chartered, REQUEST, capture=FULL)
 
     def dies(messages: list[ModelMessage], info: AgentInfo) -> PydanticResponse:
         if len(messages) > 1:
-            raise Interrupted
+            raise KeyboardInterrupt
         return answer_twice(messages, info)
 
     async def first() -> None:
         run.__enter__()
         agent = build_agent(run, made)
-        with agent.override(model=FunctionModel(dies)):
+        with agent.override(model=FunctionModel(dies, model_name="function:answer_twice:")):
             await agent.run(REQUEST)
 
     with pytest.raises(BaseException):  # noqa: B017

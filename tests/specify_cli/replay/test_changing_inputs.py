@@ -98,7 +98,6 @@ def pay_in_a_thread(run: Run) -> None:
     run.step("end", lambda: 1)
 
 
-@pytest.mark.xfail(strict=True, reason="V1, V2, V3, V4")
 @pytest.mark.parametrize("program", [pay_in_tasks, pay_in_a_thread])
 def test_a_step_beside_others_that_is_given_another_input_is_refused_before_it_runs(
     chartered: Path, program: Program, monkeypatch: pytest.MonkeyPatch
@@ -139,7 +138,6 @@ def test_threads_that_come_in_another_order_wait_for_what_the_record_has(charter
 # --- calls in the order of the program
 
 
-@pytest.mark.xfail(strict=True, reason="V1, V2, V3, V4")
 def test_a_recorded_call_that_the_program_passes_over_is_refused_before_anything_new_runs(chartered: Path) -> None:
     names = ["pay", "refund"]
 
@@ -156,7 +154,6 @@ def test_a_recorded_call_that_the_program_passes_over_is_refused_before_anything
     assert_refused_untouched(chartered, invocation_id, program)
 
 
-@pytest.mark.xfail(strict=True, reason="V1, V2, V3, V4")
 def test_a_program_that_ends_before_a_recorded_call_is_refused(chartered: Path) -> None:
     asked = [True]
 
@@ -211,7 +208,6 @@ def agent_of_pydantic_ai(run: Run) -> None:
     asyncio.run(work())
 
 
-@pytest.mark.xfail(strict=True, reason="V1, V2, V3, V4")
 @pytest.mark.parametrize("program", [loop_over_its_context, agent_of_pydantic_ai])
 def test_an_agent_goes_on_wherever_it_was_killed_and_pays_once(chartered: Path, program: Program) -> None:
     whole = lines_of(chartered, begin(chartered, program))
@@ -274,7 +270,6 @@ def graph_of_langchain(run: Run) -> None:
         said.append(model.invoke(said, {"callbacks": [RecordCallbacks(run)]}))
 
 
-@pytest.mark.xfail(strict=False, reason="V4")
 @pytest.mark.parametrize("program", [loop_over_its_context, agent_of_pydantic_ai, graph_of_langchain])
 def test_a_program_that_does_the_same_is_executed_again_without_an_alarm(chartered: Path, program: Program) -> None:
     invocation_id = begin(chartered, program)
