@@ -181,6 +181,7 @@ def run_main(
             stack.enter_context(stream)
             stack.enter_context(mock.patch.object(sys, name, stream))
         stack.enter_context(mock.patch.object(durable, "LOCK_WAIT_SECONDS", durable.LOCK_WAIT_SECONDS))
+        stack.enter_context(mock.patch.object(durable, "IN_BACKGROUND", False))
         stack.enter_context(mock.patch.object(tempfile, "tempdir", None))
         stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))
         stack.callback(_forget_modules, set(sys.modules), cwd)

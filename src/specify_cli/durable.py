@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 LOCK_WAIT_SECONDS = 10.0
+# Whether what is done behind an append is done in a process of its own. A hook asks for that: its harness waits.
+IN_BACKGROUND = False
 _SEARCHED = 256 * 1024
 # The first millisecond that no time with four digits of a year holds.
 _YEAR_10000 = 253_402_300_800_000

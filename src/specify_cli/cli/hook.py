@@ -19,6 +19,7 @@ def run_hook_command(words: str) -> int:
 
             return hooks.explain_hook() if asks else hooks.refuse_person(words)
         durable.LOCK_WAIT_SECONDS = LOCK_WAIT_SECONDS
+        durable.IN_BACKGROUND = True  # what is done behind an append is nothing that the agent waits for
         data = b"" if sys.stdin is None else sys.stdin.buffer.read(MAX_INPUT + 1)
         try:
             cwd = os.getcwd()

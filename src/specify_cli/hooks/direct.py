@@ -19,6 +19,7 @@ from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections,
 from specify_cli.project.root import place_below
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import is_tip_due
 from specify_cli.record.seal import open_line
 from specify_cli.redaction.capture import shipped_rule_set
 from specify_cli.storage.store import FileRecordStore, LockedRecord, place_of
@@ -72,10 +73,11 @@ def append_directly(at: Site, call: HookInput) -> bool:
     other = other_writer(fields, name_writer(harness, session), settings.rules)
     by = {} if other is None else {"by": other}
     change = change_gap(fields, settings)
-    closed = False
+    closed, before = False, None
 
     def compose(locked: LockedRecord) -> list[dict[str, object]]:
-        nonlocal closed
+        nonlocal closed, before
+        before = locked.tip
         named = items
         if call.stand_in:
             from specify_cli.invocation.events.equal_calls import tell_apart  # for harnesses that name no call
@@ -90,7 +92,11 @@ def append_directly(at: Site, call: HookInput) -> bool:
         at = rfc3339(durable.read_clock(time.time_ns))  # under the lock, so that no line is older than the one before
         return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
 
-    store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
+    tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
+    if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
+        from specify_cli.trail.log.fixing import fix_tip  # once in fifty lines
+
+        fix_tip(root, at.git_dir, place_below(root, find_worktree(root) or root), place)
     return not closed
 
 

@@ -33,12 +33,13 @@ from specify_cli.project.config import Project
 from specify_cli.project.tracked import refuse_tracked_private
 from specify_cli.record.event_table import EVENTS, LATE, RECORDABLE
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.record.record import Tip, chain, lines_in_force, refusal_after
+from specify_cli.record.record import Tip, chain, is_tip_due, lines_in_force, refusal_after
 from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.log.entries import write_annex
+from specify_cli.trail.log.fixing import fix_tip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -263,9 +264,11 @@ class Recorder:
         lines: list[Written] = []
         duplicates = 0
         late: Tip | None = None
+        before: Tip | None = None
 
         def compose(locked: LockedRecord) -> list[Body]:
-            nonlocal duplicates, late
+            nonlocal duplicates, late, before
+            before = locked.tip
             if locked.tip.event == "completed" and all(item.event in LATE for item in items):
                 late = locked.tip
                 return []
@@ -288,7 +291,7 @@ class Recorder:
             return [line.body for line in lines]
 
         try:
-            self._writer.append(compose, at, sync=sync)
+            tip = self._writer.append(compose, at, sync=sync)
         except BaseException as error:
             # What the fold took was not written; it is made anew from the file.
             self._fold, self._known = None, 0
@@ -300,6 +303,10 @@ class Recorder:
         if late is not None:
             return self._append_late(items, late)
         self._pending.clear()
+        if before is not None and is_tip_due(
+            self.invocation_id, before, tip, [str(line.body["event"]) for line in lines]
+        ):
+            fix_tip(self.project.root, self.project.git_dir, self.project.location.place, self.place)
         if self._fold is not None and lines:
             self._known = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli.record.event_table import ANNEX_ONLY, DURABLE
+from specify_cli.record.ids import millis_of
 from specify_cli.record.seal import FORMAT_VERSION, GENESIS, Line, open_line, seal_line
 
 if TYPE_CHECKING:
@@ -28,14 +29,21 @@ _CROCKFORD = frozenset("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
 _WORD = frozenset("abcdefghijklmnopqrstuvwxyz0123456789_-")
 _OF_A_TIME = b"0123456789TZ:.-"
 
+# A tip is fixed at the latest after so many lines, and with the first line of another span of so many seconds.
+FIX_LINES, FIX_SECONDS = 50, 60
+_DAY = 24 * 60 * 60
+# What ends a piece of work: the tip behind it is fixed at once.
+_ENDS = frozenset(("turn", "session_change", "checkpoint"))
+
 
 class Tip(NamedTuple):
-    """The last line of a record: what the next line must name in `prev` and exceed in `seq`."""
+    """The last line of a record: what the next line must name in `prev` and exceed in `seq`; `at` is its time."""
 
     seq: int
     seal: str
     event: str
     version: int
+    at: str = ""
 
 
 class AppendPlan(NamedTuple):
@@ -211,7 +219,7 @@ def tip_of(line: Line) -> Tip | None:
     seq, version = integer_at(line.fields, "seq", 0), integer_at(line.fields, "v", 1)
     if seq is None or version is None:
         return None
-    return Tip(seq, line.seal, str(line.fields.get("event", "")), version)
+    return Tip(seq, line.seal, str(line.fields.get("event", "")), version, _get_moment(line.fields))
 
 
 def refusal_after(tip: Tip, invocation_id: str, event: str) -> Refusal | None:
@@ -331,8 +339,8 @@ def plan_after_power_cut(data: bytes, invocation_id: str, at: str) -> AppendPlan
     return _recover(tip, rest, invocation_id, at)
 
 
-def _get_moment(fields: Mapping[str, object]) -> object:
-    return fields.get("completed_at", fields.get("at"))
+def _get_moment(fields: Mapping[str, object]) -> str:
+    return str(fields.get("completed_at", fields.get("at", "")))
 
 
 def _plan_after(tip: Tip, tail: bytes, invocation_id: str, at: str) -> AppendPlan:
@@ -415,5 +423,20 @@ def chain(tip: Tip, invocation_id: str, bodies: Iterable[dict[str, object]]) -> 
             {**body, "v": tip.version, "seq": tip.seq + 1, "invocation_id": invocation_id, "prev": tip.seal}
         )
         out.append(line)
-        tip = Tip(tip.seq + 1, line[-67:-3].decode("ascii"), str(body["event"]), tip.version)
+        tip = Tip(tip.seq + 1, line[-67:-3].decode("ascii"), str(body["event"]), tip.version, _get_moment(body))
     return b"".join(out), tip
+
+
+def is_tip_due(invocation_id: str, before: Tip, after: Tip, events: Iterable[str]) -> bool:
+    """Return whether the tip is to be fixed, now that these events were appended between two tips."""
+    if after.seq <= before.seq:
+        return False
+    start = millis_of(invocation_id) // 1000 % _DAY
+    spans = {(_read_second(tip.at) - start) % _DAY // FIX_SECONDS for tip in (before, after)}
+    return len(spans) > 1 or after.seq // FIX_LINES != before.seq // FIX_LINES or not _ENDS.isdisjoint(events)
+
+
+def _read_second(at: str) -> int:
+    """Return the second of the day that an RFC 3339 time names, 0 where it names none."""
+    digits = f"{at[11:13]}{at[14:16]}{at[17:19]}"
+    return int(at[11:13]) * 3600 + int(at[14:16]) * 60 + int(at[17:19]) if digits.isdecimal() else 0

@@ -86,6 +86,11 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
         "a seal that was seen on the record is not on it",
         "lines were cut off or rewritten: restore the record from where the anchor was taken",
     ),
+    "FIXED_TIP_MISSING": (
+        ERROR,
+        "a tip that was fixed in the log while the record was open is not on it",
+        "lines were cut off or written anew while it was open: do not rely on it; restore a copy from before",
+    ),
     "RESULT_WITHOUT_CALL": (
         INFO,
         "a tool result has no open call before it",

@@ -10,6 +10,7 @@ of the work tree.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
@@ -24,7 +25,7 @@ from specify_cli.record import layout
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import genesis_tip, is_invocation_id, lines_in_force
 from specify_cli.record.seal import open_line
-from specify_cli.record.verify import ERROR, Finding, RecordReport, SetReport, finding, judge_set
+from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, Finding, RecordReport, SetReport, finding, judge_set
 from specify_cli.sharing import HERE, Engine
 from specify_cli.storage import queries
 from specify_cli.storage.index import Index
@@ -66,6 +67,7 @@ class Trust(NamedTuple):
     signers: Signers | None = None
 
 
+_SEAL = re.compile(rb',"~":"([0-9a-f]{64})"}\n')
 # Of a record that is not here, so many files of other branches are read, each up to this size.
 _MAX_BLOBS, _MAX_BLOB = 64, 64 * 1024 * 1024
 
@@ -117,6 +119,31 @@ def verify_in_trail(
     return judged._replace(level=level, not_proven=not_proven), own
 
 
+class _Loose:
+    """Counts the lines behind the last tip of each record that was fixed outside it: their writer could change them."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, int] = {"open": 0, "closed": 0}
+        self._records: dict[str, int] = {"open": 0, "closed": 0}
+
+    def count(self, report: RecordReport, lines: int) -> None:
+        """Take in a record that has so many such lines, its closing line not among them."""
+        if lines > 0 and report.status in self._lines:
+            self._lines[report.status] += lines
+            self._records[report.status] += 1
+
+    def describe(self, opened: int) -> list[str]:
+        """Return what is not proven of them, as sentences' ends; `opened` is the number of open records."""
+        said = []
+        if opened:
+            behind = f" ({count(self._lines['open'], 'line')} behind the last fixed tip)" if self._lines["open"] else ""
+            said.append(f"that no line was cut off the end of {count(opened, 'open record')}{behind}")
+        if self._lines["closed"]:
+            lines, records = count(self._lines["closed"], "line"), count(self._records["closed"], "record")
+            said.append(f"that {lines} of {records} were not changed before the close (no tip was fixed behind them)")
+        return said
+
+
 class TrailWatch:
     """Follows a project's records and logs, and judges them, or `only` one record, when all were read."""
 
@@ -133,13 +160,19 @@ class TrailWatch:
         views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
         self._watch = Completeness(views, only)
-        self._approvals = 0
+        self._approvals = self._imported = 0
+        self._loose = _Loose()
         names = {view.name for view in views}
         for item in trust.remembered:
             if _name_of(item) not in names:
                 self._findings.append(
                     finding("LOG_ROLLED_BACK", trust.memory, None, 0, f"{item.origin} is not here at all any more")
                 )
+        for name in list_names(f"{project.root}/{layout.CHECKPOINTS}"):
+            state = _read_checkpoint(f"{project.root}/{layout.CHECKPOINTS}/{name}")
+            if state is not None and name not in own:
+                detail = f"{state.origin}: its log of {state.size} leaves is not here"
+                self._findings.append(finding("LOG_ROLLED_BACK", f"{layout.CHECKPOINTS}/{name}", None, 0, detail))
         self._unknown: list[Missing] = []
         self._committed: dict[str, list[tuple[str, str]]] | None = None
 
@@ -149,11 +182,37 @@ class TrailWatch:
             if report.trail.approvals and self._only in (None, report.invocation_id):
                 self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
+            if report.file.startswith(f"{layout.IMPORTED}/"):
+                self._imported += self._only in (None, report.invocation_id)
+            elif report.invocation_id is not None and self._only in (None, report.invocation_id):
+                fixed = self._watch.take_fixed(report.invocation_id)
+                seals = self._number_seals(report.invocation_id) if fixed else {}
+                lost = self._list_lost(report.file, fixed, seals)
+                report = report._replace(findings=(*report.findings, *lost)) if lost else report
+                last = max((seals[seal] for seal in fixed if seal in seals), default=LAST_OPENING_SEQ)
+                self._loose.count(report, report.lines - 1 - last - (report.status == "closed"))
             yield report
+
+    def _number_seals(self, invocation_id: str) -> dict[str, int]:
+        """Return the seals at the ends of the lines of a record that is here, each with the number of its line."""
+        data = _read_with_annexes(self._project.root, invocation_id) or b""
+        return {match.group(1).decode(): number for number, match in enumerate(_SEAL.finditer(data))}
+
+    def _list_lost(self, file: str, fixed: Sequence[str], seals: Mapping[str, int]) -> tuple[Finding, ...]:
+        """Return what is wrong with a record that lost tips which were fixed while it was open.
+
+        Of a record that is not here, or has no whole line, that is said by itself.
+        """
+        lost = [seal for seal in fixed if seal not in seals] if seals else []
+        return tuple(finding("FIXED_TIP_MISSING", file, None, 0, seal) for seal in lost)
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong with the trail as a whole, once every record was followed."""
         missing = self._watch.finish()
+        for invocation_id in self._watch.list_fixed():
+            # Their leaves stand behind those of later records: the record was followed before.
+            seals = self._number_seals(invocation_id)
+            yield from self._list_lost(invocation_id, self._watch.take_fixed(invocation_id), seals)
         yield from self._findings
         yield from self._watch.findings
         yield from self._explain_cited(missing.cited)
@@ -180,8 +239,9 @@ class TrailWatch:
         missing = reached.list_unproven(unlinked, self._say_unlogged(unlogged), self._say_unseen())
         if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
             missing.append(f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})")
-        if watch.open:
-            missing.append(f"that no line was cut off the end of {count(watch.open, 'open record')}")
+        missing += self._loose.describe(watch.open)
+        if self._imported:
+            missing.append(f"that what was imported ({count(self._imported, 'record')}) is what its source holds")
         vouched = sorted(set[str]().union(*self._vouchers.values()))
         if vouched and all(view.name in self._vouchers for view in self.views):
             missing.append(f"who wrote them, beyond the word of {', '.join(vouched)}, who vouched for the log")

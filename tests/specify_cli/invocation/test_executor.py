@@ -275,8 +275,8 @@ def test_in_the_steady_state_a_start_costs_few_fsyncs(chartered: Path, monkeypat
     monkeypatch.setattr(executor.FileObjectStore._put_group.__globals__["time"], "time", lambda: 9e9)
     opened.invoke("review the SQL migration")
 
-    # context text and its folder, record and its folder
-    assert count == 4
+    # context text and its folder, the name of the leaf to come, record and its folder
+    assert count == 5
 
 
 def test_who_asked_and_under_which_trace_is_recorded(project: Path) -> None:

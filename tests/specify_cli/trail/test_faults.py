@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,8 @@ def _run(root: Path, act: Callable[[Path], None], at: int, kind: str) -> int:
 
 def _executor(root: Path) -> ProfileInvocationExecutor:
     dice = random.Random(5)
-    return ProfileInvocationExecutor(root, clock=Clock(dice, 1_800_000_000), entropy=dice.randbytes)
+    # The clock of the machine: what a crash left is logged if it was written when its pending file was.
+    return ProfileInvocationExecutor(root, clock=Clock(dice, int(time.time())), entropy=dice.randbytes)
 
 
 def _do(root: Path) -> None:

@@ -13,12 +13,11 @@ import pytest
 
 from record_lines import rewrite
 from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.record.record import FIX_LINES
 from specify_cli.trail.log.entries import open_log
 from support import run_process, wait_until
 from trails import RECORDS, codes, load, make_repository, sign, verify
 
-pytestmark = pytest.mark.xfail(reason="S1, S4, S5, S7, C13", run=False)
-FIX_LINES = 50
 SECOND = 1_000_000_000
 
 

@@ -114,6 +114,9 @@ class _Cursor:
         self.roots: dict[int, bytes] = {0: self.frontier.root()}
         self.ahead: LogLine | None = next(view.leaves, None)
         self.first = "" if self.ahead is None else self.ahead.invocation_id
+        # Invocations that were started and not closed so far; those whose close came without a start.
+        self.begun: set[str] = set()
+        self.closed_first: set[str] = set()
         # The invocations with a leaf that is newer than what is signed, and than what is witnessed.
         self.unsigned: set[str] = set()
         self.unseen: set[str] = set()
@@ -147,6 +150,8 @@ class Completeness:
         self._ends: dict[str, tuple[str | None, ...]] = {}
         self._early: dict[str, list[tuple[str, Citation]]] = {}
         self._late: list[Missing] = []
+        # Tips that were fixed while their records were open, by record; whoever reads the records takes them.
+        self._fixed: dict[str, list[bytes]] = {}
         self.findings: list[Finding] = []
         self.confirmed: list[Checkpoint] = []
         # Records that are known to be harmed: what else is missing of them is said already.
@@ -181,6 +186,14 @@ class Completeness:
         for cursor in self._cursors:
             while cursor.ahead is not None and cursor.ahead.invocation_id <= record:
                 self._take_leaf(cursor)
+
+    def take_fixed(self, invocation_id: str) -> tuple[str, ...]:
+        """Return the tips of a record that the logs fixed, as far as they were followed; each is returned once."""
+        return tuple(seal.hex() for seal in self._fixed.pop(invocation_id, ()))
+
+    def list_fixed(self) -> list[str]:
+        """Return the records of which fixed tips were not taken, in the order of their ids."""
+        return sorted(self._fixed)
 
     def finish(self) -> Questions:
         """Follow the logs to their ends; return what nothing showed."""
@@ -241,8 +254,27 @@ class Completeness:
 
     def _take_leaf(self, cursor: _Cursor) -> None:
         line = cursor.advance()
-        if line is not None:
+        if line is None:
+            return
+        if line.kind == "fixed":
+            if self._only in (None, line.invocation_id):
+                self._fixed.setdefault(line.invocation_id, []).append(bytes.fromhex(line.seal))
+        else:
+            self._judge_order(cursor, line)
             self._meet(self._logged, self._owed, (line.kind, line.invocation_id, line.seal), cursor.view.file)
+
+    def _judge_order(self, cursor: _Cursor, line: LogLine) -> None:
+        """Find a close that stands before the start of its record; one whose start another log holds is none."""
+        key = line.invocation_id
+        if line.kind == "start":
+            cursor.begun.add(key)
+            if key in cursor.closed_first:
+                detail = f"leaf {line.number} is the start of {key}, whose close stands before it"
+                self.findings.append(finding("LOG_ALTERED", cursor.view.file, None, 0, detail))
+        elif line.kind == "close" and key in cursor.begun:
+            cursor.begun.discard(key)
+        elif line.kind == "close":
+            cursor.closed_first.add(key)
 
     @staticmethod
     def _meet(

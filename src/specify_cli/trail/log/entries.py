@@ -8,7 +8,7 @@
 The log lies in the git directory that all worktrees share; where that cannot be written, in `.kittify/local/`. It only
 grows:
 
-    <home>/<number>-<random>/leaves        98 bytes a leaf: `start|close|annex`, the invocation id, the line's seal
+    <home>/<number>-<random>/leaves        98 bytes a leaf: `start|fixed|close|annex`, invocation id, the line's seal
     <home>/<number>-<random>/pending/…     one file a leaf whose record is being written
     <home>/tips                            derived: the ends of the trail that no record has cited yet
 
@@ -21,18 +21,20 @@ from __future__ import annotations
 import errno
 import json
 import os
+from datetime import datetime
 
 from doctrine.light_imports import TYPE_CHECKING, NamedTuple, sha256
 from specify_cli import durable
 from specify_cli.errors import InvocationError
 from specify_cli.record import layout
 from specify_cli.record.record import is_invocation_id, split_lines
-from specify_cli.record.seal import open_line, seal_at_end
+from specify_cli.record.seal import Line, open_line, seal_at_end
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore
 from specify_cli.trail.log.leaves import (
     ANNEX,
     CLOSE,
+    FIXED,
     GENERATION_NAME,
     LEAF_BYTES,
     START,
@@ -63,6 +65,8 @@ _MERGED = 8
 _RECENT = 1024 * LEAF_BYTES
 _MAX_TIPS = 1024 * 1024
 _LINE_END = 512
+# How long a command is at work at most, in seconds, clocks that are put right meanwhile included.
+_COMMAND_TAKES = 600.0
 
 
 class _Tip(NamedTuple):
@@ -120,6 +124,22 @@ class TrailLog:
         except OSError as error:
             raise durable.write_failed("the log of the trail", error) from error
 
+    def fix(self, invocation_id: str, path: str) -> None:
+        """Add the tip of an open record as a leaf, so that its lines up to there cannot be written anew unseen.
+
+        The line is on stable storage before its leaf is. Nothing waits for the leaf: a tip that could not be added is
+        only not fixed. Raises OSError, EnvironmentFault.
+        """
+        fd = os.open(path, os.O_RDONLY | durable.REGULAR)
+        try:
+            durable.lock(fd, path)
+            seal = _read_last_seal(fd)
+            durable.sync_data(fd)
+        finally:
+            os.close(fd)
+        if seal is not None:
+            self.append(self._open_generation(), Leaf(FIXED, invocation_id, seal), "", {})
+
     def settle(self) -> None:
         """Add the leaves of records whose writer died before it came to that."""
         for generation in self.generations():
@@ -130,12 +150,20 @@ class TrailLog:
 
     def list_pending(self) -> set[str]:
         """Return the invocations that a command is writing just now, or was when it died."""
-        return {
-            name.split("-")[1]
-            for generation in self.generations()
-            for name in list_names(f"{generation.path}/pending")
-            if name.count("-") == 2
-        }
+        pending = set[str]()
+        for generation in self.generations():
+            for name in list_names(f"{generation.path}/pending"):
+                if name.count("-") != 2:
+                    continue
+                kind, invocation_id, annex = name.split("-")
+                line = _find_line(self.root, kind, invocation_id, annex) if is_invocation_id(invocation_id) else None
+                try:
+                    changed = os.stat(f"{generation.path}/pending/{name}", follow_symlinks=False).st_ctime
+                except FileNotFoundError:
+                    continue  # its leaf is there by now
+                if line is None or line.was_written_at(changed):
+                    pending.add(invocation_id)
+        return pending
 
     def _open_generation(self) -> Generation:
         """Return the log that is written: the newest in the git directory, else in the project's local folder."""
@@ -152,7 +180,8 @@ class TrailLog:
 
     def _settle_all(self, generation: Generation, *, create: bool = False) -> None:
         with durable.folder(generation.path, "pending", create=create) as pending:
-            for name in os.listdir(pending):
+            # A start before a close: they stand in the log in the order in which they happened.
+            for name in sorted(os.listdir(pending), reverse=True):
                 if not name.startswith("."):
                     self._settle(generation, pending, name)
 
@@ -172,9 +201,9 @@ class TrailLog:
             text = os.pread(fd, 4096, 0).decode("utf-8", "surrogateescape")
             roots = (text, self.root) if os.path.isabs(text) and "\0" not in text else (self.root,)
             known = (_find_line(root, kind, invocation_id, annex) for root in roots if is_invocation_id(invocation_id))
-            leaf = next(filter(None, known), None)
-            if leaf is not None:
-                self.append(generation, Leaf(kind, invocation_id, leaf[0]), leaf[1], {}, again=True)
+            line = next(filter(None, known), None)
+            if line is not None and line.was_written_at(os.fstat(fd).st_ctime):
+                self.append(generation, Leaf(kind, invocation_id, line.seal), line.path, {}, again=True)
             os.unlink(name, dir_fd=pending)
         finally:
             os.close(fd)
@@ -231,7 +260,8 @@ class TrailLog:
                     durable.append(fd, line, sync=True)
                     if size == 0:
                         os.fsync(folder)
-                self._move_tips(generation.home, leaf, path, cited)
+                if leaf.kind != FIXED:
+                    self._move_tips(generation.home, leaf, path, cited)
             finally:
                 os.close(fd)
 
@@ -243,7 +273,7 @@ class TrailLog:
                 tips[invocation_id] = tip._replace(seal=seal, cited=True)
             elif tip is not None and tip.seal == seal:
                 del tips[invocation_id]
-        if leaf.kind != ANNEX:
+        if leaf.kind in (START, CLOSE):
             tips[leaf.invocation_id] = _Tip(path, leaf.seal, False, leaf.kind == START)
         for invocation_id in sorted(key for key, tip in tips.items() if tip.open)[:-_MAX_OPEN]:
             del tips[invocation_id]
@@ -305,6 +335,8 @@ class Entry:
                 durable.try_lock(fd)
                 # Locked before it has its name: who finds the name and gets the lock knows that this process is gone.
                 os.rename(f".{self._name}.{os.getpid()}", self._name, src_dir_fd=pending, dst_dir_fd=pending)
+                # The name outlives a power cut that the line outlives: else nobody would know whose leaf is missing.
+                os.fsync(pending)
                 self._fd = fd
         except OSError as error:
             raise durable.write_failed("the log of the trail", error) from error
@@ -462,16 +494,34 @@ def _read_open_tip(tip: _Tip) -> str:
         os.close(fd)
 
 
-def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[str, str] | None:
+class _WrittenLine(NamedTuple):
+    """A line that a process wrote before it died: its seal, its file, when it says it was written (RFC 3339)."""
+
+    seal: str
+    path: str
+    at: str
+
+    def was_written_at(self, seconds: float) -> bool:
+        """Return whether the line is of this time, in seconds since 1970, give or take what a command takes.
+
+        Nobody can give a file another time of change: a line that was forged with an older one is found by it.
+        """
+        try:
+            return abs(datetime.fromisoformat(self.at).timestamp() - seconds) <= _COMMAND_TAKES
+        except ValueError:
+            return False
+
+
+def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> _WrittenLine | None:
     """Return (seal, path) of a line that a process wrote before it died, made durable; None where it is not there."""
 
     if kind == ANNEX:
         path = f"{layout.annex_folder(invocation_id)}/{annex}.jsonl"
         try:
-            seal = open_line(durable.read_below(root, path).rstrip(b"\n")).seal
+            line = open_line(durable.read_below(root, path).rstrip(b"\n"))
         except (OSError, InvocationError):
             return None
-        return None if seal is None else (seal, f"{root}/{path}")
+        return _describe_line(line, f"{root}/{path}")
     try:
         place = Index(root).resolve(invocation_id)
         if place.folder != layout.RECORDS:
@@ -484,4 +534,10 @@ def _find_line(root: str, kind: str, invocation_id: str, annex: str) -> tuple[st
     raw = b"".join(opening if kind == START else lines[-1:])
     line = open_line(raw)
     closes = line.fields is not None and line.fields.get("event") == "completed"
-    return None if line.seal is None or (kind == CLOSE and not closes) else (line.seal, f"{root}/{place.path}")
+    return None if kind == CLOSE and not closes else _describe_line(line, f"{root}/{place.path}")
+
+
+def _describe_line(line: Line, path: str) -> _WrittenLine | None:
+    fields = line.fields or {}
+    at = next((fields[name] for name in ("completed_at", "at", "started_at") if name in fields), "")
+    return None if line.seal is None else _WrittenLine(line.seal, path, str(at))

@@ -17,11 +17,11 @@ from specify_cli.record.seal import is_digest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-START, CLOSE, ANNEX = "start", "close", "annex"
+START, CLOSE, ANNEX, FIXED = "start", "close", "annex", "fixed"
 LEAF_BYTES = 98
 GENERATION_NAME = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{8}")
 
-_KINDS = (START, CLOSE, ANNEX)
+_KINDS = (START, CLOSE, ANNEX, FIXED)
 # How many leaves are read at a time.
 _PIECE = 4096
 

@@ -20,7 +20,7 @@ from specify_cli.record.seal import seal_at_end
 from specify_cli.record.verify import LAST_OPENING_SEQ, Finding, RecordReport, finding
 from specify_cli.storage.archives.archive import Contents
 from specify_cli.trail.log.entries import open_log
-from specify_cli.trail.log.leaves import ANNEX, CLOSE, START, Leaf
+from specify_cli.trail.log.leaves import ANNEX, CLOSE, FIXED, START, Leaf
 from specify_cli.trail.log.merkle import hash_leaf, verify_inclusion
 from specify_cli.trail.log.notes import NoteError, Policy, Proof, parse_proof, signed_at
 from specify_cli.trail.log.signing import make_checkpoint, prove, require_cryptography
@@ -46,8 +46,8 @@ def collect_proofs(project: Project, invocation_ids: Set[str], annexed: Set[str 
     proofs: dict[str, bytes] = {}
     for generation in open_log(project).generations():
         for item in prove(generation, invocation_ids):
-            if item.kind == ANNEX and item.seal not in annexed:
-                continue
+            if item.kind == FIXED or (item.kind == ANNEX and item.seal not in annexed):
+                continue  # a fixed tip tells whoever has the record nothing that its close does not
             name = f"{layout.PROOFS}/{item.invocation_id}/{item.kind}-{item.proof.number}.tlog-proof"
             proofs.setdefault(name, str(item.proof).encode())
     for invocation_id in sorted(invocation_ids):

@@ -1,0 +1,53 @@
+"""Fix the tip of an open record outside it while it grows (docs/format.md §11).
+
+    if is_tip_due(place.invocation_id, before, after, events):   # the tips before and after an append
+        fix_tip(root, git_dir, project_place, place)
+
+Whoever may write an open record, which its agent may, can cut off its last lines and write them anew with right seals.
+A tip that is a leaf of the clone's log shows that: the record has to hold it for good. What lies between the last fixed
+tip and the close stays open to it, and verify says so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+
+if TYPE_CHECKING:
+    from specify_cli.storage.store import Place
+
+
+def fix_tip(root: str, git_dir: str | None, project_place: str, place: Place) -> None:
+    """Make the tip of a record a leaf of this clone's log. Where that fails the tip is not fixed, and nobody waits.
+
+    `project_place` is the project's folder below the top of its worktree.
+    """
+    if durable.IN_BACKGROUND:
+        if os.fork():
+            return
+        try:
+            _leave_process_group()
+            _add_leaf(root, git_dir, project_place, place)
+        finally:
+            os._exit(0)
+    _add_leaf(root, git_dir, project_place, place)
+
+
+def _leave_process_group() -> None:
+    """Let go of the pipes of whoever waits for this process, and of its signals."""
+    os.setsid()
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+
+
+def _add_leaf(root: str, git_dir: str | None, project_place: str, place: Place) -> None:
+    from specify_cli.errors import InvocationError  # not loaded by a hook that fixes nothing
+    from specify_cli.trail.log.entries import TrailLog
+
+    try:
+        TrailLog(root, git_dir, project_place).fix(place.invocation_id, f"{root}/{place.path}")
+    except (OSError, InvocationError):
+        pass  # the record itself is sound; verify says up to where its tip is fixed
