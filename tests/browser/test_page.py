@@ -15,14 +15,19 @@ from pathlib import Path
 
 import pytest
 
+from approving import Project
 from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
 from random_runs import make_lines
 from specify_cli.invocation.run import open_invocation
 from specify_cli.page.document import make_page
+from specify_cli.page.page import compose_page
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.record import chain, genesis_tip
+from specify_cli.record.seal import seal_line
+from specify_cli.storage.index import Index
 from support import FULL, Cli
+from trails import load
 
 PICTURES = os.environ.get("SPEC_KITTY_PICTURES")
 FLIPS = 2000 if FULL else 150
@@ -89,7 +94,7 @@ def test_a_page_checks_itself_and_shows_the_work(browser: Browser, page: Path) -
     verdict, lines = check(browser, page)
     text = browser.text()
 
-    assert (verdict, lines) == ("good", ""), browser.text("#verdict")
+    assert (verdict, lines) == ("checked", ""), browser.text("#verdict")
     for wanted in (
         "fix the login test",
         "Bash",
@@ -131,7 +136,7 @@ def test_a_changed_byte_turns_the_page_red_at_its_line(browser: Browser, page: P
         changed.write_bytes(flipped)
         # A changed script does not run at all: the page stays as it begins, which is red.
         verdict, lines = check(browser, changed, 200 if begin <= at < end else 10)
-        if verdict == "good":
+        if verdict == "checked":
             unseen.append((at, bit, bytes(data[at - 20 : at + 20])))
         elif begin <= at < end:
             number = data[begin:at].count(b"\n") + 1
@@ -184,7 +189,7 @@ def test_nothing_recorded_runs(browser: Browser, tmp_path: Path, number: int) ->
     )
 
     verdict, _ = check(browser, path, 1000)
-    assert verdict == "good", browser.text("#verdict")[:300]
+    assert verdict == "checked", browser.text("#verdict")[:300]
     assert browser.value("document.title") == "A record of an agent's work"
     elements = "main script, main img, main iframe, main [onerror], main [onmouseover], main a"
     assert browser.value(f"document.querySelectorAll('{elements}').length") == 0
@@ -221,7 +226,7 @@ def test_a_thousand_events_fit_into_a_megabyte(project: Path, cli: Cli, tmp_path
     size = cli("invocations", "export", run.invocation_id, "--html", str(out), "--json").json()["size"]
 
     assert size <= 1_048_576
-    assert check(browser, out) == ("good", "")
+    assert check(browser, out) == ("checked", "")
 
 
 def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_path: Path, browser: Browser) -> None:
@@ -231,7 +236,7 @@ def test_proofs_and_the_logs_signature_are_checked_in_the_browser(cli: Cli, tmp_
     out = tmp_path / "proven.html"
     assert cli("invocations", "export", "@3", "--html", str(out), "--proofs").code == 0
 
-    assert check(browser, out) == ("good", "")
+    assert check(browser, out) == ("checked", "")
     assert "signed by the key in this page" in browser.text()
     text = out.read_text()
     held = html.unescape(re.search('<textarea id="proofs" hidden="">(.*?)</textarea>', text, re.S).group(1))  # type: ignore[union-attr]
@@ -273,3 +278,82 @@ def test_without_its_script_a_page_says_that_it_is_not_checked(browser: Browser,
 
     assert check(browser, blocked)[0] == "unchecked"
     assert "Not checked" in browser.text("#verdict")
+
+
+def forge(page: Path, name: str, body: str) -> None:
+    """Put another text into what stands beside the record, closed by its own digest as every such part is."""
+    text = page.read_text()
+    held = re.search(f'<textarea id="{name}" hidden="">(.*?)</textarea>', text, re.S)
+    assert held is not None
+    sealed = f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}" if name != "annexes" else body
+    page.write_text(text[: held.start(1)] + html.escape(sealed, quote=False) + text[held.end(1) :])
+
+
+def make_proven(cli: Cli, tmp_path: Path) -> Path:
+    invocation_id = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", invocation_id)
+    out = tmp_path / "proven.html"
+    assert cli("invocations", "export", invocation_id, "--html", str(out), "--proofs").code == 0
+    return out
+
+
+def test_what_is_only_said_stands_apart_under_the_pages_own_caveat(cli: Cli, tmp_path: Path, browser: Browser) -> None:
+    page = make_proven(cli, tmp_path)
+    forge(page, "said", json.dumps({"replay": "MATCH 12 of 12. CERTIFIED BY THE AUDITOR", "keys": [], "note": []}))
+    verdict, _ = check(browser, page)
+    above = browser.text().partition("Said by whoever made this page")
+
+    assert verdict == "checked"
+    assert "CERTIFIED" not in above[0] and "Nothing here is checked" in above[2].partition("CERTIFIED")[0]
+    assert "✓" not in browser.text("#verdict") and "certified" not in browser.text("#verdict").lower()
+
+
+def test_an_annex_without_a_proof_of_its_own_is_sealed_only(cli: Cli, tmp_path: Path, browser: Browser) -> None:
+    page = make_proven(cli, tmp_path)
+    text = page.read_text()
+    tip = html.unescape(text.partition('<textarea id="lines" hidden="">')[2].partition("</textarea>")[0]).split("\n")[
+        -1
+    ]
+    last = json.loads(tip)
+    forged = {
+        "event": "approval",
+        "at": "2026-11-24T10:00:00.000Z",
+        "decision": "allow",
+        "approver": "ada@example.org",
+        "identity": "ssh",
+        "refers_to": "request",
+    }
+    annex = seal_line({**forged, "v": 1, "seq": 0, "invocation_id": last["invocation_id"], "prev": last["~"]})
+    forge(page, "annexes", annex.decode().removesuffix("\n"))
+    verdict, _ = check(browser, page)
+
+    assert verdict == "bad"  # it claims a signature and has none
+    claimed = seal_line(
+        {**forged, "identity": "claim", "v": 1, "seq": 0, "invocation_id": last["invocation_id"], "prev": last["~"]}
+    )
+    forge(page, "annexes", claimed.decode().removesuffix("\n"))
+    verdict, _ = check(browser, page)
+
+    assert verdict == "checked"
+    assert "annexes: 1 sealed only; 1 of them only claim what they say" in browser.text("#verdict")
+    assert "allow (claimed; nobody signed it)" in browser.text() and "sealed only, a claim" in browser.text()
+
+
+def test_a_page_without_proofs_says_that_its_lines_are_sealed_only(browser: Browser, page: Path) -> None:
+    check(browser, page)
+
+    assert "sealed only" in browser.text("#verdict") and "in a log" not in browser.text("#verdict")
+
+
+def test_an_approvals_signature_is_checked_by_its_own_key(tmp_path: Path, browser: Browser) -> None:
+    given = Project(tmp_path)
+    given.approve()
+    place = Index(str(given.root)).resolve(given.id)
+    data, _ = compose_page(load(given.root), place, proofs=False)
+    out = tmp_path / "approved.html"
+    out.write_bytes(data)
+
+    assert check(browser, out)[0] == "checked"
+    assert (
+        "allow (signed by the key SHA256:" in browser.text() and "whose key that is was not checked" in browser.text()
+    )

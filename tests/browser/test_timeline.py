@@ -174,7 +174,7 @@ def test_pictures_waterfall_page_and_comparison_of_whole_records(
     keep(browser, tmp_path, "run")
     page = browser.value("document.querySelector('iframe').getAttribute('src')")
     browser.open(f"{home_of(collector)}{str(page)[1:]}")
-    wait_for(browser, "document.documentElement.dataset.verdict === 'good'")
+    wait_for(browser, "document.documentElement.dataset.verdict === 'checked'")
     keep(browser, tmp_path, "page")
 
     assert faults == [] == browser.happened("Runtime.bindingCalled")

@@ -51,12 +51,12 @@ def test_work_under_way_appears_and_nothing_recorded_runs(
         assert "fix the login test" in browser.text() and browser.value("location.pathname") == "/"
         look(browser, "list")
         browser.click("tbody th a")
-        assert wait(browser, VERDICT, "good")
+        assert wait(browser, VERDICT, "checked")
         assert "Nothing that took time" in browser.text()
         with run.tool("Bash", {"command": f"pytest -q {HOSTILE}"}) as call:
             call.result = HOSTILE
         assert wait(browser, "document.querySelectorAll('#live svg rect').length", 1)
-        assert wait(browser, VERDICT, "good")
+        assert wait(browser, VERDICT, "checked")
         look(browser, "run")
         _search(browser, viewer)
 

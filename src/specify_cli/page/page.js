@@ -118,7 +118,7 @@ async function checkProof(proof, seals) {
     last = Math.floor(last / 2);
   }
   if (last !== 0 || hex(node) !== hex(unbase64(root))) return null;
-  return { origin, size, kind: proof.kind, signed: await checkSignature(note, proof.key) };
+  return { origin, size, kind: proof.kind, seal: proof.seal, signed: await checkSignature(note, proof.key) };
 }
 
 async function checkSignature(note, key) {
@@ -139,6 +139,57 @@ async function checkSignature(note, key) {
   } catch {
     return null;
   }
+}
+
+async function checkApproval(fields) {
+  // SSHSIG (OpenSSH PROTOCOL.sshsig) by an Ed25519 key; null where this script cannot tell.
+  try {
+    const armored = /^-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]+)-----END SSH SIGNATURE-----\n?$/.exec(fields.signature);
+    if (!armored) return { holds: false };
+    const blob = unbase64(armored[1].replaceAll("\n", ""));
+    let at = 10;
+    const read = (from = blob) => {
+      const size = new DataView(from.buffer, from.byteOffset + at, 4).getUint32(0);
+      at += 4 + size;
+      if (at > from.length) throw new RangeError("cut");
+      return from.slice(at - size, at);
+    };
+    if (new TextDecoder().decode(blob.slice(0, 6)) !== "SSHSIG") return { holds: false };
+    const [key, namespace, reserved, algorithm, signature] = [read(), read(), read(), read(), read()];
+    const name = `SHA256:${btoa(String.fromCharCode(...(await sha256(key)))).replace(/=+$/, "")}`;
+    at = 0;
+    if (new TextDecoder().decode(read(key)) !== "ssh-ed25519") return { holds: null, name };
+    const material = read(key);
+    at = 0;
+    read(signature);
+    const signed = read(signature);
+    const kind = new TextDecoder().decode(algorithm) === "sha256" ? "SHA-256" : "SHA-512";
+    const statement = Object.fromEntries(Object.entries(fields).filter(([member]) => !UNSIGNED.has(member)));
+    const hash = new Uint8Array(await crypto.subtle.digest(kind, utf8.encode(`spec-kitty approval v1\n${JSON.stringify(statement)}\n`)));
+    const field = (bytes) => join(new Uint8Array([bytes.length >> 24, bytes.length >> 16, bytes.length >> 8, bytes.length]), bytes);
+    const message = join(utf8.encode("SSHSIG"), field(namespace), field(reserved), field(algorithm), field(hash));
+    const made = await crypto.subtle.importKey("raw", material, { name: "Ed25519" }, false, ["verify"]);
+    const right = new TextDecoder().decode(namespace) === "spec-kitty-approval";
+    return { holds: right && (await crypto.subtle.verify("Ed25519", made, signed, message)), name };
+  } catch (error) {
+    return { holds: error instanceof RangeError || error.name === "InvalidCharacterError" ? false : null };
+  }
+}
+
+function placeLines(lines, annexes, proofs) {
+  // A seal covers every line before it; an annex hangs on the last line and is covered by no other proof.
+  const signed = new Set(proofs.filter((proof) => proof.signed === true).map((proof) => proof.seal));
+  const last = lines.findLastIndex((line) => signed.has(line.fields["~"]));
+  lines.forEach((line, number) => { line.held = number <= last ? "log" : "seal"; });
+  annexes.forEach((line) => { line.held = signed.has(line.fields["~"]) ? "log" : "seal"; });
+  for (const line of [...lines, ...annexes]) {
+    if (line.wrong.length) line.held = "changed";
+    else if (isClaim(line)) line.claim = true;
+  }
+}
+
+function isClaim({ fields, approval }) {
+  return isObject(fields.imported) || (fields.event === "approval" && approval?.holds !== true);
 }
 
 // --- what the lines say
@@ -198,6 +249,7 @@ function readStatus(kind, fields) {
     const severity = fields.severity === undefined ? "error" : fields.severity;
     return severity === "error" ? "failed" : severity === null ? "" : text(severity);
   }
+  if (kind === "approval") return `${text(fields.decision ?? "")} (${fields.identity === "ssh" ? "signature not checked" : "claimed"})`;
   const told = fields.status ?? fields.decision ?? fields.outcome;
   return told === undefined || told === null ? "" : text(told);
 }
@@ -213,6 +265,8 @@ function nameOf(kind, fields) {
   return told === undefined ? kind : text(told);
 }
 
+const UNSIGNED = new Set(["v", "seq", "event", "prev", "at", "by", "dedupe", "signature", "~"]);
+const HELD = { log: "log", seal: "sealed only", changed: "CHANGED" };
 const UNTOLD = new Set(["v", "seq", "event", "prev", "~", "invocation_id", "at", "call_id", "dedupe", "lines",
   "idempotency_key", "started_at", "completed_at", "after", "after_of"]);
 
@@ -275,7 +329,8 @@ function makeTable(caption, headings, rows) {
 
 function showTimeline(entries, begin, whole) {
   return entries.map((entry) => {
-    const bad = BAD.includes(entry.status);
+    const bad = BAD.includes(entry.status.split(" (")[0]);
+    const status = sayApproval(entry.lines[0]) ?? entry.status;
     const details = detailsOf(entry);
     const track = make("span", { class: "track", "aria-hidden": "true" });
     if (entry.duration !== null && whole > 0) {
@@ -294,10 +349,25 @@ function showTimeline(entries, begin, whole) {
       make("td", { class: "when" }, text(entry.lines[0].fields.seq ?? entry.lines[0].number)),
       make("td", { class: "when" }, shown(entry.at.slice(11, 19))),
       make("th", { scope: "row" }, shown(entry.name)),
-      make("td", bad ? { class: "ended-bad" } : {}, shown(bad ? `✗ ${entry.status}` : entry.status)),
+      make("td", bad ? { class: "ended-bad" } : {}, shown(bad ? `✗ ${status}` : status)),
+      make("td", {}, sayHeld(entry.lines)),
       make("td", { class: "when" }, spanOf(entry.duration), track),
       about);
   });
+}
+
+function sayHeld(lines) {
+  const places = [...new Set(lines.map((line) => HELD[line.held]))];
+  return [...places, ...(lines.some((line) => line.claim) ? ["a claim"] : [])].join(", ");
+}
+
+function sayApproval({ fields, approval }) {
+  if (fields.event !== "approval") return null;
+  const decision = text(fields.decision ?? "");
+  if (!approval) return `${decision} (claimed; nobody signed it)`;
+  if (approval.holds === false) return `${decision} (ITS SIGNATURE DOES NOT HOLD)`;
+  if (approval.holds === null) return `${decision} (signature not checked by this browser)`;
+  return `${decision} (signed by the key ${approval.name}; whose key that is was not checked)`;
 }
 
 function showContext(lines, objects) {
@@ -349,7 +419,21 @@ function showModels(lines) {
       make("td", {}, shown(Object.entries(sum.tokens).map(([kind, number]) => `${kind} ${number}`).join(", "))))))];
 }
 
-function showWithheld(lines, said) {
+function showSaid(said) {
+  const list = makeList([
+    ["note", said.note?.join("\n")],
+    ["not seen", said.not_seen?.join(", ")],
+    ["replay", said.replay],
+    ["objects left out", (said.left_out ?? []).join(", ")],
+    ["log's key", said.keys?.join(", ")],
+  ]);
+  const caveat = "Nothing here is checked: whoever made this page could write anything. Ask for the record, and verify and replay it; "
+    + "compare the log's key with one you were told.";
+  return list.children.length ? [make("h2", {}, "Said by whoever made this page"),
+    make("div", { class: "said" }, make("p", {}, caveat), list)] : [];
+}
+
+function showWithheld(lines) {
   const started = lines[0]?.fields ?? {};
   const counts = {};
   for (const { fields } of lines) {
@@ -363,7 +447,6 @@ function showWithheld(lines, said) {
     ["captured", isObject(started.capture) ? Object.entries(started.capture).map(([key, mode]) => `${key}: ${text(mode)}`).join(", ") : ""],
     ["masked", Object.entries(counts).map(([rule, number]) => `${rule} ×${number}`).join(", ") || "nothing"],
     ["gaps", gaps.join("\n")],
-    ["objects left out", (said.left_out ?? []).join(", ")],
   ])];
 }
 
@@ -371,6 +454,7 @@ function showLines(lines) {
   const wrong = lines.some((line) => line.wrong.length);
   return [make("details", wrong ? { open: "" } : {}, make("summary", {}, "The record, line by line"), ...lines.map((line) => {
     const shownLine = make("pre", { tabindex: "0", id: `line-${line.number}`, class: line.wrong.length ? "wrong" : "" }, shown(line.raw));
+    shownLine.prepend(make("span", { class: "quiet" }, `${sayHeld([line])}\n`));
     if (line.wrong.length) shownLine.prepend(make("strong", {}, `✗ line ${line.number}: ${line.wrong.join("; ")}\n`));
     return shownLine;
   }))];
@@ -396,17 +480,14 @@ function show(lines, annexes, objects, said, proofs) {
       ["begun", started.started_at],
       ["record", started.invocation_id],
       ["last seal", lines[lines.length - 1]?.fields["~"]],
-      ["note", said.note?.join("\n")],
-      ["not seen", said.not_seen?.join(", ")],
-      ["replay", said.replay],
       ["log", proofs.map((proof) => `${proof.kind}: leaf of ${proof.origin}, ${proof.size} leaves, ${
         proof.signed === true ? "signed by the key in this page" : proof.signed === null ? "signature not checked by this browser" : "SIGNATURE WRONG"}`).join("\n")],
-      ["log's key", said.keys?.join(", ")],
     ]),
     make("h2", {}, "Timeline"),
-    makeTable("what happened, in order; a bar is a duration", ["line", "time (UTC)", "what", "ended", "took", "about"],
+    makeTable("what happened, in order; a bar is a duration; held by: the signed log, or its seal alone, which whoever wrote the file could make anew",
+      ["line", "time (UTC)", "what", "ended", "held by", "took", "about"],
       showTimeline(entries, begin, whole)),
-    ...showContext(lines, objects), ...showDiffs(lines, objects), ...showModels(lines), ...showWithheld(all, said),
+    ...showContext(lines, objects), ...showDiffs(lines, objects), ...showModels(lines), ...showWithheld(all), ...showSaid(said),
     make("h2", {}, "The record itself"), ...showLines(all));
 }
 
@@ -452,14 +533,24 @@ async function main() {
   }
   if (proofs.some((proof) => proof.signed === false)) problems.push("the signature of the log is wrong");
   if (!lines.length) problems.push("there is no line");
+  const all = [...lines, ...annexes];
+  for (const line of all.filter(({ fields }) => fields.event === "approval" && fields.identity === "ssh")) {
+    line.approval = await checkApproval(line.fields);
+    if (line.approval.holds === false) problems.push(`the signature of the approval in line ${line.number} does not hold`);
+  }
+  placeLines(lines, annexes, proofs);
   const good = !problems.length && !wrong.length;
   show(lines, annexes, objects, said, proofs);
-  root.dataset.verdict = good ? "good" : "bad";
+  root.dataset.verdict = good ? "checked" : "bad";
   const closed = lines.some((line) => line.fields.event === "completed");
+  const tally = (part) => ["log", "seal"].map((held) => [part.filter((line) => line.held === held).length, held])
+    .filter(([number]) => number).map(([number, held]) => `${number} ${held === "log" ? "in a log signed by the key in this page" : "sealed only"}`).join(", ");
+  const claims = all.filter((line) => line.claim).length;
   find("verdict").textContent = good
-    ? `✓ Checked here, in your browser: ${lines.length + annexes.length} lines, their seals and their chain${
-      proofs.length ? `, ${proofs.length} proofs of the log` : ""}. Not shown: who wrote them${
-      closed ? "" : ", and that no line was cut off the end"}${proofs.length ? "" : ", and that no other record is missing"}.`
+    ? `Checked here, in your browser: lines: ${tally(lines)}${annexes.length ? `; annexes: ${tally(annexes)}` : ""}${
+      claims ? `; ${claims} of them only claim what they say` : ""}. Not shown: who wrote them${
+      closed ? "" : ", that no line was cut off the end"}${proofs.length ? "" : ", that no other record is missing"}${
+      lines.some((line) => line.held === "log") ? ", whose key that is" : ", that nobody made them anew"}.`
     : `✗ Changed: ${[...wrong.slice(0, 3).map((line) => `line ${line.number}: ${line.wrong.join("; ")}`), ...problems].join(". ")}.`;
 }
 

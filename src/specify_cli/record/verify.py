@@ -130,7 +130,7 @@ FINDINGS: Mapping[str, tuple[Literal["error", "warning", "info"], str, str]] = {
     "APPROVAL_IGNORED": (ERROR, "a call ran that a person had denied", "ask why the harness did not wait"),
     "APPROVAL_UNVERIFIED": (
         ERROR,
-        "no allowed signer signed an approval as it stands",
+        "an approval is not signed as it stands, or by no allowed signer",
         "it was changed, or signed by another key: count the call as not approved",
     ),
     "LINK_MISSING": (
@@ -278,7 +278,8 @@ class Citation(NamedTuple):
 class TrailFacts(NamedTuple):
     """What a record says of its place in the trail: the seals a log holds, and the ends of other records it cites.
 
-    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds.
+    `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds, and
+    `untouched_approvals` how many of these say of no touch of the key; nobody has looked where it is 0.
     """
 
     started: str | None = None
@@ -287,6 +288,7 @@ class TrailFacts(NamedTuple):
     linked: bool = False
     cites: tuple[Citation, ...] = ()
     approvals: int = 0
+    untouched_approvals: int = 0
 
 
 NO_FACTS = TrailFacts()

@@ -17,7 +17,7 @@ from doctrine.text import count
 from specify_cli.record.record import Entry, fold, is_stand_in
 from specify_cli.record.seal import canonical
 from specify_cli.record.verify import Finding, RecordReport, finding
-from specify_cli.trail.signatures import Signers
+from specify_cli.trail.signatures import Signers, holds_by_itself, was_touched
 
 NAMESPACE = "spec-kitty-approval"
 _HEAD = "spec-kitty approval v1\n"
@@ -93,6 +93,11 @@ def say_unchecked(number: int) -> str:
     return f"who gave {count(number, 'approval')} (--allowed-signers says whose keys count)"
 
 
+def say_untouched(number: int) -> str:
+    """Return what keys that ask for no touch leave open, as a sentence's end."""
+    return f"that a person was there for {count(number, 'approval')} (signed by a key that asks for no touch)"
+
+
 def check_approvals(report: RecordReport, root: str, signers: Signers | None) -> RecordReport:
     """Return a record's report with what speaks against its approvals; its file is named below `root`.
 
@@ -104,15 +109,19 @@ def check_approvals(report: RecordReport, root: str, signers: Signers | None) ->
         record = fold(file.read())
     if record is None:
         return report
-    judged = judge_approvals(list(record.entries), signers)
+    judged = list(judge_approvals(list(record.entries), signers))
     wrong = [finding for item in judged if (finding := item.describe(report.file)) is not None]
-    return report._replace(findings=(*report.findings, *wrong))
+    untouched = sum(item.signed and not was_touched(str(item.fields.get("signature"))) for item in judged)
+    return report._replace(
+        findings=(*report.findings, *wrong), trail=report.trail._replace(untouched_approvals=untouched)
+    )
 
 
 def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[Approval]:
     """Yield the approvals of a record in order, each with what speaks against it.
 
-    Without signers no signature is checked. Raises EnvironmentFault without ssh-keygen.
+    Without signers a signature has to hold by the key it names itself, where there is an ssh-keygen to ask. With
+    signers, raises EnvironmentFault without one.
     """
     by_seal = {entry.seal: entry for entry in entries}
     signatures: set[object] = set()
@@ -126,7 +135,7 @@ def judge_approvals(entries: list[Entry], signers: Signers | None) -> Iterator[A
             signature = entry.fields.get("signature")
             if signature in signatures:
                 problem, detail = "APPROVAL_INVALID", "its signature stands on an earlier line"
-            elif signers is not None and not _is_signed(entry.fields, signers):
+            elif not _is_signed(entry.fields, signers):
                 problem, detail = "APPROVAL_UNVERIFIED", f"{entry.fields.get('approver')}"
             signatures.add(signature)
         yield Approval(entry.fields, entry.offset, problem, detail)
@@ -162,7 +171,10 @@ def _judge_place(entry: Entry, entries: list[Entry], subject: Entry | None) -> t
     return None, ""
 
 
-def _is_signed(fields: Mapping[str, object], signers: Signers) -> bool:
+def _is_signed(fields: Mapping[str, object], signers: Signers | None) -> bool:
+    """Return whether nothing speaks against a signature: that of an allowed signer, or without signers of any key."""
+    if signers is None:
+        return holds_by_itself(str(fields.get("signature", "")), NAMESPACE, make_statement(fields)) is not False
     at = "".join(filter(str.isdecimal, str(fields.get("signed_at"))[:19]))
     approver, signature = (str(fields.get(key, "")) for key in ("approver", "signature"))
     return signers.has_signed(approver, signature, NAMESPACE, make_statement(fields), at)

@@ -31,7 +31,7 @@ from specify_cli.storage import queries
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place
 from specify_cli.storage.worktrees import find_sibling_roots
-from specify_cli.trail.approvals import check_approvals, say_unchecked
+from specify_cli.trail.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.trail.enrollment import NAMESPACE, read_enrollment
 from specify_cli.trail.log.completeness import Completeness, LogLine, LogView, Missing
 from specify_cli.trail.log.entries import open_log
@@ -160,7 +160,7 @@ class TrailWatch:
         views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
         self._watch = Completeness(views, only)
-        self._approvals = self._imported = 0
+        self._approvals = self._imported = self._untouched = 0
         self._loose = _Loose()
         names = {view.name for view in views}
         for item in trust.remembered:
@@ -182,6 +182,7 @@ class TrailWatch:
             if report.trail.approvals and self._only in (None, report.invocation_id):
                 self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
+                self._untouched += report.trail.untouched_approvals
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._imported += self._only in (None, report.invocation_id)
             elif report.invocation_id is not None and self._only in (None, report.invocation_id):
@@ -249,6 +250,8 @@ class TrailWatch:
             missing.append("who wrote them")
         if self._approvals and self._trust.signers is None:
             missing.append(say_unchecked(self._approvals))
+        if self._untouched:
+            missing.append(say_untouched(self._untouched))
         return Assessed(reached.level, tuple(missing))
 
     def _say_unlogged(self, unlogged: set[str]) -> str:

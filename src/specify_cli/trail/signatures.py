@@ -8,6 +8,7 @@ Whose key counts is said by the verifier's file of allowed signers alone (man ss
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import tempfile
@@ -36,6 +37,40 @@ def sign_text(key: str, namespace: str, text: str) -> str:
             "ssh-add -l shows the keys of your agent; name the public key to use one of them",
         )
     return done.stdout
+
+
+def holds_by_itself(signature: str, namespace: str, text: str) -> bool | None:
+    """Return whether a signature is one of this text by the key that it names, whosever that is.
+
+    None where there is no ssh-keygen to ask.
+    """
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", errors="replace") as file:
+        file.write(signature)
+        file.flush()
+        try:
+            return _run(["-Y", "check-novalidate", "-s", file.name, "-n", namespace], text).returncode == 0
+        except EnvironmentFault:
+            return None
+
+
+def was_touched(signature: str) -> bool:
+    """Return whether the key that made a signature says that a person touched it for that (a FIDO key's flag).
+
+    OpenSSH, PROTOCOL.sshsig and PROTOCOL.u2f. The signature is not checked here.
+    """
+    try:
+        blob = base64.b64decode("".join(signature.split("\n")[1:-2]), validate=True)
+        fields, rest = [], blob[10:]
+        for _ in range(5):
+            size = int.from_bytes(rest[:4])
+            fields.append(rest[4 : 4 + size])
+            rest = rest[4 + size :]
+        key, made = fields[0], fields[4]
+        kind = key[4 : 4 + int.from_bytes(key[:4])]
+        flags = made[-5] if len(made) > 5 else 0
+    except (ValueError, IndexError):
+        return False
+    return kind.startswith(b"sk-") and bool(flags & 1)
 
 
 class Signers(NamedTuple):

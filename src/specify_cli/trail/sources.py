@@ -18,7 +18,7 @@ from specify_cli.sharing import ENGINE_CODES, HERE, Engine, share_out
 from specify_cli.storage import queries
 from specify_cli.storage.archives import archive
 from specify_cli.storage.archives.sources import Failure, Item, Source, group_items, list_items
-from specify_cli.trail.approvals import check_approvals, say_unchecked
+from specify_cli.trail.approvals import check_approvals, say_unchecked, say_untouched
 from specify_cli.trail.levels import Trust, verify_trail
 from specify_cli.trail.log.proofs import Checked, check_proofs
 from specify_cli.trail.signatures import Signers
@@ -85,6 +85,9 @@ def judge_reports(examined: Examined, signers: Signers | None, *, anchored: bool
     signed = sum(report.trail.approvals for report in examined.reports)
     if signed and signers is None:
         judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
+    untouched = sum(report.trail.untouched_approvals for report in examined.reports)
+    if untouched:
+        judged = judged._replace(not_proven=(*judged.not_proven, say_untouched(untouched)))
     return judged
 
 

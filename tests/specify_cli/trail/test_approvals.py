@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from keys import ADA, allow, make_key, revoke
 from specify_cli.errors import InvocationError
 from specify_cli.invocation.approving import Wish, approve
 from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.trail.signatures import was_touched
 from support import valid
 from trails import load
 
@@ -232,3 +234,49 @@ def test_jq_and_ssh_keygen_check_an_approval_as_the_format_says(project: Project
     assert check() == 0
     (project.folder / "line").write_bytes((project.folder / "line").read_bytes().replace(b"tested", b"Tested"))
     assert check() != 0
+
+
+def test_a_signature_that_is_none_is_found_without_signers_too(project: Project) -> None:
+    project.approve()
+    sound = project.run("invocations", "verify", project.id, "--json").json()
+
+    def spoil(lines: list[dict[str, Any]]) -> None:
+        approval = next(line for line in lines if line["event"] == "approval")
+        approval["signature"] = "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n-----END SSH SIGNATURE-----\n"
+
+    project.forge(spoil)
+    spoilt = project.run("invocations", "verify", project.id, "--json").json()
+
+    assert [item for item in sound["findings"] if item["severity"] == "error"] == []
+    assert "APPROVAL_UNVERIFIED" in {item["code"] for item in spoilt["findings"]}
+
+
+def test_whoever_shows_a_record_says_that_it_checked_no_signature(project: Project) -> None:
+    project.approve()
+    project.approve(key=None, name="c2")
+    shown = project.run("invocations", "show", project.id).out
+
+    assert "allow (signature not checked)" in shown and "allow (claimed)" in shown
+
+
+def test_a_key_that_asks_for_no_touch_leaves_open_whether_a_person_was_there(project: Project) -> None:
+    project.approve()
+
+    said = "that a person was there for 1 approval (signed by a key that asks for no touch)"
+    assert said in project.verify().json()["not_proven"]
+
+
+@pytest.mark.parametrize(("flags", "touched"), [(1, True), (5, True), (0, False), (4, False)])
+def test_the_flags_of_a_fido_key_say_whether_it_was_touched(flags: int, touched: bool) -> None:
+    """PROTOCOL.sshsig, PROTOCOL.u2f: the signature of a security key ends in a byte of flags and a counter."""
+
+    def field(data: bytes) -> bytes:
+        return len(data).to_bytes(4) + data
+
+    key = field(b"sk-ssh-ed25519@openssh.com") + field(b"k" * 32) + field(b"ssh:")
+    made = field(b"sk-ssh-ed25519@openssh.com") + field(b"s" * 64) + bytes([flags]) + (7).to_bytes(4)
+    blob = b"SSHSIG" + (1).to_bytes(4) + b"".join(map(field, (key, b"spec-kitty-approval", b"", b"sha512", made)))
+    text = base64.b64encode(blob).decode()
+    lines = "\n".join(text[at : at + 70] for at in range(0, len(text), 70))
+
+    assert was_touched(f"-----BEGIN SSH SIGNATURE-----\n{lines}\n-----END SSH SIGNATURE-----\n") is touched

@@ -56,7 +56,7 @@ class Entry(NamedTuple):
     @property
     def bad(self) -> bool:
         """Return whether it failed or was denied."""
-        return self.status in BAD
+        return (self.status or "").partition(" (")[0] in BAD
 
 
 def make_timeline(events: Sequence[Mapping[str, object]]) -> Sequence[Entry]:
@@ -140,6 +140,10 @@ def _read_status(kind: str, fields: Mapping[str, object]) -> object:
         return "failed"
     if kind in ("policy_violation", "error"):
         return "failed" if fields.get("severity", "error") == "error" else fields.get("severity")
+    if kind == "approval":
+        # Whoever shows a record checks no signature.
+        checked = "signature not checked" if fields.get("identity") == "ssh" else "claimed"
+        return f"{say(fields.get('decision') or '')} ({checked})"
     for key in ("status", "decision", "outcome"):
         if fields.get(key) is not None:
             return fields[key]
