@@ -94,7 +94,7 @@ def append_directly(at: Site, call: HookInput) -> bool:
 
     tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
     if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
-        from specify_cli.trail.log.fixing import fix_tip  # once in fifty lines
+        from specify_cli.trail.fixing import fix_tip  # once in fifty lines
 
         fix_tip(root, at.git_dir, place_below(root, find_worktree(root) or root), place)
     return not closed

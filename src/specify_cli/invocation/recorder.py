@@ -39,7 +39,7 @@ from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
 from specify_cli.trail.log.entries import write_annex
-from specify_cli.trail.log.fixing import fix_tip
+from specify_cli.trail.fixing import fix_tip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
