@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from specify_cli.hooks.site import Site
     from specify_cli.redaction.capture import RuleSet
+    from specify_cli.storage.store import Place
 
 _MAX_CONFIG = 256 * 1024
 
@@ -94,10 +95,15 @@ def append_directly(at: Site, call: HookInput) -> bool:
 
     tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
     if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
-        from specify_cli.trail.fixing import fix_tip  # once in fifty lines
-
-        fix_tip(root, at.git_dir, place_below(root, find_worktree(root) or root), place)
+        _fix_tip(at, place)
     return not closed
+
+
+def _fix_tip(at: Site, place: Place) -> None:
+    """Fix the tip of a record outside it, behind the hook's answer."""
+    from specify_cli.trail.fixing import fix_tip  # once in fifty lines
+
+    fix_tip(at.root, at.git_dir, place_below(at.root, find_worktree(at.root) or at.root), place)
 
 
 def name_writer(harness: str, session: str | None) -> dict[str, str]:

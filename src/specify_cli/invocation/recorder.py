@@ -38,8 +38,8 @@ from specify_cli.record.seal import open_line
 from specify_cli.record.state import StateFold
 from specify_cli.redaction.capture import redact
 from specify_cli.storage.store import Body, FileObjectStore, FileRecordStore, LockedRecord, Place
-from specify_cli.trail.log.entries import write_annex
 from specify_cli.trail.fixing import fix_tip
+from specify_cli.trail.log.entries import write_annex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -303,13 +303,16 @@ class Recorder:
         if late is not None:
             return self._append_late(items, late)
         self._pending.clear()
-        if before is not None and is_tip_due(
-            self.invocation_id, before, tip, [str(line.body["event"]) for line in lines]
-        ):
-            fix_tip(self.project.root, self.project.git_dir, self.project.location.place, self.place)
+        self._fix_tip(before, tip, lines)
         if self._fold is not None and lines:
             self._known = self._writer.size
         return Batch(self.invocation_id, tuple(lines), duplicates, sync, (), ())
+
+    def _fix_tip(self, before: Tip | None, after: Tip, lines: Sequence[Written]) -> None:
+        """Fix the tip outside the record where that is due."""
+        events = [str(line.body["event"]) for line in lines]
+        if before is not None and is_tip_due(self.invocation_id, before, after, events):
+            fix_tip(self.project.root, self.project.git_dir, self.project.location.place, self.place)
 
     def _require_open(self, tip: Tip, items: Sequence[Composed], after: int | None) -> None:
         """Raise where these events may not follow the record's last line, or somebody went on since `after`."""

@@ -22,6 +22,7 @@ from specify_cli.project.protection import (
     SIDES,
     TRAILS,
     Protections,
+    list_narrowed,
     read_accepted,
     resolve_protections,
 )
@@ -52,7 +53,8 @@ class Config(NamedTuple):
 
     `capture` holds a mode for every side, `capture_ceiling` only those the file states: nobody may go above them.
     `stated` is what the file says of what protects the user. What is in force is the stronger of that and of what a
-    person accepted; `weaker` names what the file states and nobody accepted.
+    person accepted; `weaker` names what the file states and nobody accepted, `narrowed` by what it has less recorded
+    than was accepted.
     """
 
     project_uuid: str | None
@@ -67,6 +69,7 @@ class Config(NamedTuple):
     no_trail: str = "person"
     weaker: tuple[str, ...] = ()
     endpoints: frozenset[str] = frozenset()
+    narrowed: tuple[str, ...] = ()
 
 
 class Project(NamedTuple):
@@ -86,6 +89,10 @@ class Project(NamedTuple):
             sentences.append(f"{passed} holds a project inside this one, which nobody accepted")
         advice = "" if self.git_dir is None else "; a person can accept it: spec-kitty config accept"
         warnings = [f"CONFIG_WEAKENED: {what}, so it has no effect{advice}" for what in sentences]
+        warnings += [
+            f"CONFIG_NARROWED: {layout.CONFIG}: {what}, which nobody accepted; it counts, so less is recorded{advice}"
+            for what in self.config.narrowed
+        ]
         if passed is not None and self.git_dir is None:
             warnings.append(
                 f"PROJECT_ABOVE: {passed} holds a project, and outside git no folder above is taken for one; "
@@ -133,8 +140,12 @@ def load_project(start: str, home: str | None = None, *, lenient: bool = False) 
     cache = ParseCache(bare.parse_cache_path)
     accepted = _NOTHING_KEPT
     try:
-        accepted = read_accepted(where.git_dir, where.place) or DEFAULTS
-        return bare._replace(config=_resolve_in_force(_load_config(where.root, cache), accepted)), cache
+        remembered = read_accepted(where.git_dir, where.place)
+        accepted = remembered or DEFAULTS
+        config = _resolve_in_force(_load_config(where.root, cache), accepted)
+        # On the first use what the config states is remembered: nothing was narrowed since.
+        narrowed = () if remembered is None else list_narrowed(config.stated, remembered)
+        return bare._replace(config=config._replace(narrowed=narrowed)), cache
     except StoredDataError as error:
         if not lenient or error.code != "CONFIG_INVALID":
             raise

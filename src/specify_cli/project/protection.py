@@ -5,7 +5,7 @@ remembers what protects more than the defaults; what protects less counts once a
 Both are kept in the git directory, where no branch can plant them; without a git directory the defaults count, or what
 is stricter.
 
-    effective, weaker = strengthen(stated, accepted)
+    effective, weaker = resolve_protections(stated, accepted)
 """
 
 from __future__ import annotations
@@ -78,6 +78,19 @@ def resolve_protections(stated: Protections, accepted: Protections) -> tuple[Pro
         weaker.append(f"replay.endpoints: what models were asked may be sent to {entry}")
     protected = (stated.rules | accepted.rules, stated.allow & accepted.allow)
     return Protections(trail, capture, *protected, no_trail, stated.endpoints & accepted.endpoints), tuple(weaker)
+
+
+def list_narrowed(stated: Protections, accepted: Protections) -> tuple[str, ...]:
+    """Return a phrase for each thing by which a config has less recorded than what was accepted.
+
+    That counts at once, because it protects more. It can also hide what an agent does, so it has to be seen.
+    """
+    narrowed = []
+    for side in SIDES:
+        asked, allowed = (one.capture.get(side, DEFAULT_CAPTURE) for one in (stated, accepted))
+        if asked != allowed and narrower(asked, allowed) == asked:
+            narrowed.append(f"capture of {side}: {asked} instead of {allowed}")
+    return (*narrowed, *(f"redaction rule {rule_id}" for rule_id, _ in sorted(stated.rules - accepted.rules)))
 
 
 def read_accepted(git_dir: str | None, place: str) -> Protections | None:

@@ -152,6 +152,7 @@ EVENTS: Mapping[str, EventType] = {
                 "capture", note="{`prompt`, `response`, `tool_args`, `tool_output`: off·hash·summary·full}"
             ),
             "redaction_rules": Member("digest", note="(of the rules in force)"),
+            "narrowed": Member("text", note="(by what the config had less recorded than a person accepted)"),
             "limits": Member("limits", note="{`steps`, `tool_calls`, `tokens`, `seconds`}"),
             "tools": Member("digests", note="{name: digest}"),
             "program": Member("digest"),

@@ -279,7 +279,8 @@ class TrailFacts(NamedTuple):
     """What a record says of its place in the trail: the seals a log holds, and the ends of other records it cites.
 
     `linked` is whether its writer linked records at all, `approvals` how many signed ones it holds, and
-    `untouched_approvals` how many of these say of no touch of the key; nobody has looked where it is 0.
+    `untouched_approvals` how many of these say of no touch of the key; nobody has looked where it is 0. `narrowed` is
+    whether its config had less recorded than a person accepted.
     """
 
     started: str | None = None
@@ -289,6 +290,7 @@ class TrailFacts(NamedTuple):
     cites: tuple[Citation, ...] = ()
     approvals: int = 0
     untouched_approvals: int = 0
+    narrowed: bool = False
 
 
 NO_FACTS = TrailFacts()
@@ -789,7 +791,8 @@ class _Walk:
             self.trail = self.trail._replace(completed=self.tip.seal, cites=cites)
         elif event == "started" and seq == 0:
             logged = self.tip.seal if fields.get("tombstone") is True else None
-            self.trail = TrailFacts(logged, linked="after" in fields, cites=_read_links(fields, seq))
+            cites = _read_links(fields, seq)
+            self.trail = TrailFacts(logged, linked="after" in fields, cites=cites, narrowed="narrowed" in fields)
         elif event == "tool_call":
             self.calls.put(say(fields.get("call_id")))
         elif event == "approval" and fields.get("identity") != "claim":

@@ -160,7 +160,7 @@ class TrailWatch:
         views += [self._view_published(name) for name in sorted(others) if GENERATION_NAME.fullmatch(name)]
         self.views = views
         self._watch = Completeness(views, only)
-        self._approvals = self._imported = self._untouched = 0
+        self._approvals = self._imported = self._untouched = self._narrowed = 0
         self._loose = _Loose()
         names = {view.name for view in views}
         for item in trust.remembered:
@@ -183,6 +183,7 @@ class TrailWatch:
                 self._approvals += report.trail.approvals
                 report = check_approvals(report, self._project.root, self._trust.signers)
                 self._untouched += report.trail.untouched_approvals
+            self._narrowed += report.trail.narrowed and self._only in (None, report.invocation_id)
             if report.file.startswith(f"{layout.IMPORTED}/"):
                 self._imported += self._only in (None, report.invocation_id)
             elif report.invocation_id is not None and self._only in (None, report.invocation_id):
@@ -241,6 +242,8 @@ class TrailWatch:
         if any(view.own and view.file.startswith(layout.LOG) for view in self.views):
             missing.append(f"that nobody who cleans the work tree takes the log away (it lies in {layout.LOG})")
         missing += self._loose.describe(watch.open)
+        if self._narrowed:
+            missing.append(f"what the config kept out of {count(self._narrowed, 'record')} (show says what)")
         if self._imported:
             missing.append(f"that what was imported ({count(self._imported, 'record')}) is what its source holds")
         vouched = sorted(set[str]().union(*self._vouchers.values()))

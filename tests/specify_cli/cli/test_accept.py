@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import Cli, environment, git
+from support import Cli, accept, environment, git
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 WEAK = """\
@@ -337,3 +337,33 @@ def test_nothing_is_appended_to_a_record_that_became_tracked(cli: Cli, chartered
 
     assert [answer.error()["error_code"] for answer in (recorded, closed)] == ["TRACKED_PRIVATE"] * 2
     assert (chartered / one["record_path"]).read_bytes() == before
+
+
+def test_what_a_branch_has_less_recorded_is_seen_on_the_record_and_in_the_verdict(cli: Cli, project: Path) -> None:
+    cli("do", "implement WP01")
+    _configure(
+        project,
+        "audit:\n  capture_tool_io: off\nredaction:\n  rules:\n    hide-curl: 'curl [^ ]*'\n",
+    )
+    ran = cli("do", "implement WP02", "--json").json()
+    shown = cli("invocations", "show", ran["invocation_id"], "--json").json()
+    judged = cli("invocations", "verify", "--all", "--json").json()
+
+    narrowed = [warning for warning in ran["warnings"] if warning.startswith("CONFIG_NARROWED")]
+    assert len(narrowed) == 3 and "redaction rule hide-curl" in narrowed[2]
+    assert shown["events"][0]["narrowed"].startswith("capture of tool_args: off instead of summary; ")
+    assert "tool_output (capture is off)" in shown["not_seen"]
+    assert "what the config kept out of 1 record (show says what)" in judged["not_proven"]
+    assert "CONFIG_NARROWED" in {item["code"] for item in cli("doctor", "--json").json()["findings"]}
+
+
+def test_what_the_first_use_states_or_a_person_accepts_is_not_narrowed(cli: Cli, project: Path) -> None:
+    _configure(project, "audit:\n  capture_tool_io: off\n")
+    first, second = (cli("do", f"implement WP0{number}", "--json").json() for number in range(2))
+    _configure(project, "audit:\n  capture_tool_io: off\n  capture_llm_io: hash\n")
+    third = cli("do", "implement WP03", "--json").json()
+    accept(project)
+    fourth = cli("do", "implement WP04", "--json").json()
+    told = ["CONFIG_NARROWED" in " ".join(payload["warnings"]) for payload in (first, second, third, fourth)]
+
+    assert told == [False, False, True, False]

@@ -385,6 +385,7 @@ def _compose_started(
         "requested_profile": asked.profile,
         "session": None if session is None else {key: mask_outside(value, rules) for key, value in session.items()},
         "redactions": routed.request.counts or None,
+        "narrowed": "; ".join(routed.project.config.narrowed) or None,
     }
     return {**started, **{name: value for name, value in stated.items() if value is not None}}
 

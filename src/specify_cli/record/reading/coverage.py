@@ -8,16 +8,27 @@ from specify_cli.record.record import is_stand_in
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+# What a capture mode leaves out of a side.
+_LEFT_OUT = {"off": "capture is off", "hash": "captured as a digest alone"}
 # Harnesses whose payloads do not say which agent of a session made a call.
 _ONE_VOICE = frozenset(("gemini", "antigravity"))
 
 
 def list_unseen(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return what nobody told of an agent's work: kinds of events that neither the record nor its annexes hold.
+    """Return what a record does not hold: sides that were not captured, and kinds of events that nobody told.
 
     A person's record, and one of the Python API, has no conversation: nothing of it is missing. Where lines are
     withheld, any event may be among them: then only what the first line says is known.
     """
+    capture = started.get("capture")
+    modes = capture.items() if isinstance(capture, dict) and started.get("tombstone") is not True else ()
+    left_out = [f"{side} ({_LEFT_OUT[mode]})" for side, mode in modes if mode in _LEFT_OUT]
+    narrowed = [f"what the config narrowed ({started['narrowed']})"] if "narrowed" in started else []
+    return narrowed + left_out + _list_untold(started, lines)
+
+
+def _list_untold(started: Mapping[str, object], lines: Iterable[Mapping[str, object]]) -> list[str]:
+    """Return which events of an agent's work nobody told."""
     actor = started.get("actor")
     harness = str(actor.get("tool") or "") if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
     if not harness or started.get("tombstone") is True:
