@@ -224,8 +224,9 @@ def encode_report(report: RecordReport) -> str:
 def decode_report(text: str) -> RecordReport:
     """Return the report that `encode_report` wrote."""
     file, invocation_id, sealed, status, lines, tip, findings, _, facts = json.loads(text)
-    started, completed, annexes, linked, cites, approvals = facts
-    trail = TrailFacts(started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), approvals)
+    # A report that was written before a fact was there lacks it at the end.
+    started, completed, annexes, linked, cites, *more = facts
+    trail = TrailFacts(started, completed, tuple(annexes), linked, tuple(Citation(*one) for one in cites), *more)
     decoded = tuple(Finding(*one) for one in findings)
     return RecordReport(file, invocation_id, sealed, status, lines, tip, decoded, (), trail)
 
