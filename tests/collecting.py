@@ -132,7 +132,14 @@ def serve_command(folder: Path, *options: str, listen: str = "127.0.0.1:0") -> l
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[Collector]:
     """A real `spec-kitty collector serve` on a port of its own; ended when the test is."""
-    process = Preloaded(serve_command(folder, *options)[1:], folder, environment(folder), folder / "collector.log")
+    with running(folder, serve_command(folder, *options)) as collector:
+        yield collector
+
+
+@contextmanager
+def running(folder: Path, command: Sequence[str]) -> Iterator[Collector]:
+    """The collector that a command starts, once it has said where it listens; ended when the test is."""
+    process = Preloaded(list(command[1:]), folder, environment(folder), folder / "collector.log")
     try:
         line = process.stdout.readline()
         assert line, (folder / "collector.log").read_text()

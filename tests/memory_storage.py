@@ -187,6 +187,9 @@ class MemoryStorage:
     def logs(self, project: str) -> list[HeldLog]:
         return sorted(log for (of, _), log in self._logs.items() if of == project)
 
+    def probe(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 

@@ -58,7 +58,7 @@ def test_a_restored_backup_knows_what_it_held_and_takes_the_rest_again(request: 
     with temporary_folder() as folder:
         original: Server = request.getfixturevalue("postgres")
         address = original.make_schema("backed_up")
-        ledger = open_ledger([address])
+        ledger = open_ledger(address)
         ledger.storage.accept([started(1), completed(1)], NOW, "ada")
         (folder / "copy").mkdir()
         os.chown(folder / "copy", folder.stat().st_uid, folder.stat().st_gid)
@@ -67,7 +67,7 @@ def test_a_restored_backup_knows_what_it_held_and_takes_the_rest_again(request: 
             copy.promote()
             ledger.storage.accept([started(2)], NOW, "ada")
             ledger.storage.close()
-            restored = open_ledger([copy.address("backed_up")])
+            restored = open_ledger(copy.address("backed_up"))
 
             assert [DUPLICATE, DUPLICATE] == restored.storage.accept([started(1), completed(1)], NOW, "ada")
             assert [STORED] == restored.storage.accept([started(2)], NOW, "ada")
@@ -78,13 +78,17 @@ def test_a_restored_backup_knows_what_it_held_and_takes_the_rest_again(request: 
 
 def test_a_project_that_is_deleted_is_gone_and_may_begin_anew(postgres: Server) -> None:
     address = postgres.make_schema("retention")
-    ledger = open_ledger([address])
+    ledger = open_ledger(address)
     for project in (PROJECT, OTHER_PROJECT):
         ledger.storage.accept([started(1, project=project), started(1, project=project, action="x")], NOW)
     [statements] = re.findall(r"```sql\n(.*?)```", PAGE, flags=re.S)
+    ledger.storage.accept([started(9, project=PROJECT, actor="only here")], NOW)
     with psycopg.connect(address, autocommit=True) as connection:
+        before = {row[0] for row in connection.execute("SELECT name FROM actor")}
         connection.execute(statements.replace("…", PROJECT))
+        after = {row[0] for row in connection.execute("SELECT name FROM actor")}
 
+    assert {"only here"} == before - after
     assert Totals(1, 1, 1, 1) == ledger.storage.totals()
     assert [OTHER_PROJECT] == list(ledger.storage.phases(str(started(1)["subject"])))
     assert [STORED, DUPLICATE] == [ledger.storage.accept([started(1)], NOW, "bob")[0] for _ in range(2)]

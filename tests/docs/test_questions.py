@@ -45,7 +45,7 @@ def ask(project: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Iterator[An
     assert 0 == cli("profile-invocation", "complete", ids[0]).code
     made = cli("invocations", "export", "--parquet", "tables", "--json")
     assert (0, 2) == (made.code, made.json()["tables"]["runs"])
-    ledger = open_ledger([str(project / "events.db")])
+    ledger = open_ledger(str(project / "events.db"))
     ledger.storage.accept([started(1), completed(1), started(2), started(90_000, project=OTHER_PROJECT)], "now", "ada")
     piece, events = record_of(3)
     ledger.storage.accept(events, "now", "ada")

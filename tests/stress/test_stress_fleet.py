@@ -1,4 +1,4 @@
-"""Three collectors, three database servers, five hundred clones: all are killed, nothing is lost or doubled."""
+"""Three collectors, two database servers, five hundred clones: all are killed, nothing is lost or doubled."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import Victim
 
 CLONES, INVOCATIONS = (500, 100_000) if FULL else (20, 1_000)
-# When the shard is added and when the primary is killed, and how often something else is, each as a share.
-SHARDED, PROMOTED, KILLS = (0.4, 0.25, 0.2) if FULL else (0.2, 0.05, 0.2)
+# When the primary is killed, and how often something else is, each as a share.
+PROMOTED, KILLS = (0.25, 0.2) if FULL else (0.05, 0.2)
 SENDERS, COLLECTORS, BATCH = 4, 3, 10
 LONGEST_STALL = 5.0
 ROOT = Path(__file__).parents[1]
@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 # One process of senders: its share of the clones, each with its batches in order. What is acknowledged goes into a
 # journal before the next batch; a sender that was killed goes on behind it, so it may send one batch twice.
 SENDER = """
-import http.client, json, os, sys, time
+import http.client, json, sys, time
 from envelopes import TOKEN, completed, started
 from specify_cli.sync.wire.contract import CONTENT_TYPE
 
@@ -43,8 +43,6 @@ with open(journal, "a+") as held:
     turn, connection = first, None
     # One clone after the other, so that new projects come all the time.
     for clone, at in [(c, at) for c in range(first, clones, step) for at in range(0, invocations // clones, size)]:
-        while clone >= clones // 2 and not os.path.exists("sharded"):
-            time.sleep(0.02)  # so many projects are new to both shards
         if f"{clone}:{at}" not in done:
             project = f"00000000-0000-4000-8000-{clone:012}"
             numbers = [at * clones + clone * size + n for n in range(size)]
@@ -68,11 +66,11 @@ with open(journal, "a+") as held:
 """
 
 
-def _start_servers(stack: ExitStack) -> tuple[Server, Server, Server]:
-    """A primary, its synchronous standby, and a server that will be a second shard."""
+def _start_servers(stack: ExitStack) -> tuple[Server, Server]:
+    """A primary and its synchronous standby."""
     folder = stack.enter_context(temporary_folder())
     made: list[Server] = []
-    for name in ("primary", "standby", "other"):
+    for name in ("primary", "standby"):
         (folder / name).mkdir()
         os.chown(folder / name, (folder.stat()).st_uid, folder.stat().st_gid)
         copied = made[0] if name == "standby" else None
@@ -81,7 +79,7 @@ def _start_servers(stack: ExitStack) -> tuple[Server, Server, Server]:
     with psycopg.connect(made[0].address(), autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
         connection.execute("SELECT pg_reload_conf()")
-    return made[0], made[1], made[2]
+    return made[0], made[1]
 
 
 def _read_journals(folder: Path) -> list[tuple[str, float, float]]:
@@ -115,7 +113,7 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
     seed = int(os.environ.get("SPEC_KITTY_SEED", "0")) or random.randrange(1, 1_000_000)
     dice, began = random.Random(seed), time.monotonic()
     with ExitStack() as stack:
-        primary, standby, other = _start_servers(stack)
+        primary, standby = _start_servers(stack)
         address = f"postgresql://kitty@127.0.0.1:{primary.port},127.0.0.1:{standby.port}/postgres"
         add_token(address)
         ports = [free_port() for _ in range(COLLECTORS)]
@@ -125,22 +123,13 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
         senders = [_start_sender(tmp_path, number, ports, env) for number in range(SENDERS)]
         for victim in (*collectors, *senders):
             stack.callback(victim.kill)
-        total, promoted_at, sharded_at = INVOCATIONS // BATCH, 0, 0
+        total, promoted_at = INVOCATIONS // BATCH, 0
         while (done := len(_read_journals(tmp_path))) < total and time.monotonic() < began + 3600:
             time.sleep(dice.uniform(0.1, 0.6))
             if not promoted_at and done > PROMOTED * total:
                 primary.kill()
                 standby.promote()
                 promoted_at = done
-            if not sharded_at and done > SHARDED * total:
-                sharded_at = done
-                for victim, port in zip(collectors, ports, strict=True):  # one after the other, as an operator would
-                    victim.argv += ["--db", other.address()]
-                    victim.kill()
-                    victim.start()
-                    while _is_down(port):
-                        time.sleep(0.05)
-                (tmp_path / "sharded").touch()
             # One collector at a time: three that begin at once are no collector for as long as that takes.
             killable = senders if any(map(_is_down, ports)) else [*collectors, *senders]
             if dice.random() < KILLS:
@@ -152,14 +141,10 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
         taken = time.monotonic() - began
         batches = _read_journals(tmp_path)
         new_address = f"postgresql://kitty@127.0.0.1:{standby.port}/postgres"
-        counts = []
-        rows: list[tuple[str, str, str]] = []
-        for one in (new_address, other.address()):
-            with psycopg.connect(one) as connection:
-                found = connection.execute("SELECT project_uuid, invocation_id, phase FROM event ORDER BY arrival")
-                rows += (held := [(str(a), str(b), str(c)) for a, b, c in found])
-                counts.append(len(held))
-        ledger = open_ledger([new_address, other.address()])
+        with psycopg.connect(new_address) as connection:
+            found = connection.execute("SELECT project_uuid, invocation_id, phase FROM event ORDER BY arrival")
+            rows = [(str(a), str(b), str(c)) for a, b, c in found]
+        ledger = open_ledger(new_address)
         totals = ledger.storage.totals()
         ledger.storage.close()
     begun, disordered = set(), 0
@@ -172,14 +157,14 @@ def test_a_fleet_loses_and_doubles_nothing_while_everything_is_killed(tmp_path: 
     lost, doubled = 2 * INVOCATIONS - len(set(rows)), len(rows) - len(set(rows))
     kills = [sum(victim.kills for victim in victims) for victims in (collectors, senders)]
     REPORT.append(
-        f"fleet: {CLONES} clones, {len(begun)} invocations, {len(rows)} events, on two shards {counts[0]} and "
-        f"{counts[1]}; {kills[0]} collectors and {kills[1]} senders killed, the primary after {promoted_at} of {total} "
-        f"batches, a shard added after {sharded_at}; {lost} lost, {doubled} doubled, {disordered} out of order; "
+        f"fleet: {CLONES} clones, {len(begun)} invocations, {len(rows)} events; "
+        f"{kills[0]} collectors and {kills[1]} senders killed, the primary after {promoted_at} of {total} "
+        f"batches; {lost} lost, {doubled} doubled, {disordered} out of order; "
         f"longest stall {stall:.1f} s, slowest batch {slowest:.1f} s; {len(rows) / taken:.0f} events/s; {taken:.0f} s; "
         f"seed {seed}"
     )
 
     assert (total, 0, 0, 0) == (len(batches), lost, doubled, disordered), REPORT[-1]
     assert (INVOCATIONS, 0, 2 * INVOCATIONS, 0) == tuple(totals), REPORT[-1]
-    assert promoted_at and sharded_at and min(counts) and kills[0] >= COLLECTORS and kills[1], REPORT[-1]
+    assert promoted_at and kills[0] >= COLLECTORS and kills[1], REPORT[-1]
     assert not FULL or stall <= LONGEST_STALL, REPORT[-1]  # of a machine that does nothing else

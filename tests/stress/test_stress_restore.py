@@ -32,7 +32,7 @@ class Writers:
     def __init__(self, address: str) -> None:
         self.sent: dict[int, float] = {}
         self.acknowledged: dict[int, float] = {}
-        self._ledger = open_ledger([address])
+        self._ledger = open_ledger(address)
         self._ends = threading.Event()
         self._threads = [threading.Thread(target=self._write, args=(first,)) for first in range(WRITERS)]
         for one in self._threads:
@@ -103,7 +103,7 @@ def test_a_ledger_is_brought_back_to_a_moment() -> None:
             primary.stop()
         before = {number for number, at in writers.acknowledged.items() if at < moment.timestamp()}
         after = {number for number, at in writers.sent.items() if at > moment.timestamp()}
-        ledger = open_ledger([restored.address()])
+        ledger = open_ledger(restored.address())
         try:
             names = {number: str(started(number)["subject"]) for number in writers.sent}
 

@@ -31,27 +31,19 @@ def open_engine(values: Values, what: str) -> Iterator[Engine]:
 
 
 def list_sources(values: Values, root: str) -> list[Source]:
-    """Return the sources that `--source` names; without it the project here. Raises CallerError USAGE."""
-    given = get_given(values)
-    if names_ledger(values):
+    """Return the sources that `--source` names; without it the project here."""
+    given = shell.get_text(values, "source")
+    if given is not None and names_ledger(values):
         from specify_cli.cli.ledger import list_held  # loads a collector's storage
 
         return list_held(given)
-    return find_sources(given[0]) if given else [Source(".", root)]
-
-
-def get_given(values: Values) -> list[str]:
-    """Return what `--source` names, as it was given."""
-    given = values["source"]
-    return [str(one) for one in given] if isinstance(given, list) else []
+    return [Source(".", root)] if given is None else find_sources(given)
 
 
 def names_ledger(values: Values) -> bool:
-    """Return whether `--source` names a collector's databases and no folder or archive. Raises CallerError USAGE."""
-    given = get_given(values)
-    if len(given) > 1 and not all(map(_is_database, given)):
-        raise CallerError("USAGE", "several --source are the shards of one collector", "name one folder")
-    return bool(given) and _is_database(given[0])
+    """Return whether `--source` names a collector's database and no folder or archive."""
+    given = shell.get_text(values, "source")
+    return given is not None and _is_database(given)
 
 
 def _is_database(source: str) -> bool:

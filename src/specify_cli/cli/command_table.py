@@ -103,8 +103,7 @@ _ENGINE = (
     Param(
         "source",
         "option",
-        "Not this project: a folder of projects or archives, or a collector's database; repeatable for its shards.",
-        multiple=True,
+        "Not this project: a folder of projects or archives, or a collector's database.",
         metavar="DIR",
     ),
 )
@@ -870,9 +869,7 @@ _COMMANDS = (
         "sharing.collector:serve",
         "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
-            _LEDGER._replace(
-                multiple=True, help="A SQLite file, or postgresql://…; several are shards, the first one is home."
-            ),
+            _LEDGER,
             Param("listen", "option", "Address and port; port 0 takes a free one.", "127.0.0.1:8742", metavar="A:P"),
             Param("secret_file", "option", "Ask for signatures made with this secret too.", metavar="FILE"),
             Param("witness", "option", "Cosign the logs of clients as a C2SP witness of this name.", metavar="NAME"),
@@ -888,7 +885,7 @@ _COMMANDS = (
         "sharing.ledger_tables:export_ledger",
         "Write what is held as Parquet, a file for each day and project.",
         (
-            _LEDGER._replace(multiple=True),
+            _LEDGER,
             Param("parquet", "option", "The new folder.", required=True, metavar="DIR"),
         ),
         ("spec-kitty collector export --db events.db --parquet held",),
@@ -912,11 +909,12 @@ _COMMANDS = (
             Param(
                 "scope",
                 "option",
-                "What it may do; repeatable. Without it: all three.",
+                "What it may do; repeatable. Without it: send.",
                 multiple=True,
                 choices=("send", "read", "witness"),
             ),
             Param("rate", "option", "At most so many requests a minute.", integer=True, metavar="N"),
+            Param("days", "option", "It ends after so many days.", integer=True, metavar="N"),
         ),
         (
             "spec-kitty collector token create ada --db events.db --project all",
@@ -927,7 +925,7 @@ _COMMANDS = (
     Command(
         ("collector", "token", "list"),
         "sharing.tokens:list_tokens",
-        "Show each token: id, name, scopes, projects; never the token itself.",
+        "Show each token: id, name, scopes, projects, end, last use; never the token itself.",
         (_LEDGER,),
         ("spec-kitty collector token list --db events.db",),
         "0 ok · 1 refused · 2 usage",

@@ -1,10 +1,10 @@
-"""What a collector's databases hold, opened for commands: nothing here loads a web server."""
+"""What a collector's database holds, opened for commands: nothing here loads a web server."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
@@ -33,10 +33,10 @@ _AT_ONCE = 50
 
 
 @contextmanager
-def opened_ledger(addresses: Sequence[str]) -> Iterator[Ledger]:
-    """Yield what a collector's databases hold, the home first. Raises StoredDataError, EnvironmentFault."""
+def opened_ledger(address: str) -> Iterator[Ledger]:
+    """Yield what a collector's database holds. Raises StoredDataError, EnvironmentFault."""
     with explained():
-        ledger = open_ledger(list(addresses))
+        ledger = open_ledger(address)
     try:
         with explained():
             yield ledger
@@ -44,12 +44,12 @@ def opened_ledger(addresses: Sequence[str]) -> Iterator[Ledger]:
         ledger.storage.close()
 
 
-def verify_ledger(addresses: Sequence[str], engine: Engine, policy: Policy | None) -> list[Verified]:
-    """Return what the whole records in a collector's databases prove, for each project. Raises as `opened_ledger`.
+def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[Verified]:
+    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
 
     Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
     """
-    with opened_ledger(addresses) as ledger, _opened_witness(ledger.home, addresses[0]) as witness:
+    with opened_ledger(address) as ledger, _opened_witness(ledger.home, address) as witness:
         verified = verify_again(ledger.storage, engine, witness, policy)
         return [Verified(project, judged.report) for project, judged in verified]
 
@@ -72,12 +72,12 @@ def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
 # --- records a collector holds, as a source of work
 
 
-def list_held(addresses: Sequence[str]) -> list[Source]:
+def list_held(address: str) -> list[Source]:
     """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
-    holder = LedgerHolder(tuple(addresses))
-    with opened_ledger(addresses) as ledger:
+    holder = LedgerHolder(address)
+    with opened_ledger(address) as ledger:
         rows = list_projects(ledger.storage)
-        return [Source(row.project_uuid, addresses[0], holder=holder) for row in rows if row.records]
+        return [Source(row.project_uuid, address, holder=holder) for row in rows if row.records]
 
 
 def list_projects(storage: Storage) -> Iterator[ProjectRow]:
@@ -94,15 +94,15 @@ def page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> It
 
 
 class LedgerHolder(NamedTuple):
-    """The records that a collector's databases hold; another process opens them by their addresses, the home first."""
+    """The records that a collector's database holds; another process opens it by its address."""
 
-    addresses: tuple[str, ...]
+    address: str
 
     def list_items(self, source: Source) -> list[Item]:
         """Return the records of a project, so many at a time, in the order of their ids."""
         items: list[Item] = []
         after = ""
-        with opened_ledger(self.addresses) as ledger:
+        with opened_ledger(self.address) as ledger:
             while page := ledger.storage.records(source.name, _AT_ONCE, after):
                 items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
                 after = page[-1].invocation_id
@@ -110,7 +110,7 @@ class LedgerHolder(NamedTuple):
 
     def iter_opened(self, item: Item) -> Iterator[Opened]:
         """Yield each record with the objects it leads to, laid out alone."""
-        with opened_ledger(self.addresses) as ledger:
+        with opened_ledger(self.address) as ledger:
             # Most objects are those of the record before: nothing is asked for twice in a row.
             known: dict[str, str] = {}
             for place in item.places:
@@ -125,7 +125,7 @@ class LedgerHolder(NamedTuple):
 
     def read_log(self, source: Source) -> HeldLog | None:
         """Return the log of a project that began last, and which invocations began by all of them."""
-        with opened_ledger(self.addresses) as ledger:
+        with opened_ledger(self.address) as ledger:
             logs = ledger.storage.logs(source.name)
         if not logs:
             return None

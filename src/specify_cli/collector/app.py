@@ -535,11 +535,11 @@ async def _answer_health(setting: _Setting, request: Request) -> Response:
 
 
 async def _answer_readiness(setting: _Setting, request: Request) -> Response:
-    """GET /readyz: requests may be sent here: the storage answers and no end is near. Says nothing of what it holds."""
+    """GET /readyz: requests may be sent here: the storage takes writes and no end is near."""
     del request
     if setting.is_draining():
         raise Refused(Problem("unavailable", "this collector ends", retry_after=5))
-    await run_in_threadpool(setting.storage.totals, frozenset())
+    await run_in_threadpool(setting.storage.probe)
     return _answer_json({"status": "ready"})
 
 

@@ -1,40 +1,30 @@
-"""What the addresses of a collector's databases open: a storage over all of them, and the home of everything else."""
+"""What the address of a collector's database opens: its ledger, and the database itself for tokens and the witness."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from specify_cli.collector.engines.database import Database
-from specify_cli.collector.engines.shards import ShardedStorage
 from specify_cli.collector.engines.sql_storage import SqlStorage
 from specify_cli.collector.engines.sqlite import SqliteDatabase
-from specify_cli.collector.storage import StorageUnusable
 
 
 class Ledger(NamedTuple):
-    """A collector's databases: events on every shard; tokens, and on PostgreSQL the witness, in the first, its home."""
+    """A collector's database with the storage of events on it; tokens, and on PostgreSQL the witness, lie there too."""
 
     home: Database
-    storage: ShardedStorage
+    storage: SqlStorage
 
 
-def open_ledger(addresses: Sequence[str]) -> Ledger:
-    """Open the databases of a collector, the home first.
-
-    Raises StorageUnusable; ModuleNotFoundError where the extra of PostgreSQL is missing.
-    """
-    databases: list[Database] = []
+def open_ledger(address: str) -> Ledger:
+    """Open the database of a collector, as `open_database` does, and raise as that."""
+    database = open_database(address)
     try:
-        for address in addresses:
-            databases.append(open_database(address))
-        shards = {storage.get_name(): storage for storage in map(SqlStorage, databases)}
-        if len(shards) < len(databases):
-            raise StorageUnusable("two of the databases are one")
+        storage = SqlStorage(database)
+        storage.require_whole(address)
     except BaseException:
-        for database in databases:
-            database.close()
+        database.close()
         raise
-    return Ledger(databases[0], ShardedStorage(databases[0], next(iter(shards)), shards))
+    return Ledger(database, storage)
 
 
 def open_database(address: str) -> Database:

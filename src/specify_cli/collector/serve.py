@@ -33,7 +33,7 @@ def serve(
     _log_to_stderr()
     app = build_app(
         storage,
-        tokens.find,
+        lambda secret: tokens.find(secret, read_now()),
         secret=secret,
         max_body=max_body,
         clock=read_now,

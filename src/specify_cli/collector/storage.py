@@ -2,8 +2,8 @@
 
 An engine promises three things: `accept` gives its verdicts only when what they say is durable; a key
 (project, invocation, phase) is stored at most once whatever arrives at the same time; what arrived first stays.
-One contract suite (tests/specify_cli/collector/test_storage.py) holds every engine to that. `sql.py` is the engine on
-a database, `shards.py` several of them as one.
+One contract suite (tests/specify_cli/collector/test_storage.py) holds every engine to that. `sql_storage.py` is the
+engine on a database.
 """
 
 import hashlib
@@ -37,6 +37,10 @@ class StorageError(Exception):
 
 class StorageUnusable(StorageError):
     """What stands at the engine's place is not a collector's, or a newer one's."""
+
+
+class StorageUnreachable(StorageUnusable):
+    """No server answers at the engine's place: it may be starting."""
 
 
 class Place(NamedTuple):
@@ -253,6 +257,9 @@ class Storage(Protocol):
 
     def logs(self, project: str) -> list[HeldLog]:
         """Return the logs of a project by their names."""
+
+    def probe(self) -> None:
+        """Return once something could be made durable. Raises StorageError."""
 
     def close(self) -> None:
         """Let go of what the engine holds."""

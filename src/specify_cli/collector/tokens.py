@@ -15,18 +15,23 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from specify_cli.collector.engines.database import Database, Transaction
-from specify_cli.collector.storage import Projects
+from specify_cli.collector.storage import Projects, StorageError
 
 SEND, READ, WITNESS = "send", "read", "witness"
 SCOPES = (SEND, READ, WITNESS)
-_COLUMNS = "id, digest, name, scopes, projects, rate, created_at, revoked_at"
+_COLUMNS = "id, digest, name, scopes, projects, rate, created_at, revoked_at, expires_at, last_used_at"
+# The hour of an RFC 3339 time: how exactly the last use of a token is kept.
+_HOUR = len("2026-11-24T10")
 # Begins every secret, so that programs that look for leaked ones know it.
 _MARK = "skc_"
 _ID_LENGTH = 16
 
 
 class Token(NamedTuple):
-    """What a token may do. `projects` None is all; `rate` is requests a minute, for each collector; None is any."""
+    """What a token may do. `projects` None is all; `rate` is requests a minute, for each collector; None is any.
+
+    Times are RFC 3339 in UTC. `last_used_at` is true to the hour.
+    """
 
     id: str
     name: str
@@ -35,6 +40,8 @@ class Token(NamedTuple):
     rate: int | None = None
     created_at: str = ""
     revoked_at: str | None = None
+    expires_at: str | None = None
+    last_used_at: str | None = None
 
     def allows(self, project: str) -> bool:
         """Return whether this token is for a project."""
@@ -52,12 +59,20 @@ class Tokens:
         self._database = database
 
     def create(
-        self, name: str, scopes: Iterable[str], projects: Projects, *, rate: int | None, now: str, secret: str = ""
+        self,
+        name: str,
+        scopes: Iterable[str],
+        projects: Projects,
+        *,
+        rate: int | None,
+        now: str,
+        secret: str = "",
+        expires_at: str | None = None,
     ) -> tuple[Token, str]:
         """Store a new token and return it with its secret, which is drawn where none is given."""
         secret = secret or _MARK + secrets.token_urlsafe(32)
         digest = _compute_digest(secret)
-        token = Token(digest[:_ID_LENGTH], name, frozenset(scopes), projects, rate, now)
+        token = Token(digest[:_ID_LENGTH], name, frozenset(scopes), projects, rate, now, expires_at=expires_at)
         row = (
             token.id,
             digest,
@@ -67,9 +82,12 @@ class Tokens:
             rate,
             now,
             None,
+            expires_at,
+            None,
         )
+        marks = ", ".join("?" * len(row))
         self._database.write(
-            lambda transaction: transaction.run(f"INSERT INTO token ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            lambda transaction: transaction.run(f"INSERT INTO token ({_COLUMNS}) VALUES ({marks})", row)
         )
         return token, secret
 
@@ -86,8 +104,10 @@ class Tokens:
         self._database.write(end)
         return next((token for token, _ in self._read("id = ?", token_id)), None)
 
-    def find(self, secret: str) -> Token | None:
-        """Return the token of a secret; None for one that is unknown or revoked.
+    def find(self, secret: str, now: str = "") -> Token | None:
+        """Return the token of a secret; None for one that is unknown, revoked or at its end.
+
+        With `now` its end counts, and its use is noted.
 
         The row is found by a part of the hash and the whole hash is then compared in constant time: who does not know
         the secret cannot choose the hash, so the time tells nothing of the hashes that are held.
@@ -95,7 +115,21 @@ class Tokens:
         digest = _compute_digest(secret)
         rows = self._read("id = ?", digest[:_ID_LENGTH])
         token, stored_digest = rows[0] if rows else (None, "0" * len(digest))
-        return token if hmac.compare_digest(stored_digest, digest) and token and token.revoked_at is None else None
+        if not hmac.compare_digest(stored_digest, digest) or token is None or token.revoked_at is not None:
+            return None
+        if now and token.expires_at is not None and token.expires_at <= now:
+            return None
+        if now and (token.last_used_at or "")[:_HOUR] != now[:_HOUR]:
+            self._note_use(token.id, now)
+        return token
+
+    def _note_use(self, token_id: str, now: str) -> None:
+        """Keep when a token was used. Where that cannot be written the request is answered all the same."""
+        used = "UPDATE token SET last_used_at = ? WHERE id = ?"
+        try:
+            self._database.write(lambda transaction: transaction.run(used, (now, token_id)))
+        except StorageError:
+            pass
 
     def _read(self, where: str, *values: str) -> "list[tuple[Token, str]]":
         rows = self._database.read(
@@ -110,11 +144,11 @@ class Tokens:
                     None if projects == "*" else frozenset(projects.split()),
                     rate,
                     created_at,
-                    revoked_at,
+                    *times,
                 ),
                 digest,
             )
-            for token_id, digest, name, scopes, projects, rate, created_at, revoked_at in rows
+            for token_id, digest, name, scopes, projects, rate, created_at, *times in rows
         ]
 
 

@@ -202,7 +202,9 @@ def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[
         yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
     if now.failing_since:
         what = f"nothing could be delivered since {now.failing_since}: {now.why}"
-        yield Finding("SYNC_FAILING", WARNING, str(now.endpoint), what, "spec-kitty sync push")
+        unknown = (now.why or "").startswith("status 401")
+        repair = "spec-kitty sync enable --token-file FILE" if unknown else "spec-kitty sync push"
+        yield Finding("SYNC_FAILING", WARNING, str(now.endpoint), what, repair)
     excluded = now.excluded or {}
     doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
     if doubtful:

@@ -62,24 +62,20 @@ from support import run_together
 pytestmark = pytest.mark.stress
 NOW, LATER = "2026-11-21T12:00:00.000Z", "2026-11-21T13:00:00.000Z"
 ALL = Filter()
+MANY = [f"00000000-0000-4000-8000-{number:012}" for number in range(64)]
 
 
 def open_file(path: Path | str) -> SqlStorage:
     return SqlStorage(SqliteDatabase(str(path)))
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "two shards", "two shards on postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     engine: Storage
     if request.param == "memory":
         engine = MemoryStorage()
     elif request.param == "sqlite":
         engine = open_file(tmp_path / "events.db")
-    elif request.param == "two shards":
-        engine = open_ledger([str(tmp_path / name) for name in ("home.db", "other.db")]).storage
-    elif request.param == "two shards on postgres":
-        servers: Server = request.getfixturevalue("postgres")
-        engine = open_ledger([servers.make_schema(f"{tmp_path.name}{name}") for name in "ab"]).storage
     else:
         server: Server = request.getfixturevalue("postgres")
         engine = SqlStorage(PostgresDatabase(server.make_schema(tmp_path.name)))
@@ -568,7 +564,7 @@ def test_writes_are_synced_before_they_are_acknowledged(tmp_path: Path) -> None:
 def _newer(path: Path) -> None:
     open_file(path).close()
     with closing(sqlite3.connect(path)) as database, database:
-        database.execute("PRAGMA user_version = 6")
+        database.execute("PRAGMA user_version = 99")
     database.close()
 
 
@@ -581,7 +577,7 @@ def _anothers(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (_newer, "schema version 6"),
+        (_newer, "schema version 99"),
         (_anothers, "another program"),
         (lambda path: path.write_text("not a database, but long enough to be read as one\n" * 50), "not a database"),
         (lambda path: path.mkdir(), "directory"),
@@ -701,11 +697,12 @@ def test_records_and_logs_of_before_objects_are_taken_over_and_go_on(
     if engine == "postgres":
         server: Server = request.getfixturevalue("postgres")
         address = server.make_schema(tmp_path.name[-40:])
-    opened = open_ledger([address])
+    opened = open_ledger(address)
     opened.storage.accept(events, NOW, "ada")
     # As a collector of the version before left it.
     undo = ["DROP TABLE object", "DROP TABLE log_conflict", "ALTER TABLE log DROP COLUMN edge"]
     undo += [f"ALTER TABLE totals DROP COLUMN {name}" for name in ("whole", "objects", "missing")]
+    undo += [f"ALTER TABLE token DROP COLUMN {name}" for name in ("expires_at", "last_used_at")]
     if engine == "postgres":
         undo += ["ALTER TABLE forks DROP CONSTRAINT forks_once", "UPDATE collector SET version = 2"]
         undo += ["ALTER TABLE forks ADD CONSTRAINT forks_pkey PRIMARY KEY (origin, held, sent)"]
@@ -714,7 +711,7 @@ def test_records_and_logs_of_before_objects_are_taken_over_and_go_on(
     for statement, values in (*((one, ()) for one in undo), *rows):
         opened.home.write(lambda transaction: transaction.run(statement, values))  # noqa: B023  # called at once
     opened.storage.close()
-    storage = open_ledger([address]).storage
+    storage = open_ledger(address).storage
     edge = compute_edge(leaves)
     note = f"spec-kitty/p/1-0e7563e2\n3\n{encode(edge.root())}\n\n\u2014 x AAAAAAAA\n"
     grown = storage.keep_leaves(PROJECT, LogPiece("1-0e7563e2", 2, leaves[2 * LEAF_BYTES :], "k", note), NOW, "ada")
@@ -744,63 +741,32 @@ def test_a_damaged_row_is_an_error_and_never_shown(tmp_path: Path, table: str) -
     storage.close()
 
 
-# --- shards
+# --- ledgers of older versions in several databases
 
-MANY = [f"00000000-0000-4000-8000-{number:012}" for number in range(64)]
-
-
-def _count_projects(path: Path) -> int:
-    storage = open_file(path)
-    found = {row.project_uuid for row in storage.rows(ALL, 999)}
-    storage.close()
-    return len(found)
+MERGE = Path(__file__).parents[3] / "docs/collector.md"
 
 
-def test_projects_are_spread_over_shards_and_each_lies_on_one(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{number}.db" for number in range(3)]
-    ledger = open_ledger(list(map(str, paths)))
-    for phase in (started, completed):
-        ledger.storage.accept([phase(1, project=project) for project in MANY], NOW)
-    listed = [row.project_uuid for row in ledger.storage.rows(ALL, 200)]
-    ledger.storage.close()
-
-    assert MANY[::-1] == listed
-    counts = [_count_projects(path) for path in paths]
-    assert 64 == sum(counts)
-    assert min(counts) > 8
-
-
-def test_a_shard_is_added_while_events_arrive(tmp_path: Path) -> None:
-    """A project stays where it began, also for collectors that know only the older list: those refuse what is new."""
-    home, other = str(tmp_path / "home.db"), str(tmp_path / "other.db")
-    alone = open_file(home)
-    alone.accept([started(1, project=project) for project in MANY[:16]], NOW)
-    alone.close()
-    old, new = open_ledger([home]).storage, open_ledger([home, other]).storage
-    assert [DUPLICATE] * 16 == new.accept([started(1, project=project) for project in MANY[:16]], NOW)
-    refused = 0
-    for n, project in enumerate(MANY):
-        first, second = (old, new) if n % 2 else (new, old)
-        event = started(2, project=project)
-        first.accept([event], NOW)
-        try:
-            assert [DUPLICATE] == second.accept([event], NOW)
-        except StorageError as error:
-            assert "was not given" in str(error)
-            refused += 1
-    turned = open_ledger([home, other]).storage
-
-    assert 4 < refused < 30
-    assert [DUPLICATE] * 64 == turned.accept([started(2, project=project) for project in MANY], NOW)
-    assert Totals(80, 80, 80, 0) == turned.totals()
-    for storage in (old, new, turned):
+def test_a_ledger_whose_projects_lie_in_other_databases_is_refused_until_they_are_merged(tmp_path: Path) -> None:
+    """As the documentation says, by its own statements."""
+    home, other = tmp_path / "events.db", tmp_path / "other.db"
+    for path, number in ((home, 1), (other, 2)):
+        storage = open_file(path)
+        storage.accept([started(number, project=MANY[number]), completed(number, project=MANY[number])], NOW)
         storage.close()
-    assert {64 - _count_projects(tmp_path / "home.db")} == {_count_projects(tmp_path / "other.db")}
+    with closing(sqlite3.connect(home)) as one, closing(sqlite3.connect(other)) as two:
+        [(name,)] = two.execute("SELECT name FROM shard")
+        one.execute("INSERT INTO placement VALUES (?, ?)", (MANY[2], name))
+        one.commit()
+    with pytest.raises(StorageUnusable, match="1 of its projects lie in other databases"):
+        open_ledger(str(home))
+    statements = MERGE.read_text(encoding="utf-8").partition("```sql\nATTACH")[2].partition("```")[0]
+    with closing(sqlite3.connect(home, isolation_level=None)) as one:
+        one.executescript(f"ATTACH{statements}".replace("other.db", str(other)))
+    merged = open_ledger(str(home)).storage
 
-
-def test_two_addresses_of_one_database_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(StorageUnusable, match="are one"):
-        open_ledger([str(tmp_path / "events.db"), f"{tmp_path}/./events.db"])
+    assert Totals(2, 0, 4, 0) == merged.totals()
+    assert {MANY[1], MANY[2]} == {row.project_uuid for row in merged.rows(ALL, 9)}
+    merged.close()
 
 
 # --- PostgreSQL
@@ -831,8 +797,9 @@ def test_many_collectors_that_begin_at_once_make_one_schema(postgres: Server, tm
 
     def begin(number: int) -> str:
         del number
-        with closing(SqlStorage(PostgresDatabase(address))) as storage:
-            return storage.get_name()
+        with closing(PostgresDatabase(address)) as database:
+            [(name,)] = database.read(lambda transaction: transaction.run("SELECT name FROM shard"))
+            return str(name)
 
     with ThreadPoolExecutor(8) as pool:
         assert 1 == len(set(pool.map(begin, range(8))))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 import signal
 import socket
+import sqlite3
 import string
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -19,16 +23,16 @@ import psycopg
 import pytest
 from jsonschema import Draft202012Validator
 
-from collecting import Answer, Collector, add_token, record_of, serving, shown
+from collecting import Answer, Collector, add_token, record_of, running, serve_command, serving, shown
 from envelopes import OTHER_PROJECT, PROJECT, completed, id_of, started
-from postgres import Server
+from postgres import Server, serving_postgres
 from specify_cli.collector.ledger import open_database
 from specify_cli.collector.reception import cursor_of
 from specify_cli.collector.storage import Place, RecordPiece
 from specify_cli.collector.tokens import RateLimit, Token, Tokens
 from specify_cli.sync.wire.contract import CONTENT_TYPE
 from specify_cli.trail.log.notes import ED25519, VerifierKey
-from support import PATIENCE, Cli, environment, wait_until
+from support import PATIENCE, Cli, environment, run_main, wait_until
 
 NOW = "2026-11-21T12:00:00.000Z"
 SECRETS = {name: f"{name}-{'x' * 20}" for name in ("ada", "mallory", "auditor", "sender", "slow", "bob")}
@@ -245,12 +249,12 @@ def test_a_token_made_at_the_command_line_works_and_is_never_shown_again(tmp_pat
         sent = collector.ask("GET", "/v1/invocations", token=plain.out.strip())
 
     Draft202012Validator(json.loads((SCHEMAS / "collector-token-created.json").read_text())).validate(made.json())
-    assert (200, 200) == (read.status, sent.status)
+    assert (200, 403) == (read.status, sent.status)
     assert plain.out.startswith("skc_") and plain.out.count("\n") == 1
     assert "shown this once" in plain.err
     assert made.json()["token"] not in listed.out and plain.out.strip() not in listed.out
     assert f"ada  read  {PROJECT}" in listed.out
-    assert "bob  read,send,witness  all projects, 90 requests a minute" in listed.out
+    assert "bob  send  all projects, 90 requests a minute, never used" in listed.out
     wrong = [("a b", "all"), ("ada", "x"), ("ada", PROJECT.upper())]
     assert [1, 1, 1] == [
         cli("collector", "token", "create", name, *database, "--project", project).code for name, project in wrong
@@ -332,6 +336,57 @@ def test_a_collector_whose_database_is_gone_is_alive_and_not_ready(tmp_path: Pat
         after = [collector.ask("GET", path, token=None).status for path in ("/readyz", "/healthz")]
 
     assert (200, [503, 200]) == (before, after)
+
+
+def test_a_collector_waits_for_a_database_server_that_is_starting(tmp_path: Path) -> None:
+    with serving_postgres() as server:
+        command = serve_command(tmp_path, "--db", server.address())
+        server.stop()
+        starting = threading.Timer(1.0, server.start)
+        starting.start()
+        try:
+            with running(tmp_path, command) as collector:
+                ready = collector.ask("GET", "/readyz", token=None).status
+        finally:
+            starting.join()
+
+    assert ready == 200
+    assert "waiting up to 60 s for the database: 127.0.0.1/postgres" in shown(tmp_path)
+
+
+def test_a_collector_that_cannot_write_is_alive_and_not_ready(tmp_path: Path) -> None:
+    """As with a full disk: what it holds can be read, and nothing can be made durable."""
+    with serving(tmp_path) as collector:
+        before = collector.ask("GET", "/readyz", token=None).status
+        with contextlib.closing(sqlite3.connect(tmp_path / "events.db")) as other:
+            other.execute("CREATE TRIGGER full BEFORE UPDATE ON shard BEGIN SELECT RAISE(ABORT, 'full'); END")
+            other.commit()
+        after = [collector.ask("GET", path, token=None).status for path in ("/readyz", "/healthz")]
+
+    assert (200, [503, 200]) == (before, after)
+
+
+def test_a_token_sends_and_no_more_unless_that_is_said(tmp_path: Path) -> None:
+    made = run_main(
+        ["collector", "token", "create", "ada", "--db", "events.db", "--project", "all", "--days", "30", "--json"],
+        cwd=tmp_path,
+        home=tmp_path,
+    ).json()
+
+    assert made["scopes"] == ["send"]
+    assert made["expires_at"][:10] == (datetime.fromisoformat(made["created_at"]) + timedelta(days=30)).isoformat()[:10]
+
+
+def test_a_token_at_its_end_is_not_found_and_its_last_use_is_kept_to_the_hour(tokens: Tokens) -> None:
+    _, secret = tokens.create("ada", ["send"], None, rate=None, now=NOW, expires_at="2026-12-01T00:00:00.000Z")
+    times = ("2026-11-25T10:01:00.000Z", "2026-11-25T10:59:00.000Z", "2026-11-25T11:00:00.000Z")
+    used = []
+    for now in times:
+        assert tokens.find(secret, now) is not None
+        used.append(tokens.list_all()[0].last_used_at)
+
+    assert used == [times[0], times[0], times[2]]
+    assert tokens.find(secret, "2026-12-01T00:00:00.000Z") is None
 
 
 def test_tokens_are_made_without_loading_a_web_server(tmp_path: Path) -> None:

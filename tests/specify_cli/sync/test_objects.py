@@ -350,34 +350,6 @@ def test_no_name_a_sender_chose_leads_out_of_the_folder_a_record_is_laid_out_in(
     assert said == [("refused", "EXPORT_INVALID")] * 2
 
 
-def test_the_shards_of_a_collector_are_one_source(cli: Cli, chartered: Path, tmp_path: Path) -> None:
-    (folder := tmp_path / "served").mkdir()
-    first, second = str(folder / "one.db"), str(folder / "two.db")
-    uuids, projects = [], [tmp_path / f"p{number}" for number in range(4)]
-    with serving(folder, "--db", first, "--db", second, "--witness", "w.example.org") as sharded:
-        for project in projects:
-            shutil.copytree(chartered, project, symlinks=True)
-            git(project, "init", "-q")
-            cli("init", cwd=project)
-            argv = ("sync", "enable", "--endpoint", endpoint(sharded), "--level", "records", "--yes")
-            assert cli(*argv, cwd=project, env=ENV).code == 0
-            cli("do", "implement WP01", cwd=project)
-            cli("profile-invocation", "complete", "last", cwd=project)
-            cli("sync", "push", cwd=project, env=ENV)
-        uuids = [row["project_uuid"] for row in sharded.get("/v1/projects").json()["items"]]
-    both = ("--source", first, "--source", second)
-    verified = cli("invocations", "verify", *both, "--json").json()
-    replayed = cli("replay", *both, "--json").json()
-    # Where each project lies follows from what the shards are called: one of them may hold all.
-    alone = [cli("replay", "--source", one, "--json").json()["rows"] for one in (first, second)]
-    mixed = cli("replay", "--source", first, "--source", str(tmp_path), "--json")
-
-    assert [(one["source"], one["report"]["level"]) for one in verified] == [(uuid, "witnessed") for uuid in uuids]
-    assert [row["source"] for row in replayed["rows"]] == uuids and replayed["match"] == 4
-    assert sorted(row["source"] for rows in alone for row in rows) == uuids
-    assert mixed.error()["error_code"] == "USAGE"
-
-
 def test_an_answer_that_names_no_record_acknowledges_none(cli: Cli, enabled: Path) -> None:
     run(cli)
     project, _ = load_project(str(enabled))

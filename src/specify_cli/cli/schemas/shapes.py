@@ -1145,7 +1145,10 @@ class LedgerExported(_Shape):
 
 
 class CollectorToken(BaseModel):
-    """collector token list: one token, without its secret; `projects` null is all, `rate` requests a minute."""
+    """collector token list: one token, without its secret; `projects` null is all, `rate` requests a minute.
+
+    `last_used_at` is true to the hour.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -1156,6 +1159,8 @@ class CollectorToken(BaseModel):
     rate: int | None
     created_at: str
     revoked_at: str | None
+    expires_at: str | None
+    last_used_at: str | None
 
 
 class CollectorTokenCreated(CollectorToken):

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from specify_cli.collector.engines.database import Transaction, read_steps
-from specify_cli.collector.storage import StorageError, StorageUnusable
+from specify_cli.collector.storage import StorageError, StorageUnreachable, StorageUnusable
 
 T = TypeVar("T")
 _LOCK = 0x534B4331  # taken while a schema is migrated
@@ -32,6 +32,8 @@ _DEFAULTS = {
     "application_name": "spec-kitty collector",
 }
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, psycopg.errors.ReadOnlySqlTransaction)
+# Nobody answers, or a server that is starting, stopping or has no connection left.
+_MAY_BE_STARTING = (None, "57P03", "57P01", "53300")
 # Beyond the server's limits: of a value, not of the server.
 _OF_WHAT_WAS_SENT = "54"
 _ESCAPED = re.compile("\uffff(.)")
@@ -90,7 +92,8 @@ class PostgresDatabase:
             self._idle.append(self._connect())
             self.write(lambda transaction: _migrate(transaction, self._place))
         except psycopg.Error as error:
-            raise StorageUnusable(f"{self._place}: {' '.join(str(error).split())}") from error
+            kind = StorageUnreachable if error.sqlstate in _MAY_BE_STARTING else StorageUnusable
+            raise kind(f"{self._place}: {' '.join(str(error).split())}") from error
         except StorageError as error:
             self.close()
             raise StorageUnusable(str(error)) from error

@@ -35,6 +35,7 @@ from specify_cli.collector.storage import (
     RecordPiece,
     Row,
     StorageError,
+    StorageUnusable,
     StoredEvent,
     Totals,
     compute_digest,
@@ -69,9 +70,24 @@ class SqlStorage:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def get_name(self) -> str:
-        """Return the name this database has had as a shard since it was made."""
-        return str(self._database.read(lambda transaction: transaction.run("SELECT name FROM shard"))[0][0])
+    def require_whole(self, address: str) -> None:
+        """Refuse a database of an older version some of whose projects lie in others. Raises StorageUnusable."""
+        apart = "SELECT count(*) FROM placement WHERE shard NOT IN (SELECT name FROM shard)"
+        [(number,)] = self._database.read(lambda transaction: transaction.run(apart))
+        if number:
+            raise StorageUnusable(
+                f"{address}: {number} of its projects lie in other databases (shards), which this version does not "
+                'read together; docs/collector.md, "A ledger in several databases", merges them'
+            )
+
+    def probe(self) -> None:
+        """Write what is there already, durably. Raises StorageError where nothing can be written."""
+
+        def rewrite(transaction: Transaction) -> None:
+            transaction.run("UPDATE totals SET open = open WHERE project_uuid = ''")
+            transaction.run("UPDATE shard SET name = name")
+
+        self._database.write(rewrite)
 
     def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
         if not events:

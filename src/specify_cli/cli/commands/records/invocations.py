@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.batch import get_given, list_sources, names_ledger, open_engine
+from specify_cli.cli.batch import list_sources, names_ledger, open_engine
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import (
     one_line,
@@ -156,7 +156,7 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         if names_ledger(values):
             from specify_cli.cli.ledger import verify_ledger  # loads a collector's storage
 
-            verified = verify_ledger(get_given(values), engine, trust.policy)
+            verified = verify_ledger(str(values["source"]), engine, trust.policy)
         else:
             verified = list(verify_sources(list_sources(values, ""), trust, engine))
     codes = [0, *(1 if one.report is None else _judge_exit(one.report, required) for one in verified)]

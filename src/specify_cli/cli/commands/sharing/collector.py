@@ -6,6 +6,7 @@ import errno
 import ipaddress
 import os
 import stat
+import time
 
 from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
@@ -14,8 +15,8 @@ from specify_cli.cli.terminal.output import write_json_lines, write_note, write_
 from specify_cli.collector import serve as collector
 from specify_cli.collector.engines.database import Database
 from specify_cli.collector.engines.sqlite import SqliteDatabase
-from specify_cli.collector.ledger import open_ledger
-from specify_cli.collector.storage import StorageError
+from specify_cli.collector.ledger import Ledger, open_ledger
+from specify_cli.collector.storage import StorageError, StorageUnreachable
 from specify_cli.collector.tokens import Tokens
 from specify_cli.collector.witness import Witness
 from specify_cli.errors import CallerError, EnvironmentFault
@@ -23,6 +24,8 @@ from specify_cli.sync.wire.contract import is_signing_secret
 from specify_cli.web.server import Listening, bind
 
 _SHORTEST = 16
+# How long a database server may take to start, in seconds: longer, and it is not starting.
+_STARTS_WITHIN = 60.0
 _LARGEST_SECRET_FILE = 4096
 
 
@@ -38,15 +41,14 @@ def serve(values: Values) -> int:
         raise CallerError("INVALID_VALUE", f"--max-body: expected at least 1024, found {max_body}", "leave it out")
     drain_seconds = values["drain_seconds"]
     assert isinstance(drain_seconds, int)
-    addresses = values["db"]
-    assert isinstance(addresses, list)
+    address = str(values["db"])
     with explained():
-        home, storage = open_ledger([str(address) for address in addresses])
+        home, storage = _await_ledger(address)
     tokens = Tokens(home)
     as_json = bool(values["json"])
     if not as_json and not any(token.revoked_at is None for token in tokens.list_all()):
         write_note("no token is there, so nobody can ask: spec-kitty collector token create NAME --db … --project all")
-    witness = _open_witness(home, str(addresses[0]), shell.get_text(values, "witness"))
+    witness = _open_witness(home, address, shell.get_text(values, "witness"))
 
     def announce(at: Listening) -> None:
         if as_json:
@@ -79,6 +81,25 @@ def serve(values: Values) -> int:
         if witness is not None:
             witness.close()
     return 0
+
+
+def _await_ledger(address: str) -> Ledger:
+    """Return the ledger at an address; a database server that is starting is waited for.
+
+    Raises StorageUnusable.
+    """
+    end = time.monotonic() + _STARTS_WITHIN
+    told = False
+    while True:
+        try:
+            return open_ledger(address)
+        except StorageUnreachable as error:
+            if time.monotonic() > end:
+                raise
+            if not told:
+                write_note(f"waiting up to {_STARTS_WITHIN:.0f} s for the database: {error}")
+                told = True
+            time.sleep(0.5)
 
 
 def _open_witness(database: Database, address: str, name: str | None) -> Witness | None:

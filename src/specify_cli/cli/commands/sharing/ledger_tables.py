@@ -33,11 +33,9 @@ def export_ledger(values: Values) -> int:
             yield from page
             after = page[-1].place
 
-    addresses = values["db"]
-    assert isinstance(addresses, list)
     folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
     rows = files = 0
-    with opened_ledger(list(map(str, addresses))) as ledger, ParquetFolder(folder) as parquet:
+    with opened_ledger(str(values["db"])) as ledger, ParquetFolder(folder) as parquet:
         # Newest first, so a day's rows come together and no more than a day is held.
         for day, group in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
             projects: dict[str, list[Row]] = {}

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.ledger import explained
 from specify_cli.cli.terminal.output import write_json, write_note, write_text
 from specify_cli.collector.ledger import open_database, read_now
 from specify_cli.collector.storage import StorageError
-from specify_cli.collector.tokens import SCOPES, Token, Tokens
+from specify_cli.collector.tokens import SEND, Token, Tokens
 from specify_cli.errors import CallerError, EnvironmentFault
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+_MOST_DAYS = 3650
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -26,10 +28,19 @@ def create_token(values: Values) -> int:
         raise CallerError("INVALID_VALUE", f"expected a name like ada or ci-runner.2, found {name[:80]!r}", "name it")
     if rate is not None and (not isinstance(rate, int) or rate < 1):
         raise CallerError("INVALID_VALUE", f"--rate: expected at least 1 a minute, found {rate}", "leave it out")
-    scopes = values["scope"] or list(SCOPES)
+    days = values["days"]
+    if days is not None and (not isinstance(days, int) or not 1 <= days <= _MOST_DAYS):
+        raise CallerError("INVALID_VALUE", f"--days: expected 1 to {_MOST_DAYS}, found {days}", "leave it out")
+    scopes = values["scope"] or [SEND]
     assert isinstance(scopes, list)
     with _opened_tokens(values) as (tokens, now):
-        token, secret = tokens.create(name, map(str, scopes), projects, rate=rate, now=now)
+        end = (
+            None
+            if days is None
+            else (datetime.fromisoformat(now) + timedelta(days=days)).isoformat("T", "milliseconds")
+        )
+        end = None if end is None else end.replace("+00:00", "Z")
+        token, secret = tokens.create(name, map(str, scopes), projects, rate=rate, now=now, expires_at=end)
     if values["json"]:
         write_json({**_describe_token(token), "token": secret})
         return 0
@@ -50,8 +61,10 @@ def list_tokens(values: Values) -> int:
         if token.projects is not None and len(token.projects) == 1:
             (projects,) = token.projects
         rate = "" if token.rate is None else f", {token.rate} requests a minute"
-        ended = "" if token.revoked_at is None else f", revoked {token.revoked_at[:10]}"
-        write_text(f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}{ended}")
+        ended = "" if token.expires_at is None else f", ends {token.expires_at[:10]}"
+        ended += "" if token.revoked_at is None else f", revoked {token.revoked_at[:10]}"
+        used = "never used" if token.last_used_at is None else f"last used {token.last_used_at[:13]}h"
+        write_text(f"{token.id}  {token.name}  {','.join(sorted(token.scopes))}  {projects}{rate}, {used}{ended}")
     return 0
 
 

@@ -86,3 +86,8 @@ CREATE TABLE log_conflict (
 -- A signed state is longer than an entry of an ordinary index may be.
 ALTER TABLE forks DROP CONSTRAINT forks_pkey;
 ALTER TABLE forks ADD CONSTRAINT forks_once EXCLUDE USING hash ((origin || held || sent) WITH =);
+
+-- version 4
+-- When a token ends, and the hour in which it was used last.
+ALTER TABLE token ADD COLUMN expires_at TEXT COLLATE "C";
+ALTER TABLE token ADD COLUMN last_used_at TEXT COLLATE "C";

@@ -108,3 +108,8 @@ CREATE TABLE log_conflict (
   verdict TEXT NOT NULL, held TEXT NOT NULL, sent TEXT NOT NULL, first_at TEXT NOT NULL,
   last_at TEXT NOT NULL, times INTEGER NOT NULL, PRIMARY KEY (project_uuid, name, client, digest)
 );
+
+-- version 6
+-- When a token ends, and the hour in which it was used last.
+ALTER TABLE token ADD COLUMN expires_at TEXT;
+ALTER TABLE token ADD COLUMN last_used_at TEXT;
