@@ -16,7 +16,7 @@ test: $(READY) judges
 # Software of others that judges what we write: where it cannot be installed, its tests skip and say so.
 judges:
 	@test -e .venv-judges/.ready || { $(PYTHON) -m venv .venv-judges && \
-	  .venv-judges/bin/pip install -q --require-hashes -r tests/judges/requirements.txt && \
+	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/requirements.txt && \
 	  .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/testimony.txt && touch .venv-judges/.ready; } || \
 	  echo "the outside judges could not be installed: their tests skip" >&2
 	@test -e .venv-judges/.otlp || { .venv-judges/bin/pip install -q --require-hashes --no-deps -r tests/judges/otlp.txt && \

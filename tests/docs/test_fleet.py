@@ -82,11 +82,11 @@ def test_a_project_that_is_deleted_is_gone_and_may_begin_anew(postgres: Server) 
     for project in (PROJECT, OTHER_PROJECT):
         ledger.storage.accept([started(1, project=project), started(1, project=project, action="x")], NOW)
     [statements] = re.findall(r"```sql\n(.*?)```", PAGE, flags=re.S)
-    ledger.storage.accept([started(9, project=PROJECT, actor="only here")], NOW)
+    ledger.storage.accept([started(9, project=PROJECT, actor={"actor_id": "only here", "actor_type": "human"})], NOW)
     with psycopg.connect(address, autocommit=True) as connection:
-        before = {row[0] for row in connection.execute("SELECT name FROM actor")}
+        before = {row[0] for row in connection.execute("SELECT actor_id FROM actor")}
         connection.execute(statements.replace("…", PROJECT))
-        after = {row[0] for row in connection.execute("SELECT name FROM actor")}
+        after = {row[0] for row in connection.execute("SELECT actor_id FROM actor")}
 
     assert {"only here"} == before - after
     assert Totals(1, 1, 1, 1) == ledger.storage.totals()
