@@ -36,7 +36,7 @@ browser: $(READY)
 # memvid's package for the tests of capsules: 300 MB, so only where they are asked for.
 capsule: $(READY)
 	@$(BIN)/python -c 'import memvid_sdk' 2>/dev/null || \
-	  $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps -r tests/specify_cli/capsule/requirements.txt || \
+	  $(BIN)/python -m pip install --disable-pip-version-check -q --require-hashes --no-deps -r tests/features/capsule/requirements.txt || \
 	  echo "memvid's package could not be installed: the tests of capsules skip" >&2
 
 stress: $(READY) judges capsule

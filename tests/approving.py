@@ -9,11 +9,11 @@ from typing import Any
 
 from keys import ADA, allow, make_key
 from record_lines import rewrite
-from specify_cli.invocation.approving import Wish, approve
+from specify_cli.features.approvals.approvals import NAMESPACE, make_statement
+from specify_cli.features.approvals.approving import Wish, approve
 from specify_cli.invocation.caller import Actor, Caller
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.trail.approvals import NAMESPACE, make_statement
-from specify_cli.trail.signatures import sign_text
+from specify_cli.libraries.ssh.signatures import sign_text
 from support import Ran, git, run_main
 from trails import RECORDS, load, make_repository
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from specify_cli.errors import StoredDataError
-from specify_cli.sharing import parse_scheduler
+from specify_cli.libraries.work.sharing import parse_scheduler
 from support import wait_until
 
 TESTS = Path(__file__).parent

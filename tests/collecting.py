@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from envelopes import BEGIN, PROJECT, TOKEN, id_of, make_line
 from preloaded import Preloaded
-from specify_cli.collector.holdings import read_record
-from specify_cli.collector.ledger import open_database
-from specify_cli.collector.storage import RecordPiece
-from specify_cli.collector.tokens import SCOPES, Tokens
+from specify_cli.features.collector.holdings import read_record
+from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.storage import RecordPiece
+from specify_cli.features.collector.tokens import SCOPES, Tokens
+from specify_cli.libraries.wire.contract import CONTENT_TYPE, LIVE, compose
 from specify_cli.record.ids import rfc3339
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line
-from specify_cli.sync.wire.contract import CONTENT_TYPE, LIVE, compose
 from support import PATIENCE, SPEC_KITTY, environment
 
 

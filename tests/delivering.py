@@ -7,7 +7,7 @@ from typing import Any
 
 from collecting import Collector
 from envelopes import TOKEN
-from specify_cli.sync.consent import TOKEN_VARIABLE
+from specify_cli.features.sync.consent import TOKEN_VARIABLE
 from support import Cli
 
 ENV = {TOKEN_VARIABLE: TOKEN}

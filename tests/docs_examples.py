@@ -80,8 +80,8 @@ def prepare(repository: Path, folder: Path) -> Prepared:
         (root / name).write_text(text)
     code = (
         "import os, agent\n"
-        "from specify_cli.invocation.run import open_invocation\n"
-        "from specify_cli.replay.resume import program_digest\n"
+        "from specify_cli.features.programs.run import open_invocation\n"
+        "from specify_cli.features.programs.resume import program_digest\n"
         "program = program_digest(agent.main)\n"
         "for _ in range(2):\n"
         "    with open_invocation('.', 'implement WP03', program=program) as run:\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from specify_cli.libraries.wire.contract import compose
 from specify_cli.record.ids import new_ulid, rfc3339
-from specify_cli.sync.wire.contract import compose
 
 PROJECT = "3b0b2ef2-6f2a-4d7a-9a53-7a7c1d2f8a10"
 OTHER_PROJECT = "7c1d2f8a-10aa-4bcd-8ef0-3b0b2ef26f2a"

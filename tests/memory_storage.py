@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 
-from specify_cli.collector.holdings import decode_report, encode_report
-from specify_cli.collector.storage import (
+from specify_cli.features.collector.holdings import decode_report, encode_report
+from specify_cli.features.collector.storage import (
     APART,
     CONFLICT,
     DUPLICATE,
@@ -39,7 +39,7 @@ from specify_cli.collector.storage import (
     project_of,
     row_of,
 )
-from specify_cli.sync.wire.contract import COMPLETED, STARTED, canonical, key_of
+from specify_cli.libraries.wire.contract import COMPLETED, STARTED, canonical, key_of
 
 
 class MemoryStorage:

@@ -18,7 +18,12 @@ from pathlib import Path
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["specify_cli.cli.dispatch", "specify_cli.collector.serve", "specify_cli.cli.commands.sharing.collector", "psycopg"]
+    [
+        "specify_cli.cli.dispatch",
+        "specify_cli.features.collector.server.serve",
+        "specify_cli.features.collector.commands.serve",
+        "psycopg",
+    ]
 )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.run import Run, open_invocation
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip

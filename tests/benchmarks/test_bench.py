@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from specify_cli.features.programs.run import open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.run import open_invocation
+from specify_cli.libraries.archive import archive
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid
@@ -24,7 +25,6 @@ from specify_cli.record.record import chain, genesis_tip, split_lines
 from specify_cli.record.seal import bulk_codec, open_line
 from specify_cli.record.state import StateFold
 from specify_cli.record.verify import verify_record
-from specify_cli.storage.archives import archive
 from specify_cli.storage.store import Body, FileRecordStore, Place
 from support import cpu_of, environment, paired
 

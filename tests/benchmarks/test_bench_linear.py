@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from charter.lint import lint_project
-from specify_cli.collector.ledger import open_database
-from specify_cli.collector.tokens import Tokens
+from specify_cli.features.charter_setup.lint import lint_project
+from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.tokens import Tokens
 from specify_cli.record.verify import verify_record
 from specify_cli.redaction.json_values import foreign_text
 from specify_cli.redaction.redact import redact, shipped_rule_set

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from envelopes import completed, started
-from specify_cli.collector.engines.database import Database
-from specify_cli.collector.engines.sql_storage import SqlStorage
-from specify_cli.collector.ledger import open_database
-from specify_cli.collector.storage import CLOSED, Filter, Place, Storage
+from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.sql_storage import SqlStorage
+from specify_cli.features.collector.ledger import open_database
+from specify_cli.features.collector.storage import CLOSED, Filter, Place, Storage
 from support import FULL
 
 SMALL, LARGE, ROUNDS, MOST = (10_000, 1_000_000, 41, 1.3) if FULL else (4_000, 24_000, 7, 3.0)

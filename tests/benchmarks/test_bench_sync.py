@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from specify_cli.features.sync.consent import Consent, write_consent
+from specify_cli.features.sync.trigger import PAUSE, sync_folder
 from specify_cli.project.config import load_project
-from specify_cli.sync.consent import Consent, write_consent
-from specify_cli.sync.trigger import PAUSE, sync_folder
 from support import cpu_of, environment, paired
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ def processes(root: Path) -> tuple[list[int], int]:
         except OSError:
             continue
         zombies += state == "Z"
-        if b"specify_cli.sync" in words and os.fsencode(root) in words:
+        if b"specify_cli.features.sync" in words and os.fsencode(root) in words:
             living.append(int(entry.name))
     return living, zombies
 

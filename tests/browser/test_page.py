@@ -19,9 +19,9 @@ from approving import Project
 from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
 from random_runs import make_lines
-from specify_cli.invocation.run import open_invocation
-from specify_cli.page.document import make_page
-from specify_cli.page.page import compose_page
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.view.page import compose_page
+from specify_cli.libraries.web.document import make_page
 from specify_cli.record.reading.timeline import make_timeline
 from specify_cli.record.record import chain, genesis_tip
 from specify_cli.record.seal import seal_line

@@ -14,8 +14,8 @@ from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
 from collecting import Collector, serving
 from envelopes import TOKEN, completed, id_of, started
-from specify_cli.invocation.run import open_invocation
-from specify_cli.sync.consent import TOKEN_VARIABLE
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.sync.consent import TOKEN_VARIABLE
 from support import Cli, git
 
 FOUND = find_chromium()

@@ -11,7 +11,7 @@ import pytest
 
 from browser.axe import find_faults
 from browser.chromium import NAMES, Browser, chromium, find_chromium
-from specify_cli.invocation.run import open_invocation
+from specify_cli.features.programs.run import open_invocation
 from viewing import Viewer, viewing
 
 FOUND = find_chromium()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from replaying import lines_of
+from specify_cli.features.replay.replay import replay
 from specify_cli.project.config import load_project
-from specify_cli.replay.replay import replay
 from specify_cli.storage.queries import Filters, list_invocations, verify_all
 
 PAGE = (Path(__file__).parents[2] / "docs/agents.md").read_text(encoding="utf-8")

@@ -25,7 +25,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from postgres import Server, free_port, run_program, temporary_folder
-from specify_cli.sync.consent import TOKEN_VARIABLE
+from specify_cli.features.sync.consent import TOKEN_VARIABLE
 from support import FULL, PATIENCE, SPEC_KITTY, Cli, environment, git, wait_until
 
 FLEET = Path(__file__).parents[2] / "docs/fleet"

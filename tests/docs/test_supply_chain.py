@@ -67,7 +67,7 @@ def test_every_dependency_that_is_named_is_pinned() -> None:
     names = [*PROJECT["dependencies"], *(name for extra in PROJECT["optional-dependencies"].values() for name in extra)]
     wanted = {re.split(r"[^A-Za-z0-9.-]", name, maxsplit=1)[0].lower().replace(".", "-") for name in names}
     # What capsules need weighs 300 MB: `make capsule` alone installs it.
-    pins = CONSTRAINTS + (ROOT / "tests/specify_cli/capsule/requirements.txt").read_text(encoding="ascii")
+    pins = CONSTRAINTS + (ROOT / "tests/features/capsule/requirements.txt").read_text(encoding="ascii")
     pinned = {name.replace(".", "-") for name in re.findall(r"^([a-z0-9.-]+)==", pins, flags=re.M)}
 
     assert wanted - pinned == {"spec-kitty-recorder"}

@@ -18,7 +18,7 @@ import pytest
 
 from specify_cli.cli.command_table import COMMANDS
 from specify_cli.cli.main import main
-from specify_cli.invocation.run import Run, open_invocation
+from specify_cli.features.programs.run import Run, open_invocation
 from support import environment, git, run_main
 
 HERE = Path(__file__).parent

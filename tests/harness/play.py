@@ -30,8 +30,8 @@ from harness.importing import list_differences
 from harness.models import Model
 from harness.plays import CHAPTERS, COMPACTED_WHEN_FULL, PLAYED, PLAYS, SAID, Call
 from harness.programs import MISSING, NEWER_NODE, NO_PARENT, PROGRAMS, Program, Run
-from specify_cli.sessions.reading import READERS
-from specify_cli.sessions.transcripts import find_transcripts
+from specify_cli.features.sessions.reading import READERS
+from specify_cli.features.sessions.transcripts import find_transcripts
 
 ROOT = Path(__file__).parents[2]
 OUTPUT = ROOT / "docs/harnesses.json"

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from specify_cli.invocation.run import Run, open_invocation
+from specify_cli.features.programs.resume import program_digest, resume
+from specify_cli.features.programs.run import Run, open_invocation
 from specify_cli.record import layout
-from specify_cli.replay.resume import program_digest, resume
 
 API = (Path(__file__).parents[2] / "docs/api.md").read_text(encoding="utf-8")
 

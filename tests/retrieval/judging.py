@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from charter.context import ContextInputs, assemble_context
-from charter.setup.survey import Data, Step, Survey
-from charter.setup.synthesize import PROFILE, proposals, synthesize
 from doctrine.agent_profiles.profile import AgentProfile, parse_profile
 from doctrine.agent_profiles.repository import AgentProfileRepository
 from doctrine.load import shipped_bundle
 from doctrine.yaml_reader import read_yaml
+from specify_cli.features.charter_setup.survey import Data, Step, Survey
+from specify_cli.features.charter_setup.synthesize import PROFILE, proposals, synthesize
 
 FOLDER = Path(__file__).parent
 CASES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "cases.jsonl").read_text("utf-8").splitlines()]

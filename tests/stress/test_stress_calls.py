@@ -28,10 +28,10 @@ from pydantic_ai.models.function import FunctionModel
 
 from replaying import lines_of
 from specify_cli.errors import InvocationError
-from specify_cli.invocation.run import Run
+from specify_cli.features.programs.resume import plan_resume, resume, run_program
+from specify_cli.features.programs.run import Run
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.replay.resume import plan_resume, resume, run_program
 from specify_cli.storage.queries import verify_all
 from support import FULL, REPORT, Cli
 

@@ -17,7 +17,7 @@ import pytest
 
 from collecting import add_token
 from postgres import Server, free_port, temporary_folder
-from specify_cli.collector.ledger import open_ledger
+from specify_cli.features.collector.ledger import open_ledger
 from support import FULL, REPORT, SPEC_KITTY, environment
 from victims import Victim
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 SENDER = """
 import http.client, json, sys, time
 from envelopes import TOKEN, completed, started
-from specify_cli.sync.wire.contract import CONTENT_TYPE
+from specify_cli.libraries.wire.contract import CONTENT_TYPE
 
 ports, journal, first, step, clones, invocations, size = json.loads(sys.argv[1])
 headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": CONTENT_TYPE}

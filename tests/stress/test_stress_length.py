@@ -20,7 +20,7 @@ MEASURED = """
 import json, resource, sys, time
 from specify_cli.storage.queries import verify_file
 from specify_cli.project.config import load_project
-from specify_cli.replay.resume import state_of
+from specify_cli.features.programs.resume import state_of
 from specify_cli.storage.index import Index
 project, _ = load_project(".")
 place = Index(project.root).resolve(sys.argv[1])

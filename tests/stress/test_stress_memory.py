@@ -20,7 +20,7 @@ MOST = 200
 # The program of a long run: steps of ten calls, every tenth a model's, all of it kept whole.
 PROGRAM = """
 import os
-from specify_cli.invocation.run import Run
+from specify_cli.features.programs.run import Run
 
 STEPS = int(os.environ["STEPS"])
 
@@ -40,8 +40,8 @@ def work(run: Run) -> None:
 """
 BEGIN = """
 import os, sys
-from specify_cli.replay.resume import load_program, program_digest, drive
-from specify_cli.invocation.run import open_invocation
+from specify_cli.features.programs.resume import load_program, program_digest, drive
+from specify_cli.features.programs.run import open_invocation
 program = load_program("long_run:work")
 run = open_invocation(".", "implement WP03", program=program_digest(program), capture={"llm": "full", "tool": "full"})
 with run:

@@ -15,8 +15,8 @@ import pytest
 
 from envelopes import completed, started
 from postgres import PROGRAMS, Server, run_program, temporary_folder
-from specify_cli.collector.ledger import open_ledger
-from specify_cli.collector.storage import DUPLICATE, STORED, StorageError
+from specify_cli.features.collector.ledger import open_ledger
+from specify_cli.features.collector.storage import DUPLICATE, STORED, StorageError
 from support import FULL, REPORT
 
 PAGE = (Path(__file__).parents[2] / "docs/fleet.md").read_text(encoding="utf-8")

@@ -22,13 +22,13 @@ from collecting import serve_command
 from envelopes import TOKEN
 from postgres import free_port
 from receiving import Server, running
+from specify_cli.features.sync.consent import Consent, write_consent
+from specify_cli.features.sync.sending.outbox import Outbox
+from specify_cli.features.sync.trigger import sync_folder
 from specify_cli.invocation.ends.opening import PLAIN_TERMS
 from specify_cli.invocation.executor import ProfileInvocationExecutor
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
-from specify_cli.sync.consent import Consent, write_consent
-from specify_cli.sync.outbox import Outbox
-from specify_cli.sync.trigger import sync_folder
 from support import FULL, REPORT, Cli, environment
 from victims import Victim
 

@@ -134,7 +134,7 @@ _BLOCK = Param(
 _COMMANDS = (
     Command(
         ("setup",),
-        "project.setup:setup",
+        "features.charter_setup.setup_command:setup",
         "Set a project up: init, a first charter, hooks and skills, one question each.",
         (
             Param("yes", "flag", "Ask nothing: a private trail, and all but the block."),
@@ -149,7 +149,7 @@ _COMMANDS = (
     ),
     Command(
         ("init",),
-        "project.config:init",
+        "cli.commands.project.config:init",
         "Give this project its config and its trail setting; safe to run again.",
         (
             Param(
@@ -164,7 +164,7 @@ _COMMANDS = (
     ),
     Command(
         ("config", "accept"),
-        "project.config:accept",
+        "cli.commands.project.config:accept",
         "Accept what the config states beyond the defaults: wider capture, allowed values, a published trail.",
         (Param("yes", "flag", "Accept without being asked; a person's own scripts only."),),
         ("spec-kitty config accept",),
@@ -172,7 +172,7 @@ _COMMANDS = (
     ),
     Command(
         ("do",),
-        "invoke:do",
+        "cli.commands.invoke:do",
         "Route a request, record it durably, print the governance context for whoever does the work.",
         (
             _REQUEST,
@@ -185,7 +185,7 @@ _COMMANDS = (
     ),
     Command(
         ("ask",),
-        "invoke:ask",
+        "cli.commands.invoke:ask",
         "As do, with a profile of your choice.",
         (
             Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),
@@ -198,7 +198,7 @@ _COMMANDS = (
     ),
     Command(
         ("advise",),
-        "invoke:advise",
+        "cli.commands.invoke:advise",
         "As do, for advice only: the record is advisory and carries no evidence.",
         (
             _REQUEST,
@@ -211,7 +211,7 @@ _COMMANDS = (
     ),
     Command(
         ("route",),
-        "invoke:route",
+        "cli.commands.invoke:route",
         "Show where a request would go and why; writes nothing.",
         (
             _REQUEST,
@@ -223,7 +223,7 @@ _COMMANDS = (
     ),
     Command(
         ("profiles", "list"),
-        "governance.profiles:list_profiles",
+        "cli.commands.governance.profiles:list_profiles",
         "Every profile that can be routed to, with role and languages.",
         (),
         ("spec-kitty profiles list", "spec-kitty profiles list --json"),
@@ -231,7 +231,7 @@ _COMMANDS = (
     ),
     Command(
         ("profiles", "show"),
-        "governance.profiles:show_profile",
+        "cli.commands.governance.profiles:show_profile",
         "One profile whole.",
         (Param("profile", "argument", "The profile's id.", required=True, metavar="PROFILE"),),
         ("spec-kitty profiles show critic-cato",),
@@ -239,7 +239,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "context"),
-        "governance.charter:context",
+        "cli.commands.governance.charter:context",
         "The governance context an action would receive, with scores and reasons, or one artifact; records nothing.",
         (
             Param("action", "option", "implement, review, plan, specify, analyze, …", metavar="ACTION"),
@@ -257,7 +257,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "synthesize"),
-        "governance.synthesize:synthesize",
+        "features.charter_setup.commands:synthesize",
         "Write a first charter, policy, profile and doctrine from a short interview and what the repository says.",
         (
             Param("defaults", "flag", "Ask nothing: take what the repository suggests, replace nothing that is there."),
@@ -269,7 +269,7 @@ _COMMANDS = (
     ),
     Command(
         ("charter", "lint"),
-        "governance.charter:lint",
+        "cli.commands.governance.charter:lint",
         "What is wrong in charter, policy, profiles, doctrine and governance settings: file, line, problem, repair.",
         (),
         ("spec-kitty charter lint", "spec-kitty charter lint --json"),
@@ -277,7 +277,7 @@ _COMMANDS = (
     ),
     Command(
         ("approve",),
-        "approve:approve",
+        "features.approvals.commands:approve",
         "Allow or deny a call of an open record, or its request, under your name; signed with your SSH key.",
         (
             _ID,
@@ -297,7 +297,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "complete"),
-        "complete:complete",
+        "cli.commands.complete:complete",
         "Close a record with its outcome; links and evidence are written with the closing line.",
         _CLOSING,
         (
@@ -308,7 +308,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "close"),
-        "complete:complete",
+        "cli.commands.complete:complete",
         "The same as complete, where that word is taken for the shell's builtin (Claude Code in a worktree).",
         _CLOSING,
         ("spec-kitty profile-invocation close last --outcome done",),
@@ -316,7 +316,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "record"),
-        "record:record",
+        "cli.commands.record:record",
         "Append run events to an open record: one by --event, or many as JSON lines on stdin in one write.",
         (
             _OPEN_ID,
@@ -333,7 +333,7 @@ _COMMANDS = (
     ),
     Command(
         ("profile-invocation", "commit"),
-        "record:commit",
+        "cli.commands.record:commit",
         "Write a checkpoint to replay against; a policy that changed is referenced before it.",
         (
             _OPEN_ID,
@@ -345,7 +345,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "list"),
-        "records.listing:list_rows",
+        "cli.commands.records.listing:list_rows",
         "List invocations, newest first.",
         (
             *_WHICH,
@@ -361,7 +361,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "search"),
-        "records.search:search",
+        "features.search.commands:search",
         "Find what was recorded: words, and by file, tool, commit or rule; newest first.",
         (
             Param(
@@ -382,7 +382,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "show"),
-        "records.invocations:show",
+        "cli.commands.records.invocations:show",
         "Show one invocation: request, outcome, evidence, timeline, the rules it was given, findings.",
         (_ID, Param("explain", "flag", "Show every line of the timeline, and each rule with its scores.")),
         ("spec-kitty invocations show last", "spec-kitty invocations show @2 --explain"),
@@ -390,7 +390,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "context"),
-        "records.citation:context",
+        "features.replay.citation_commands:context",
         "The governance context an invocation was given, as it was.",
         (_ID,),
         ("spec-kitty invocations context ID",),
@@ -398,7 +398,7 @@ _COMMANDS = (
     ),
     Command(
         ("show-uri",),
-        "records.citation:show_uri",
+        "features.replay.citation_commands:show_uri",
         "Open what a report cites: an event, an object, an artifact of a record, doctrine as it was.",
         (
             Param(
@@ -414,7 +414,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "tail"),
-        "records.invocations:tail",
+        "cli.commands.records.invocations:tail",
         "The newest events of an invocation (the newest one by default).",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -426,7 +426,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "verify"),
-        "records.invocations:verify",
+        "cli.commands.records.invocations:verify",
         "Are the bytes intact: seals, chain, sequence, ids, torn tails, objects. Without a target: all records.",
         (
             Param("target", "argument", "An id, a part of one, last, @N, or a file.", metavar="[ID|FILE]"),
@@ -454,7 +454,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "checkpoint"),
-        "records.trail:checkpoint",
+        "features.witness.commands:checkpoint",
         "Sign the state of this clone's log, so that no record can go missing unseen after it.",
         (),
         ("spec-kitty trail checkpoint",),
@@ -462,7 +462,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "enroll"),
-        "records.trail:enroll",
+        "features.witness.commands:enroll",
         "Let your SSH key vouch for this clone's log, for whoever knows your key.",
         (Param("key", "option", "Your key, or the public half of an agent's.", "~/.ssh/id_ed25519", metavar="FILE"),),
         ("spec-kitty trail enroll --key ~/.ssh/id_ed25519",),
@@ -470,7 +470,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "proof"),
-        "records.trail:proof",
+        "features.witness.commands:proof",
         "Sign the log and print the proof that a record is in it, as one C2SP tlog-proof.",
         (
             _ID,
@@ -481,7 +481,7 @@ _COMMANDS = (
     ),
     Command(
         ("trail", "export"),
-        "records.trail:export",
+        "features.witness.commands:export",
         "Write the signed log as C2SP tlog-tiles: checkpoint, tiles and entries, for software that is not ours.",
         (Param("folder", "argument", "A new folder.", required=True, metavar="DIR"),),
         ("spec-kitty trail export DIR",),
@@ -489,7 +489,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "compare"),
-        "records.invocations:compare",
+        "cli.commands.records.invocations:compare",
         "Do two runs match: request, profile, action, outcome, and each step; every difference is listed.",
         (
             Param(
@@ -508,7 +508,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "state"),
-        "resume:state",
+        "features.programs.commands:state",
         "Where a run stands: stage, steps, open calls, what it spent; now, or after a line.",
         (
             _ID,
@@ -519,7 +519,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "export"),
-        "records.invocations:export",
+        "cli.commands.records.invocations:export",
         "Write records and every object they lead to into one file that can be verified and replayed elsewhere.",
         (
             _ID._replace(name="ids", multiple=True, metavar="[ID…]", required=False),
@@ -556,7 +556,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "import"),
-        "records.invocations:import_",
+        "cli.commands.records.invocations:import_",
         "Bring the records of an export in, read-only; everything is checked first, nothing is overwritten.",
         (Param("file", "argument", "The export.", required=True, metavar="FILE"),),
         ("spec-kitty invocations import run.tar",),
@@ -564,7 +564,7 @@ _COMMANDS = (
     ),
     Command(
         ("import", "sessions"),
-        "project.sessions:import_sessions",
+        "features.sessions.commands:import_sessions",
         "Make records of the sessions an agent's program kept of this project, read-only and marked imported; their "
         "times are what the transcripts claim. Twice changes nothing.",
         (
@@ -586,7 +586,7 @@ _COMMANDS = (
     ),
     Command(
         ("invocations", "reindex"),
-        "records.invocations:reindex",
+        "cli.commands.records.invocations:reindex",
         "Make the derived index anew from the records' names; take in what removed worktrees left behind.",
         (),
         ("spec-kitty invocations reindex",),
@@ -594,7 +594,7 @@ _COMMANDS = (
     ),
     Command(
         ("why",),
-        "records.why:why",
+        "features.search.why_command:why",
         "Tell which invocation wrote the lines of a file, on whose request, under which rules, and what was run after.",
         (Param("place", "argument", "A file, or one line of it.", required=True, metavar="FILE[:LINE]"),),
         ("spec-kitty why src/login.py", "spec-kitty why src/login.py:12"),
@@ -602,7 +602,7 @@ _COMMANDS = (
     ),
     Command(
         ("view",),
-        "records.view:view",
+        "features.view.commands:view",
         "Show records in a browser of this machine: list, search, pictures, pages, two runs side by side; live.",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -613,7 +613,7 @@ _COMMANDS = (
     ),
     Command(
         ("capsule",),
-        "project.capsule:capsule",
+        "features.capsule.commands:capsule",
         "Fill memvid's capsule beside the files with what it does not hold, for `memory_backend: capsule`.",
         (Param("check", "flag", "Then hold both against each other: bytes, and what recorded queries find."),),
         ("spec-kitty capsule", "spec-kitty capsule --check"),
@@ -621,7 +621,7 @@ _COMMANDS = (
     ),
     Command(
         ("resume",),
-        "resume:resume",
+        "features.programs.commands:resume",
         "Go on with an unfinished run; without a program only say what that would do.",
         (
             _ID,
@@ -635,7 +635,7 @@ _COMMANDS = (
     ),
     Command(
         ("reexecute",),
-        "resume:reexecute",
+        "features.programs.commands:reexecute",
         "Run the program of a recorded run again, as a child of it, and hold the two against each other.",
         (
             _ID,
@@ -665,7 +665,7 @@ _COMMANDS = (
     ),
     Command(
         ("replay",),
-        "records.replay:replay",
+        "features.replay.commands:replay",
         "Would a record's decisions come out the same: from what it kept, or (--against current) under today's rules.",
         (
             _ID._replace(required=False, metavar="[ID]"),
@@ -711,7 +711,7 @@ _COMMANDS = (
     ),
     Command(
         ("backtest",),
-        "records.backtest:backtest",
+        "features.what_if.commands:backtest",
         "What past decisions would have been under a charter that is proposed; no record is written.",
         (
             Param(
@@ -727,7 +727,7 @@ _COMMANDS = (
     ),
     Command(
         ("bisect",),
-        "records.backtest:bisect",
+        "features.what_if.commands:bisect",
         "Find the commit of charter, doctrine or profiles that first changes what a record decided.",
         (_ID,),
         ("spec-kitty bisect ID",),
@@ -735,7 +735,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "install"),
-        "project.hooks:install",
+        "features.hooks.commands:install",
         "Put the hook into harnesses' own settings; what else is there is kept; twice is as once.",
         (
             _HARNESS,
@@ -752,7 +752,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "status"),
-        "project.hooks:status",
+        "features.hooks.commands:status",
         "Which harnesses are in use here, and whether the hook is in their settings.",
         (),
         ("spec-kitty hooks status", "spec-kitty hooks status --json"),
@@ -760,7 +760,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "uninstall"),
-        "project.hooks:uninstall",
+        "features.hooks.commands:uninstall",
         "Take the hook out; every other line stays as its owner wrote it.",
         (
             _HARNESS,
@@ -772,7 +772,7 @@ _COMMANDS = (
     ),
     Command(
         ("hooks", "test"),
-        "project.hooks:test",
+        "features.hooks.commands:test",
         "Show what one hook call would record, masked and cut as it would be; writes nothing.",
         (
             Param("harness", "option", "Whose payload it is.", required=True, choices=HOOKED),
@@ -783,7 +783,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "install"),
-        "project.skills:install",
+        "features.skills.commands:install",
         "Write agent skills and the /speckit.replay command into the project; what you edited is kept.",
         (
             Param("force", "flag", "Replace what was edited too."),
@@ -795,7 +795,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "status"),
-        "project.skills:status",
+        "features.skills.commands:status",
         "Which files of ours the project has: absent, unchanged or edited.",
         (),
         ("spec-kitty skills status",),
@@ -803,7 +803,7 @@ _COMMANDS = (
     ),
     Command(
         ("skills", "uninstall"),
-        "project.skills:uninstall",
+        "features.skills.commands:uninstall",
         "Take them away, and the blocks; what you edited is kept.",
         (Param("force", "flag", "Take away what was edited too."), _SHOW),
         ("spec-kitty skills uninstall", "spec-kitty skills uninstall --dry-run"),
@@ -811,7 +811,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "enable"),
-        "sharing.sync:enable",
+        "features.sync.commands:enable",
         "Show exactly what would leave, for a real record, and ask; nothing leaves before you agree.",
         (
             Param("endpoint", "option", "Where to; by default what the project's config proposes.", metavar="URL"),
@@ -834,7 +834,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "disable"),
-        "sharing.sync:disable",
+        "features.sync.commands:disable",
         "Withdraw the agreement; a push under way stops before its next request.",
         (),
         ("spec-kitty sync disable",),
@@ -842,7 +842,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "status"),
-        "sharing.sync:status",
+        "features.sync.commands:status",
         "How delivery stands: pending, delivered, refused, excluded, last success; sends nothing.",
         (),
         ("spec-kitty sync status", "spec-kitty sync status --json"),
@@ -850,7 +850,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "push"),
-        "sharing.sync:push",
+        "features.sync.commands:push",
         "Deliver everything that is due now.",
         (Param("dry_run", "flag", "Show the envelopes that would leave next; send nothing."),),
         ("spec-kitty sync push", "spec-kitty sync push --dry-run"),
@@ -858,7 +858,7 @@ _COMMANDS = (
     ),
     Command(
         ("sync", "retry"),
-        "sharing.sync:retry",
+        "features.sync.commands:retry",
         "Try again what was refused, then deliver everything that is due.",
         (),
         ("spec-kitty sync retry",),
@@ -866,7 +866,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "serve"),
-        "sharing.collector:serve",
+        "features.collector.commands.serve:serve",
         "Receive events over HTTP, keep each once in SQLite or PostgreSQL, show them as a timeline.",
         (
             _LEDGER,
@@ -882,7 +882,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "export"),
-        "sharing.ledger_tables:export_ledger",
+        "features.collector.commands.tables:export_ledger",
         "Write what is held as Parquet, a file for each day and project.",
         (
             _LEDGER,
@@ -893,7 +893,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "create"),
-        "sharing.tokens:create_token",
+        "features.collector.commands.tokens:create_token",
         "Make a token and print it, this once: only its hash is kept.",
         (
             Param("name", "argument", "Who sends or reads with it; owns what it sends first.", required=True),
@@ -924,7 +924,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "list"),
-        "sharing.tokens:list_tokens",
+        "features.collector.commands.tokens:list_tokens",
         "Show each token: id, name, scopes, projects, end, last use; never the token itself.",
         (_LEDGER,),
         ("spec-kitty collector token list --db events.db",),
@@ -932,7 +932,7 @@ _COMMANDS = (
     ),
     Command(
         ("collector", "token", "revoke"),
-        "sharing.tokens:revoke_token",
+        "features.collector.commands.tokens:revoke_token",
         "End a token by its id, from the next request on.",
         (Param("id", "argument", "The id that `token list` shows.", required=True, metavar="TOKEN_ID"), _LEDGER),
         ("spec-kitty collector token revoke TOKEN_ID --db events.db",),
@@ -940,7 +940,7 @@ _COMMANDS = (
     ),
     Command(
         ("mcp", "serve"),
-        "project.mcp:serve",
+        "features.mcp.commands:serve",
         "Answer an agent's client on stdin and stdout: tools to advise, do, complete, search, show, verify and why.",
         (),
         ("spec-kitty mcp serve",),
@@ -948,7 +948,7 @@ _COMMANDS = (
     ),
     Command(
         ("intake",),
-        "intake:intake",
+        "features.intake.commands:intake",
         "Keep a brief under .kittify/intake/ for later; nothing is routed and no record is written.",
         (Param("brief", "argument", "A text file; - reads stdin.", required=True, metavar="FILE"),),
         ("spec-kitty intake brief.md", "spec-kitty intake - < brief.md"),
@@ -956,7 +956,7 @@ _COMMANDS = (
     ),
     Command(
         ("doctor",),
-        "project.doctor:doctor",
+        "features.doctor.commands:doctor",
         "What is wrong in this project, and the command that fixes it; changes nothing but the derived index, and with "
         "--sweep closes records that agents left open.",
         (Param("sweep", "flag", "Close the records of agents in which nothing happened for a day."),),
@@ -965,7 +965,7 @@ _COMMANDS = (
     ),
     Command(
         ("schema",),
-        "project.schema:schema",
+        "cli.commands.project.schema:schema",
         "Print a JSON Schema by name; without a name, the names.",
         (Param("name", "argument", "For example invocation-payload.", metavar="[NAME]"),),
         ("spec-kitty schema invocation-payload",),

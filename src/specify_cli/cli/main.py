@@ -45,7 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["hook"]:
         # Several harnesses take exit 2, the code of a usage error, for a refusal of the agent's own call.
-        from specify_cli.cli.hook import run_hook_command  # and a hook loads nothing else
+        from specify_cli.features.hooks.entry import run_hook_command  # and a hook loads nothing else
 
         return run_hook_command(" ".join(words[1:]))
     from specify_cli.cli.dispatch import dispatch  # loads the table of commands

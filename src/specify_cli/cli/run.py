@@ -23,7 +23,7 @@ def run(command: Command, values: Values) -> int:
 
     try:
         module, _, function = command.run.partition(":")
-        name = f"specify_cli.cli.commands.{module}"
+        name = f"specify_cli.{module}"
         __import__(name)
         return int(getattr(sys.modules[name], function)(values))
     except InvocationError as error:

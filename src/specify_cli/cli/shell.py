@@ -166,20 +166,20 @@ def deliver() -> None:
 
         sign_when_due(root, git_dir)
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/sync"):
-        from specify_cli.sync.trigger import start_push  # for one that agreed to sync
+        from specify_cli.features.sync.trigger import start_push  # for one that agreed to sync
 
         start_push(root)
     if git_dir is not None and os.path.isdir(f"{git_dir}/kittify/capsule"):
         from specify_cli.trail.log.automatic import start_detached  # for one with a capsule
 
-        start_detached("specify_cli.capsule.filling", root)
+        start_detached("specify_cli.features.capsule.filling", root)
 
 
 def take_in_beside(caller: Caller, invocation_id: str) -> None:
     """Give a new record the calls its session made together with the `do`; where no event is an orphan, only look."""
     root, _ = find_root(here(), home())
     if caller.session is not None and os.path.lexists(f"{root}/{layout.ORPHANS}"):
-        from specify_cli.hooks.conversation.take_in import take_in_beside  # rare, and loads what appends
+        from specify_cli.features.hooks.conversation.take_in import take_in_beside  # rare, and loads what appends
 
         take_in_beside(root, home(), caller.session, invocation_id)
 
@@ -204,7 +204,7 @@ def find_silence(caller: Caller, profile_id: str, invocation_id: str) -> tuple[s
     place = place_of(profile_id, invocation_id)
     if b'"event":"tool_call"' in FileRecordStore(root).read(place):
         return ()
-    from specify_cli.hooks.silence import describe_silence, find_installed  # for a record without a call
+    from specify_cli.features.hooks.silence import describe_silence, find_installed  # for a record without a call
 
     silence = describe_silence(root, place, find_installed(root, home()))
     return () if silence is None else (f"NO_HOOK_EVENTS: {silence}",)

@@ -16,6 +16,7 @@ from doctrine.light_imports import TYPE_CHECKING, NamedTuple
 from doctrine.text import say
 from specify_cli import durable
 from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.libraries.work.sharing import HERE, Engine, share_out
 from specify_cli.project.config import Project, parse_config
 from specify_cli.record import layout
 from specify_cli.record.ids import millis_of
@@ -41,7 +42,6 @@ from specify_cli.record.verify import (
     verify_annex,
     verify_record,
 )
-from specify_cli.sharing import HERE, Engine, share_out
 from specify_cli.storage.index import Index
 from specify_cli.storage.reachability import Reach
 from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile, Place, places, require_started
@@ -49,7 +49,7 @@ from specify_cli.storage.store import FileObjectStore, FileRecordStore, HeldFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from specify_cli.record.compare import Chain
+    from specify_cli.libraries.comparison.compare import Chain
     from specify_cli.record.record import Source
 
 _HEAD = 32 * 1024
@@ -559,7 +559,7 @@ def run_chain(project: Project, target: str, side: str) -> Chain:
 
     Raises StoredDataError CHAIN_BREAK.
     """
-    from specify_cli.record.compare import read_chain  # for `compare` alone
+    from specify_cli.libraries.comparison.compare import read_chain  # for `compare` alone
 
     roots = [project.root]
     source: Source = b""

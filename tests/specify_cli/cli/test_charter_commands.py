@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from charter.lint import CODES
 from specify_cli import durable
 from specify_cli.cli.main import main
+from specify_cli.features.charter_setup.lint import CODES
 from specify_cli.project.languages import detect_facts
 from specify_cli.routing.registry import ProfileRegistry, shipped_table
 from specify_cli.routing.router import RouterDecision, route

@@ -131,7 +131,7 @@ def test_every_command_says_examples_and_exit_codes() -> None:
 def test_every_command_has_a_function_and_json() -> None:
     for command in COMMANDS:
         module, _, function = command.run.partition(":")
-        module = f"specify_cli.cli.commands.{module}"
+        module = f"specify_cli.{module}"
         __import__(module)
 
         assert callable(getattr(sys.modules[module], function))

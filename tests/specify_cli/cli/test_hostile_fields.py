@@ -12,8 +12,8 @@ import pytest
 
 from resealing import hostile_records, resealed
 from specify_cli.cli.main import main
+from specify_cli.features.programs.run import open_invocation
 from specify_cli.invocation.executor import ProfileInvocationExecutor
-from specify_cli.invocation.run import open_invocation
 from specify_cli.record import layout
 from specify_cli.record.record import chain, genesis_tip
 from support import FULL

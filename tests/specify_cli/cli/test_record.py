@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from specify_cli.invocation.run import open_invocation
+from specify_cli.features.programs.run import open_invocation
 from support import Cli, accept, environment
 
 SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from specify_cli.libraries.comparison import compare
+from specify_cli.libraries.work.sharing import Engine
 from specify_cli.project.config import load_project
-from specify_cli.record import compare, layout
+from specify_cli.record import layout
 from specify_cli.record.ids import new_ulid, rfc3339
 from specify_cli.record.record import chain, genesis_tip
-from specify_cli.sharing import Engine
 from specify_cli.storage.queries import verify_all
 from support import Cli
 

@@ -18,32 +18,34 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from charter import lint
-from charter.setup import synthesize
 from doctrine.agent_profiles import profile
-from specify_cli import doctor
-from specify_cli.capsule import filling
-from specify_cli.hooks.settings import detection, skills
+from specify_cli.features.archives import many as archives
+from specify_cli.features.capsule import filling
+from specify_cli.features.charter_setup import lint, synthesize
+from specify_cli.features.doctor import doctor
+from specify_cli.features.hooks.settings import detection
+from specify_cli.features.models import other_model
+from specify_cli.features.replay import citation, judge
+from specify_cli.features.search import database, why
+from specify_cli.features.sessions import importer
+from specify_cli.features.skills import skills
+from specify_cli.features.sync import status
+from specify_cli.features.sync.sending import outbox, push, records
+from specify_cli.features.sync.status import TokenState
+from specify_cli.features.view import page
+from specify_cli.features.what_if import backtest, bisect
 from specify_cli.invocation.caller import HOOKED
 from specify_cli.invocation.ends import closing, opening
-from specify_cli.page import page
-from specify_cli.record import compare
+from specify_cli.libraries.archive import archive
+from specify_cli.libraries.comparison import compare
+from specify_cli.libraries.wire import contract
 from specify_cli.record import state as run_state
 from specify_cli.record import verify as verification
 from specify_cli.record.event_models import FilterApplied, Hit, described_row, event_schema, line_row
 from specify_cli.record.event_table import EVENTS
 from specify_cli.record.reading import done_note
-from specify_cli.replay import backtest, bisect, citation, judge
-from specify_cli.replay.models import other_model
 from specify_cli.routing import router
-from specify_cli.search import database, why
-from specify_cli.sessions import importer
 from specify_cli.storage import queries
-from specify_cli.storage.archives import archive
-from specify_cli.storage.archives import many as archives
-from specify_cli.sync import outbox, push, records, status
-from specify_cli.sync.status import TokenState
-from specify_cli.sync.wire import contract
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from specify_cli.storage.archives.archive import _iter_archive
+from specify_cli.libraries.archive.archive import _iter_archive
 from support import Ran, run_main
 from trails import grow, make_repository
 

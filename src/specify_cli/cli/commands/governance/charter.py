@@ -14,7 +14,6 @@ from charter.context import (
     in_force,
     load_inputs,
 )
-from charter.lint import ERROR, Finding, LintReport, lint_project
 from charter.state import STATE_PATH
 from doctrine.agent_profiles.repository import PROJECT_FOLDERS
 from doctrine.artifact import KINDS
@@ -25,6 +24,7 @@ from specify_cli.cli import shell
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note, write_text
 from specify_cli.errors import CallerError
+from specify_cli.features.charter_setup.lint import ERROR, Finding, LintReport, lint_project
 from specify_cli.project.config import load_project
 from specify_cli.record import layout
 from specify_cli.redaction.capture import NO_RULES, redact

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 from doctrine.text import count
 from specify_cli.cli import shell
-from specify_cli.cli.batch import list_sources, names_ledger, open_engine
 from specify_cli.cli.command_table import Values
 from specify_cli.cli.terminal.output import (
     one_line,
@@ -26,27 +25,28 @@ from specify_cli.cli.terminal.output import (
 )
 from specify_cli.cli.terminal.render import event_line, invocation_page, render_findings
 from specify_cli.errors import CallerError, StoredDataError
+from specify_cli.features.approvals.approvals import check_approvals, judge_approvals
+from specify_cli.features.archives.adoption import take_in
+from specify_cli.features.archives.many import archive_each
+from specify_cli.features.witness.levels import Trust, read_memory, verify_in_trail, verify_trail
+from specify_cli.features.witness.proofs import collect_proofs
+from specify_cli.features.witness.sources import Examined, Verified, judge_reports, verify_export, verify_sources
+from specify_cli.features.witness.testimony import make_testimony
+from specify_cli.libraries.archive import archive
+from specify_cli.libraries.comparison.compare import Chain, ReplayResult, chain_of, verify_replay
+from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.libraries.work.options import list_sources, names_ledger, open_engine
+from specify_cli.libraries.work.sharing import Engine
 from specify_cli.project.config import Project, load_project
 from specify_cli.record import layout
-from specify_cli.record.compare import Chain, ReplayResult, chain_of, verify_replay
 from specify_cli.record.reading.views import json_pieces, read_file
 from specify_cli.record.verify import ERROR, LEVELS, WARNING, RecordReport, SetReport
 from specify_cli.redaction.json_values import ForeignError, parse_foreign
-from specify_cli.sharing import Engine
 from specify_cli.storage import queries as invocations
-from specify_cli.storage.adoption import take_in
-from specify_cli.storage.archives import archive
-from specify_cli.storage.archives.many import archive_each
 from specify_cli.storage.index import Index
 from specify_cli.storage.store import FileRecordStore, Place, digest
 from specify_cli.storage.worktrees import keep_all
-from specify_cli.trail.approvals import check_approvals, judge_approvals
-from specify_cli.trail.levels import Trust, read_memory, verify_in_trail, verify_trail
 from specify_cli.trail.log.notes import NoteError, parse_policy
-from specify_cli.trail.log.proofs import collect_proofs
-from specify_cli.trail.signatures import Signers
-from specify_cli.trail.sources import Examined, Verified, judge_reports, verify_export, verify_sources
-from specify_cli.trail.testimony import make_testimony
 
 _FOLLOW_PAUSE = 0.2
 _LISTED = 20
@@ -154,7 +154,7 @@ def _verify_sources(values: Values, trust: Trust) -> int:
         raise CallerError("USAGE", f"{other} and --source exclude each other", "verify one project at a time")
     with open_engine(values, "checking records") as engine:
         if names_ledger(values):
-            from specify_cli.cli.ledger import verify_ledger  # loads a collector's storage
+            from specify_cli.features.collector.reading import verify_ledger  # loads a collector's storage
 
             verified = verify_ledger(str(values["source"]), engine, trust.policy)
         else:
@@ -306,7 +306,7 @@ def export(values: Values) -> int:
     if values["archives"] is not None:
         return _archive_each(project, ids, values)
     if values["parquet"] is not None:
-        from specify_cli.cli.commands.records.tables import export_tables  # of the extra `parquet`
+        from specify_cli.features.exports.table_commands import export_tables  # of the extra `parquet`
 
         return export_tables(project, ids, values)
     if values["html"] is not None:
@@ -314,7 +314,7 @@ def export(values: Values) -> int:
     if values["format"] == "testimony":
         return _export_testimony(project, ids, values)
     if values["format"] != "archive":
-        from specify_cli.cli.commands.records.traces import export_trace  # loads git and search
+        from specify_cli.features.exports.trace_commands import export_trace  # loads git and search
 
         return export_trace(project, ids, values)
     proofs = partial(collect_proofs, project) if values["proofs"] else None
@@ -362,7 +362,7 @@ def _export_page(project: Project, ids: list[str], values: Values) -> int:
     """Write the page of one record."""
     if len(ids) != 1 or values["safe"] or values["format"] != "archive":
         raise CallerError("USAGE", "--html takes one record, no --safe and no --format", "give one ID")
-    from specify_cli.page.page import write_page  # loads what replays and draws
+    from specify_cli.features.view.page import write_page  # loads what replays and draws
 
     place = Index(project.root).resolve(ids[0])
     page = write_page(project, place, str(values["html"]), proofs=bool(values["proofs"]))

@@ -70,7 +70,7 @@ def _find_rows(project: Project, values: Values, filters: invocations.Filters, l
     """Return the rows that fit; where a filter asks for what stands inside records, those the index of words finds."""
     if all(values[name] is None for name in ("path", "tool", "commit", "rule")):
         return invocations.list_invocations(project, filters, limit)
-    from specify_cli.cli.commands.records.search import open_index, read_query  # a plain list opens no database
+    from specify_cli.features.search.commands import open_index, read_query  # a plain list opens no database
 
     with open_index(project) as index:
         return index.list_rows(read_query(values), limit)

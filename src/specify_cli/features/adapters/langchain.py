@@ -1,0 +1,185 @@
+"""LangChain and LangGraph: a callback handler that records models, tools, retrievers and the nodes of a graph.
+
+with open_invocation(project, request) as run:
+    graph.invoke({"messages": [request]}, config={"callbacks": [RecordCallbacks(run)]})
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import BaseMessage, messages_to_dict
+
+from specify_cli.features.adapters.observer import Observer
+from specify_cli.features.programs.run import Run, Step
+
+_DRAWN_ID = re.compile(r"((lc_)?run-+)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(-\d+)?")
+_COUNTS = {"input_tokens": "input", "output_tokens": "output"}
+
+
+class RecordCallbacks(BaseCallbackHandler):
+    """Records what a chain, an agent or a graph does. A node of a graph is a step; calls in it belong to that step."""
+
+    run_inline = True  # in the task that does the work, so that what it calls knows its step
+    raise_error = True  # what could not be recorded is not passed over
+
+    def __init__(self, run: Run) -> None:
+        self._observer = Observer(run)
+        self._above: dict[UUID, UUID | None] = {}
+
+    def on_chain_start(
+        self,
+        serialized: dict[str, Any] | None,
+        inputs: Any,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        metadata: dict[str, Any] | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Begin a step where a node begins."""
+        self._above[run_id] = parent_run_id
+        if name is not None and name == (metadata or {}).get("langgraph_node"):
+            self._observer.begin_step(run_id, name, _make_plain(inputs))
+
+    def on_chain_end(self, outputs: Any, *, run_id: UUID, **_: Any) -> None:
+        """End the step of a node."""
+        self._above.pop(run_id, None)
+        self._observer.end_step(run_id, _make_plain(outputs))
+
+    def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Fail the step of a node."""
+        self._above.pop(run_id, None)
+        self._observer.end_step(run_id, None, error)
+
+    def on_chat_model_start(
+        self,
+        serialized: dict[str, Any] | None,
+        messages: list[list[BaseMessage]],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **given: Any,
+    ) -> None:
+        """Keep the messages a model is asked with."""
+        prompt = [_dump_messages(batch) for batch in messages]
+        self._ask(run_id, parent_run_id, prompt[0] if len(prompt) == 1 else prompt, {**given, "model": serialized})
+
+    def on_llm_start(
+        self,
+        serialized: dict[str, Any] | None,
+        prompts: list[str],
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        **given: Any,
+    ) -> None:
+        """Keep the texts a model is asked with."""
+        self._ask(run_id, parent_run_id, prompts[0] if len(prompts) == 1 else prompts, {**given, "model": serialized})
+
+    def on_llm_end(self, response: Any, *, run_id: UUID, **_: Any) -> None:
+        """Record the model's answer and what it used."""
+        first = next((item for batch in response.generations for item in batch), None)
+        message = getattr(first, "message", None)
+        answer = getattr(first, "text", None) if message is None else _dump_messages([message])[0]
+        used = getattr(message, "usage_metadata", None) or (response.llm_output or {}).get("token_usage") or {}
+        model = (getattr(message, "response_metadata", None) or {}).get("model_name")
+        tokens = {ours: used.get(theirs) for theirs, ours in _COUNTS.items()}
+        self._observer.end(run_id, answer, model=model, tokens=tokens)
+
+    def on_llm_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Record that a model gave no answer."""
+        self._observer.end(run_id, None, error=error)
+
+    def on_tool_start(
+        self,
+        serialized: dict[str, Any] | None,
+        input_str: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        inputs: dict[str, Any] | None = None,
+        name: str | None = None,
+        tool_call_id: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Record a tool call before it is made."""
+        tool = name or (serialized or {}).get("name") or "tool"
+        args = input_str if inputs is None else _make_plain(inputs)
+        self._observer.begin_tool(run_id, tool, args, call_id=tool_call_id or "", step=self._find_step(parent_run_id))
+
+    def on_tool_end(self, output: Any, *, run_id: UUID, **_: Any) -> None:
+        """Record what a tool gave; a message that says so is an error."""
+        failed = getattr(output, "status", None) == "error"
+        result = output.content if isinstance(output, BaseMessage) else _make_plain(output)
+        self._observer.end(run_id, result, error=str(result) if failed else None)
+
+    def on_tool_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Record that a tool failed."""
+        self._observer.end(run_id, None, error=error)
+
+    def on_retriever_start(
+        self,
+        serialized: dict[str, Any] | None,
+        query: str,
+        *,
+        run_id: UUID,
+        parent_run_id: UUID | None = None,
+        name: str | None = None,
+        **_: Any,
+    ) -> None:
+        """Record a search in the program's own documents as a tool call."""
+        tool = name or (serialized or {}).get("name") or "retriever"
+        self._observer.begin_tool(run_id, tool, {"query": query}, step=self._find_step(parent_run_id))
+
+    def on_retriever_end(self, documents: Any, *, run_id: UUID, **_: Any) -> None:
+        """Record what was found."""
+        self._observer.end(run_id, _make_plain(documents))
+
+    def on_retriever_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
+        """Record that a search failed."""
+        self._observer.end(run_id, None, error=error)
+
+    def _ask(self, run_id: UUID, parent: UUID | None, prompt: object, options: Mapping[str, Any]) -> None:
+        asked, metadata = options.get("invocation_params") or {}, options.get("metadata") or {}
+        program = ((options.get("model") or {}).get("id") or [None])[-1]
+        names = (asked.get("model"), asked.get("model_name"), metadata.get("ls_model_name"), program)
+        model = next((name for name in names if isinstance(name, str) and name), "unknown")
+        self._observer.begin_model(run_id, model, prompt, self._find_step(parent))
+
+    def _find_step(self, parent: UUID | None) -> Step | None:
+        """Return the step of the node a call is made in, however deep."""
+        while parent is not None:
+            step = self._observer.find_step(parent)
+            if step is not None:
+                return step
+            parent = self._above.get(parent)
+        return None
+
+
+def _dump_messages(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
+    """Return messages as JSON has them, without the ids that LangChain and LangGraph draw anew in each run.
+
+    The id that a provider gave its answer stays.
+    """
+    dumped = messages_to_dict(messages)
+    for message in dumped:
+        if _DRAWN_ID.fullmatch(str(message["data"].get("id"))):
+            message["data"]["id"] = None
+    return dumped
+
+
+def _make_plain(value: Any) -> object:
+    """Return a value with the messages in it as JSON has them."""
+    if isinstance(value, BaseMessage):
+        return _dump_messages([value])[0]
+    if isinstance(value, Mapping):
+        return {str(name): _make_plain(item) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [_make_plain(item) for item in value]
+    return value

@@ -1,0 +1,100 @@
+"""What a framework tells by callbacks, on the record of a run: each call by the framework's own id, from any thread.
+
+The calls are the framework's: they are recorded as they happen and never made, nor left out, by us. So a run that is
+watched this way can be replayed and compared, and is continued by the framework's own means.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from specify_cli.errors import CallerError
+from specify_cli.features.programs.run import Run, Step
+
+
+class _Begun(NamedTuple):
+    event: str
+    payload: dict[str, object]
+    step: Step | None
+    at: float
+
+
+class Observer:
+    """Keeps what has begun and not ended, by a key of the framework's.
+
+    observer.begin_tool("call-1", "read", {"path": "a.py"}); observer.end("call-1", "text")
+    """
+
+    def __init__(self, run: Run) -> None:
+        if run.history is not None:
+            raise CallerError(
+                "NOT_RESUMABLE",
+                f"{run.invocation_id} goes on from its record, and this framework decides itself what it does again",
+                "continue by the framework's own checkpoint, in a new invocation",
+            )
+        self._run = run
+        self._steps: dict[Hashable, Step] = {}
+        self._begun: dict[Hashable, _Begun] = {}
+
+    def begin_step(self, key: Hashable, name: str, step_input: object) -> None:
+        """Record that a unit of work begins."""
+        self._steps[key] = self._run.begin_step(name, step_input)
+
+    def end_step(self, key: Hashable, output: object, error: BaseException | None = None) -> None:
+        """Record what a unit of work came to."""
+        step = self._steps.pop(key, None)
+        if step is not None and error is not None:
+            step.fail(error)
+        elif step is not None:
+            step.end(output)
+
+    def find_step(self, key: Hashable) -> Step | None:
+        """Return the unit of work of a key, if it is open."""
+        return self._steps.get(key)
+
+    def begin_tool(
+        self, key: Hashable, tool: str, args: object, *, call_id: str = "", step: Step | None = None
+    ) -> None:
+        """Record a tool call. What it does outside nobody says, so it is external."""
+        payload: dict[str, object] = {"tool": tool, "args": args, "side_effect": "external"}
+        body = self._run.record("tool_call", payload | ({"call_id": call_id} if call_id else {}), step=step)
+        self._begun[key] = _Begun("tool_result", {"tool": tool, "call_id": body["call_id"]}, step, time.monotonic())
+
+    def begin_model(self, key: Hashable, model: str, prompt: object, step: Step | None = None) -> None:
+        """Keep what a model is asked until it answers."""
+        self._begun[key] = _Begun("model_call", {"model": model, "prompt": prompt}, step, time.monotonic())
+
+    def end(
+        self,
+        key: Hashable,
+        answer: object,
+        *,
+        error: BaseException | str | None = None,
+        model: str | None = None,
+        tokens: Mapping[str, object] | None = None,
+    ) -> None:
+        """Record the result of a tool or the answer of a model; nothing for a key that was never begun."""
+        begun = self._begun.pop(key, None)
+        if begun is None:
+            return
+        if error is not None:
+            answer = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        took = max(0, round(1000 * (time.monotonic() - begun.at)))
+        if begun.event == "tool_result":
+            outcome: dict[str, object] = {"status": "ok" if error is None else "error", "output": answer}
+        else:
+            counted = {name: count for name, count in (tokens or {}).items() if type(count) is int and count >= 0}
+            outcome = {"response": answer, "ok": error is None, "model": model or begun.payload["model"]}
+            outcome |= {"tokens": counted} if counted else {}
+        self._run.record(begun.event, {**begun.payload, **outcome, "duration_ms": took}, step=begun.step)
+
+
+def parse_text(text: object) -> object:
+    """Return the value of a text that is JSON, else the text."""
+    try:
+        return json.loads(text) if isinstance(text, str) else text
+    except ValueError:
+        return text

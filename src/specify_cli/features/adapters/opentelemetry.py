@@ -1,0 +1,88 @@
+"""OpenTelemetry: a span processor that records the spans of generative AI (semantic conventions `gen_ai.*`).
+
+provider.add_span_processor(RecordSpans(run))     # what the program's instrumentation tells is on the record of the run
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import StatusCode
+
+from specify_cli.features.adapters.observer import Observer, parse_text
+from specify_cli.features.programs.run import Run, Step
+
+_ASKS = frozenset(("chat", "text_completion", "generate_content"))
+_AGENTS = frozenset(("invoke_agent", "invoke_workflow"))
+
+
+class RecordSpans(SpanProcessor):
+    """Records agents as steps, and models and tools as calls, each when its span ends. Other spans are passed over."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._observer = Observer(run)
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Begin a step where an agent begins."""
+        attributes = span.attributes or {}
+        if attributes.get("gen_ai.operation.name") in _AGENTS and span.context is not None:
+            name = attributes.get("gen_ai.agent.name") or attributes.get("gen_ai.workflow.name") or span.name
+            self._observer.begin_step(span.context.span_id, str(name), None)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Record what a span of generative AI tells."""
+        if span.context is None:
+            return
+        attributes: Mapping[str, Any] = span.attributes or {}
+        operation = attributes.get("gen_ai.operation.name")
+        error = None
+        if span.status.status_code is StatusCode.ERROR:
+            error = span.status.description or str(attributes.get("error.type") or "error")
+        step = None if span.parent is None else self._observer.find_step(span.parent.span_id)
+        if operation in _AGENTS:
+            failure = None if error is None else RuntimeError(error)
+            self._observer.end_step(span.context.span_id, parse_text(attributes.get("gen_ai.output.messages")), failure)
+        elif operation in _ASKS:
+            self._record_model(span, attributes, error, step)
+        elif operation == "execute_tool":
+            self._record_tool(span, attributes, error, step)
+
+    def _record_model(
+        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+    ) -> None:
+        tokens = {side: attributes.get(f"gen_ai.usage.{side}_tokens") for side in ("input", "output")}
+        counted = {side: count for side, count in tokens.items() if type(count) is int}
+        payload: dict[str, object] = {
+            "model": str(
+                attributes.get("gen_ai.response.model") or attributes.get("gen_ai.request.model") or "unknown"
+            ),
+            "prompt": parse_text(attributes.get("gen_ai.input.messages")),
+            "response": error if error is not None else parse_text(attributes.get("gen_ai.output.messages")),
+            "ok": error is None,
+            "duration_ms": _measure(span),
+        }
+        self._run.record("model_call", payload | ({"tokens": counted} if counted else {}), step=step)
+
+    def _record_tool(
+        self, span: ReadableSpan, attributes: Mapping[str, Any], error: str | None, step: Step | None
+    ) -> None:
+        tool, call_id = str(attributes.get("gen_ai.tool.name") or span.name), attributes.get("gen_ai.tool.call.id")
+        payload: dict[str, object] = {"tool": tool, "side_effect": "external"}
+        if call_id:
+            payload["call_id"] = str(call_id)
+        if "gen_ai.tool.call.arguments" in attributes:
+            payload["args"] = parse_text(attributes["gen_ai.tool.call.arguments"])
+        body = self._run.record("tool_call", payload, step=step)
+        result: dict[str, object] = {"tool": tool, "call_id": body["call_id"], "duration_ms": _measure(span)}
+        if error is not None or "gen_ai.tool.call.result" in attributes:
+            result["output"] = error if error is not None else parse_text(attributes["gen_ai.tool.call.result"])
+        self._run.record("tool_result", {**result, "status": "ok" if error is None else "error"}, step=step)
+
+
+def _measure(span: ReadableSpan) -> int:
+    """Return how long a span took, in milliseconds."""
+    return max(0, ((span.end_time or 0) - (span.start_time or 0)) // 1_000_000)

@@ -1,0 +1,85 @@
+"""pydantic-ai: a capability that records each question to the model and each tool call, and can go on with a run.
+
+async with open_invocation(project, request) as run:
+    agent = Agent(model, tools=[read_file], capabilities=[RecordAgent(run, {"read_file": "none"})])
+    await agent.run(request)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic_ai import RunContext
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse, ToolCallPart
+from pydantic_ai.models import ModelRequestContext
+from pydantic_ai.tools import ToolDefinition
+
+from specify_cli.features.programs.run import Run
+
+_RESPONSE = TypeAdapter(ModelResponse)
+# What differs when the same is asked again.
+_VOLATILE = frozenset(("timestamp", "run_id", "conversation_id"))
+
+
+class RecordAgent(AbstractCapability[Any]):
+    """Records an agent's work. `effects` says by tool which of none, idempotent or external it is; external if unsaid.
+
+    In a run that goes on, what was answered and done before is given back and not asked or done again.
+    """
+
+    def __init__(self, run: Run, effects: Mapping[str, str] | None = None) -> None:
+        self._run = run
+        self._effects = effects or {}
+
+    async def wrap_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,
+        handler: Callable[[ModelRequestContext], Awaitable[ModelResponse]],
+    ) -> ModelResponse:
+        """Ask the model, and record question and answer."""
+
+        async def ask(_: object) -> object:
+            response = await handler(request_context)
+            if getattr(response, "model_id", "") is None:
+                # The framework adds it behind this call, and not where a recorded answer is given back.
+                response.model_id = request_context.model_id or request_context.model.model_id
+            return _RESPONSE.dump_python(response, mode="json")
+
+        messages = ModelMessagesTypeAdapter.dump_python(request_context.messages, mode="json")
+        name = request_context.model.model_name
+        return _RESPONSE.validate_python(
+            await self._run.amodel_call(name, _drop_volatile(messages), ask, tokens=_count_tokens)
+        )
+
+    async def wrap_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Awaitable[Any]],
+    ) -> Any:
+        """Make the call, and record it with its result."""
+        effect = self._effects.get(call.tool_name, "external")
+        async with self._run.tool(call.tool_name, dict(args), side_effect=effect) as tool_call:
+            if not tool_call.done:
+                tool_call.result = await handler(args)
+        return tool_call.result
+
+
+def _count_tokens(answer: Any) -> dict[str, int]:
+    used = answer.get("usage") or {}
+    return {"input": int(used.get("input_tokens") or 0), "output": int(used.get("output_tokens") or 0)}
+
+
+def _drop_volatile(value: Any) -> Any:
+    """Return messages without what says when, and in which run, they were made."""
+    if isinstance(value, dict):
+        return {name: _drop_volatile(item) for name, item in value.items() if name not in _VOLATILE}
+    return [_drop_volatile(item) for item in value] if isinstance(value, list) else value

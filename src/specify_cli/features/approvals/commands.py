@@ -1,0 +1,34 @@
+"""approve: a person allows or denies under their own name."""
+
+from __future__ import annotations
+
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.commands.record import write_batch
+from specify_cli.cli.terminal.person import require_person
+from specify_cli.errors import CallerError
+from specify_cli.features.approvals.approving import Wish
+from specify_cli.features.approvals.approving import approve as append_approval
+from specify_cli.project.config import load_project
+
+
+def approve(values: Values) -> int:
+    """Append one approval."""
+    call, gate, minutes = shell.get_text(values, "call"), shell.get_text(values, "gate"), values["minutes"]
+    if call is not None and gate is not None:
+        raise CallerError("USAGE", "--call and --gate exclude each other", "give one of the two")
+    if not isinstance(minutes, int) or not 0 < minutes <= 60 * 24 * 366:
+        raise CallerError("INVALID_VALUE", f"--minutes: expected 1 to 527040, found {minutes}", "--minutes 60")
+    wish = Wish(
+        "call" if call is not None else "gate" if gate is not None else "request",
+        call if call is not None else gate,
+        not values["deny"],
+        shell.get_text(values, "reason"),
+        minutes,
+        None if values["unsigned"] else str(values["key"]),
+    )
+    require_person(shell.caller().actor, "an approval", f"spec-kitty approve {values['invocation_id']}")
+    project, _ = load_project(shell.here(), shell.home())
+    batch = append_approval(project, str(values["invocation_id"]), shell.caller(), wish)
+    write_batch(batch, as_json=bool(values["json"]), dry_run=False)
+    return 0

@@ -1,0 +1,92 @@
+"""Write every record of many sources into an archive of its own.
+
+for row in archive_each(find_sources("."), "/backup/runs", Engine(workers=4)):
+    print(row.archive or row.message)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.libraries.archive.archive import export
+from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.libraries.work.sources import Item, Source, group_items, iter_opened, list_items
+from specify_cli.project.config import Project, load_project
+
+
+class Archived(NamedTuple):
+    """What became of one record: its archive below the folder, or the code and message of what stopped it."""
+
+    source: str
+    invocation_id: str | None
+    archive: str | None
+    sha256: str | None = None
+    size: int = 0
+    code: str | None = None
+    message: str | None = None
+
+
+def archive_each(
+    sources: Sequence[Source], folder: str, engine: Engine = HERE, *, safe: bool = False
+) -> Iterator[Archived]:
+    """Write each record of these sources into a file of a new folder and yield what became of it, in their order.
+
+    The same records give the same files. Raises CallerError FILE_EXISTS, EnvironmentFault where the engine does.
+    """
+    try:
+        os.makedirs(folder)
+    except FileExistsError as error:
+        raise CallerError("FILE_EXISTS", f"--archives {folder}: it is there", "name a new folder") from error
+    except OSError as error:
+        raise durable.write_failed(folder, error) from error
+    items = [item for source in sources for item in list_items(source)]
+    for rows in share_out(engine, partial(_archive_items, os.path.abspath(folder), safe), items, _lose):
+        yield from rows
+
+
+def _archive_items(folder: str, safe: bool, items: Iterable[Item]) -> Iterator[list[Archived]]:
+    for source, group in group_items(items):
+        project: Project | None = None
+        for item in group:
+            rows: list[Archived] = []
+            try:
+                for root, places, failure in iter_opened(item):
+                    if failure is not None:
+                        rows += _fail(Item(source, places), *failure)
+                        continue
+                    if project is None or project.root != root:
+                        project = load_project(root, lenient=True)[0]
+                    ids = sorted({place.invocation_id for place in places})
+                    rows += [_archive_one(source, project, name, folder, safe) for name in ids]
+            except InvocationError as error:
+                rows = _fail(item, error.code, error.message)
+            yield rows
+
+
+def _archive_one(source: Source, project: Project, invocation_id: str, folder: str, safe: bool) -> Archived:
+    name = os.path.normpath(f"{source.name.removesuffix('.tar')}/{invocation_id}.tar")
+    try:
+        os.makedirs(os.path.dirname(f"{folder}/{name}"), exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{folder}/{name}")  # of a worker that died; before this run there was no folder
+        done = export(project, [invocation_id], f"{folder}/{name}", safe=safe)
+    except InvocationError as error:
+        return Archived(source.name, invocation_id, None, None, 0, error.code, error.message)
+    except OSError as error:
+        return Archived(source.name, invocation_id, None, None, 0, "WRITE_FAILED", str(error.strerror))
+    return Archived(source.name, invocation_id, name, done.sha256, done.size)
+
+
+def _lose(item: Item, why: str) -> list[Archived]:
+    return _fail(item, "NOT_CHECKED", why)
+
+
+def _fail(item: Item, code: str, why: str) -> list[Archived]:
+    ids: list[str | None] = [*dict.fromkeys(place.invocation_id for place in item.places)] or [None]
+    return [Archived(item.source.name, one, None, None, 0, code, why) for one in ids]

@@ -1,0 +1,41 @@
+"""capsule: memvid's capsule beside the files, filled from them and held against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.render import bar_when_long
+from specify_cli.features.capsule import filling
+
+
+def capsule(values: Values) -> int:
+    """Fill the capsule and print what it holds; 1 where it was held against the files and differs."""
+    project, cache = shell.reading_project()
+    cache.save()
+    with bar_when_long("filling the capsule") as tell:
+        filled = filling.fill_capsule(project, tell)
+    found = filling.Capsule(filled, filling.check_capsule(project) if values["check"] else None)
+    if values["json"]:
+        write_json(found)
+    else:
+        write_lines(_render(found))
+    return 1 if found.parity is not None and not found.parity.match else 0
+
+
+def _render(found: filling.Capsule) -> Iterator[str]:
+    filled, parity = found
+    held = f"{count(filled.events, 'event')} of {count(filled.records, 'record')}"
+    yield f"{held} in {filled.folder}; {filled.added} of them came now"
+    if parity is None:
+        return
+    unlike = len(parity.different_records)
+    yield f"bytes: {filled.records - unlike} of {count(filled.records, 'record')} are the same"
+    yield from (f"  {invocation_id}" for invocation_id in parity.different_records)
+    yield f"recorded queries: {parity.queries - len(parity.different_queries)} of {parity.queries} find the same events"
+    yield from (f"  {one_line(query)}" for query in parity.different_queries)
+    if not parity.match:
+        yield "the files are right: write `memory_backend: files` in .kittify/config.yaml to do without the capsule"

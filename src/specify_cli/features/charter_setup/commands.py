@@ -1,0 +1,254 @@
+"""charter synthesize: a first charter from a short interview; nothing that is there is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+from specify_cli import durable
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import escape, write_json, write_note, write_text
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.charter_setup.first_charter import Draft, plan_drafts, write_drafts
+from specify_cli.features.charter_setup.survey import survey
+from specify_cli.features.charter_setup.synthesize import (
+    NOTHING,
+    QUESTIONS,
+    doubt_of_answer,
+    problem_of_answer,
+    proposals,
+    shown_answer,
+    take_answer,
+)
+from specify_cli.features.charter_setup.synthesize import synthesize as plan
+from specify_cli.project.languages import detect_facts
+from specify_cli.project.root import find_root
+from specify_cli.record import layout
+from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from specify_cli.features.charter_setup.synthesize import Answers
+
+_ANSWER_BYTES = 65_536
+_INTERVIEW = f"{layout.LOCAL}/interview.json"
+
+
+def synthesize(values: Values) -> int:
+    """Ask, show, write: each file whole, the charter last, nothing over what is there unless it was said so."""
+    person = None if values["defaults"] else Person()
+    if person is not None and not is_at_terminal():
+        raise CallerError(
+            "INVALID_VALUE",
+            "stdin is not a terminal, so there is nobody to ask",
+            "spec-kitty charter synthesize --defaults  (with --dry-run it only shows what it would write)",
+        )
+    # 1. What the repository says, and what its people answer.
+    root, _ = find_root(shell.here(), shell.home())
+    facts = detect_facts(root)
+    surveyed = survey(root, root_languages=facts.languages)
+    answers = proposals(surveyed) if person is None else _run_interview(person, proposals(surveyed), root)
+    # 2. The files, beside what is there.
+    files = plan(surveyed, answers, shipped=ProfileRegistry(root).all())
+    drafts, notes = plan_drafts(root, files, facts)
+    if not values["json"] or person is not None:
+        _show_preview(drafts, to_people=bool(values["json"]))
+    # 3. What may be written is.
+    chosen = set() if values["dry_run"] else _ask_which(drafts, person, force=bool(values["force"]))
+    written, replaced = write_drafts(root, [draft for draft in drafts if draft.path in chosen])
+    for note in replaced:
+        write_note(f"note: {note}")
+    value = {
+        "dry_run": bool(values["dry_run"]),
+        "answers": {**answers._asdict(), "languages": list(answers.languages), "forbidden": list(answers.forbidden)},
+        "files": [_describe_draft(draft, written) for draft in drafts],
+        "notes": [*notes, *(draft.note for draft in drafts if draft.note)],
+    }
+    if values["json"]:
+        write_json(value)
+        return 0
+    for note in (*notes, *(draft.note for draft in drafts if draft.note)):
+        write_note(f"note: {note}")
+    write_text(
+        _describe_outcome(drafts, written, dry=bool(values["dry_run"]), offer=person is None and not values["force"])
+    )
+    return 0
+
+
+def write_defaults(root: str) -> tuple[set[str], list[str]]:
+    """Write the new files that the repository suggests, without an interview; return their paths, and notes."""
+    facts = detect_facts(root)
+    surveyed = survey(root, root_languages=facts.languages)
+    files = plan(surveyed, proposals(surveyed), shipped=ProfileRegistry(root).all())
+    drafts, notes = plan_drafts(root, files, facts)
+    written, more = write_drafts(root, [draft for draft in drafts if draft.state == "new"])
+    return written, [*notes, *more]
+
+
+class Person:
+    """Whoever sits at the terminal; once the input has ended, every answer is the proposal."""
+
+    def __init__(self) -> None:
+        self._gone = False
+
+    def line(self) -> str | None:
+        """Return one line typed, None at the end of the input; a terminal would ask again after it."""
+        data = b"" if self._gone else sys.stdin.buffer.readline(_ANSWER_BYTES)
+        self._gone = not data
+        if self._gone:
+            _write_to_person("\n")
+            return None
+        return data.decode("utf-8", "replace")
+
+    def agrees(self, question: str, *, default: bool) -> bool:
+        """Ask a yes-or-no question and return the answer."""
+        _write_to_person(f"{question} [{'Y/n' if default else 'y/N'}] ")
+        line = self.line()
+        if line is None:
+            return False  # the end of the input agrees to nothing
+        answer = line.strip().lower()
+        return default if not answer else answer in ("y", "yes")
+
+
+def is_at_terminal() -> bool:
+    """Return whether a person can be asked."""
+    try:
+        return sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:
+        return False
+
+
+def _write_to_person(text: str) -> None:
+    sys.stderr.write(escape(text))
+    sys.stderr.flush()
+
+
+def _run_interview(person: Person, answers: Answers, root: str) -> Answers:
+    """Ask each question; an interview that is interrupted goes on from its answers the next time."""
+
+    def has_program(name: str) -> bool:
+        return shutil.which(name if "/" not in name else os.path.join(root, os.path.expanduser(name))) is not None
+
+    saved = _load_answers(root)
+    for question in QUESTIONS:
+        if question.field in saved and not problem_of_answer(question, saved[question.field]):
+            answers = take_answer(answers, question, saved[question.field])
+    _write_to_person(
+        f"Enter takes what is proposed, {NOTHING} alone leaves it out, ? explains the question, < goes back; "
+        "end of input takes the rest as proposed.\n"
+    )
+    if saved:
+        _write_to_person("The answers of the interview that was interrupted are proposed.\n")
+    place, doubted = 0, ""
+    try:
+        while place < len(QUESTIONS):
+            question = QUESTIONS[place]
+            proposed = shown_answer(answers, question) or NOTHING
+            _write_to_person(f"\n{place + 1}/{len(QUESTIONS)} {question.text}\n  [{proposed}]\n> ")
+            line = person.line()
+            if line is None:
+                break
+            word = line.strip()
+            reply = question.about if word == "?" else problem_of_answer(question, line) if word != "<" else ""
+            doubt = doubt_of_answer(question, line, has_program) if not reply and word not in ("<", doubted) else ""
+            if reply:
+                _write_to_person(f"  {reply}\n")
+            elif doubt:
+                doubted = word
+                _write_to_person(f"  {doubt} If you mean it, give it again.\n")
+            elif word == "<":
+                place = max(0, place - 1)
+            else:
+                saved[question.field] = line
+                answers = take_answer(answers, question, line)
+                place += 1
+    except KeyboardInterrupt:
+        _save_answers(root, saved)
+        raise
+    _save_answers(root, {})
+    return answers
+
+
+def _load_answers(root: str) -> dict[str, str]:
+    """Return the answers of an interview that was interrupted in this checkout, by the question's field."""
+    try:
+        value = json.loads(durable.read_below(root, _INTERVIEW, _ANSWER_BYTES))
+    except (OSError, InvocationError, ValueError, RecursionError):
+        return {}
+    return {str(field): str(text) for field, text in value.items()} if isinstance(value, dict) else {}
+
+
+def _save_answers(root: str, answers: Mapping[str, str]) -> None:
+    """Keep these answers for the next interview, or forget what was kept; without a place for them they are lost."""
+    try:
+        if answers:
+            FileRecordStore(root).hide_folder(layout.LOCAL)
+            with durable.folder(root, layout.LOCAL) as fd:
+                durable.replace(fd, _INTERVIEW.rpartition("/")[2], json.dumps(answers).encode(), durable.PRIVATE)
+        else:
+            with durable.folder(root, layout.LOCAL) as fd:
+                os.unlink(_INTERVIEW.rpartition("/")[2], dir_fd=fd)
+    except (OSError, InvocationError):
+        return
+
+
+def _show_preview(drafts: Sequence[Draft], *, to_people: bool) -> None:
+    """Each file with its contents, or what would change in the one that is there."""
+    parts: list[str] = []
+    for draft in drafts:
+        parts.append(f"── {draft.path} · {draft.state.replace('_', ' ')}")
+        if draft.state == "different":
+            parts.append(escape(draft.diff).rstrip("\n"))
+        elif draft.state == "new":
+            parts.append(escape(draft.data.decode()).rstrip("\n"))
+        parts.append("")
+    text = "\n".join(parts)
+    if to_people:
+        _write_to_person(f"\n{text}\n")
+    else:
+        write_text(text)
+
+
+def _ask_which(drafts: Sequence[Draft], person: Person | None, *, force: bool) -> set[str]:
+    """Return what is to be written: new files with one yes for all, each file that is there with a yes of its own."""
+    new = {draft.path for draft in drafts if draft.state == "new"}
+    if person and new and not person.agrees(f"Write {len(new)} new file{'s' if len(new) > 1 else ''}?", default=True):
+        new = set()
+    different = [draft.path for draft in drafts if draft.state == "different"]
+    if not force:
+        different = [p for p in different if person and person.agrees(f"Replace {p} as shown above?", default=False)]
+    return new.union(different)
+
+
+def _describe_draft(draft: Draft, written: set[str]) -> dict[str, object]:
+    return {
+        "path": draft.path,
+        "state": draft.state,
+        "written": draft.path in written,
+        "content": draft.data.decode(),
+        "diff": draft.diff or None,
+    }
+
+
+def _describe_outcome(drafts: Sequence[Draft], written: set[str], *, dry: bool, offer: bool) -> str:
+    lines = [f"written: {draft.path}" for draft in drafts if draft.path in written]
+    unchanged = [draft.path for draft in drafts if draft.state == "different" and draft.path not in written]
+    lines += [f"kept, it differs: {path}" for path in unchanged]
+    if dry:
+        lines.append("nothing was written (--dry-run)")
+    elif not written:
+        lines.append("nothing was written")
+    if unchanged and offer:
+        lines.append("`spec-kitty charter synthesize --defaults --force` replaces what differs, charters excepted")
+    if written:
+        lines += [
+            "edit them as you like; `spec-kitty charter lint` checks them",
+            'try: spec-kitty do "review the change"',
+        ]
+    return "\n".join(lines)

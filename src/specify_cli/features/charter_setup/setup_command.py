@@ -1,0 +1,120 @@
+"""setup: init, a first charter, hooks and skills, with one question each and a summary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.commands.project.config import initialise
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.charter_setup.commands import Person, is_at_terminal, write_defaults
+from specify_cli.features.hooks.commands import change_hooks, describe_change
+from specify_cli.features.hooks.settings.detection import find_program, is_detected
+from specify_cli.features.hooks.settings.harnesses import HARNESSES, Harness
+from specify_cli.features.hooks.settings.install import Change
+from specify_cli.features.skills.skills import BLOCK_FILES, SkillFile, install_skills
+from specify_cli.project.root import find_root
+from specify_cli.record import layout
+
+_BLOCK = " block between marks"
+
+
+class _Done(NamedTuple):
+    """What each part did; warnings are for a person."""
+
+    config: dict[str, object]
+    charter: list[str]
+    hooks: list[Change]
+    refused: list[tuple[Harness, InvocationError]]
+    skills: tuple[SkillFile, ...]
+    warnings: list[str]
+
+
+def setup(values: Values) -> int:
+    """Ask what is to be set up, set it up, and say what stands where."""
+    person = None if values["yes"] else Person()
+    if person is not None and not is_at_terminal():
+        raise CallerError(
+            "INVALID_VALUE", "stdin is not a terminal, so there is nobody to ask", "spec-kitty setup --yes"
+        )
+    skip = values["skip"] if isinstance(values["skip"], list) else []
+
+    def agrees(part: str, question: str, *, default: bool = True) -> bool:
+        return part not in skip and (default if person is None else person.agrees(question, default=default))
+
+    root = find_root(shell.here(), shell.home())[0]
+    done = _set_up(root, values, agrees)
+    if values["json"]:
+        write_json(
+            {
+                "root": root,
+                "trail": done.config["trail"],
+                "config_created": done.config["created"],
+                "charter": done.charter,
+                "hooks": [describe_change(change) for change in done.hooks],
+                "refused": [{"harness": harness.name, **error.as_value()} for harness, error in done.refused],
+                "skills": [{"path": file.path, "state": file.state} for file in done.skills],
+            }
+        )
+    else:
+        write_lines(_render(done))
+        for warning in done.warnings:
+            write_note(f"warning: {one_line(warning)}")
+    return 1 if done.refused else 0
+
+
+def _set_up(root: str, values: Values, agrees: Callable[..., bool]) -> _Done:
+    """Go through the parts in order; what is there is kept."""
+    # 1. Settings.
+    trail = shell.get_text(values, "trail")
+    if trail is None and not os.path.lexists(f"{root}/{layout.CONFIG}"):
+        shared = agrees("trail", "Track finished records in git, for others to see?", default=False)
+        trail = "committed" if shared else "private"
+    config, notices = initialise(root, trail)
+    # 2. A first charter.
+    written: set[str] = set()
+    notes: list[str] = []
+    charter = any(os.path.lexists(f"{root}/.kittify/charter/charter.{kind}") for kind in ("md", "yaml"))
+    question = "Write a charter, a policy and a profile from what the repository says?"
+    if not charter and agrees("charter", question):
+        written, notes = write_defaults(root)
+    # 3. Hooks of the harnesses in use here.
+    used = [harness for harness in HARNESSES.values() if is_detected(harness, root, shell.home())]
+    question = f"Let {', '.join(harness.title for harness in used)} record their tool calls by themselves?"
+    chosen = used if used and agrees("hooks", question) else []
+    done, refused = change_hooks(chosen, "project", root, shell.home(), installing=True)
+    # 4. What tells agents when to ask.
+    files: tuple[SkillFile, ...] = ()
+    if agrees("skills", "Write skills that tell agents when to ask and when to close?"):
+        there = [name for name in BLOCK_FILES if os.path.isfile(f"{root}/{name}")] or [BLOCK_FILES[0]]
+        blocks = list(map(str, values["block"])) if isinstance(values["block"], list) else []
+        if not blocks and agrees("block", f"Add a marked block about it to {' and '.join(there)}?", default=False):
+            blocks = there
+        files = install_skills(root, [harness.name for harness in used], blocks)
+    program = find_program(root)
+    warnings = [*notices, *notes, *([program.warning] if done and program.warning else [])]
+    warnings += [f"{harness.title}: {error.message}; {error.suggestion}" for harness, error in refused]
+    warnings += [] if used else ["no agent's harness is seen here, so no hook is installed: spec-kitty hooks status"]
+    return _Done(config, sorted(written), done, refused, files, warnings)
+
+
+def _render(done: _Done) -> Iterator[str]:
+    """Yield the summary: one line for what stands where."""
+    yield f"settings  {layout.CONFIG} (trail: {done.config['trail']})"
+    yield from (f"charter   {path}" for path in done.charter)
+    if not done.charter:
+        yield "charter   nothing new"
+    for change in done.hooks:
+        yield f"hooks     {change.place.harness.title}: {change.state} · {one_line(change.place.path)}"
+        if change.place.harness.note:
+            yield f"          {change.place.harness.note}"
+    if not done.hooks:
+        yield "hooks     none"
+    yield from (f"skills    {file.path}: {file.state}{_BLOCK * (file.path in BLOCK_FILES)}" for file in done.skills)
+    if not done.skills:
+        yield "skills    none"
+    yield 'try:      spec-kitty do "review the last change"'

@@ -1,0 +1,93 @@
+"""collector export: what a collector holds as tables for DuckDB and others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from itertools import groupby
+
+from doctrine.text import count
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.errors import InvocationError
+from specify_cli.features.collector.reading import list_projects, opened_ledger, page_through
+from specify_cli.features.collector.storage import Filter, Storage
+from specify_cli.features.collector.storage import Row as LedgerRow
+from specify_cli.features.exports.table_commands import ParquetFolder
+from specify_cli.features.exports.tables import TABLES, TEXT, Row, make_tables
+from specify_cli.libraries.timeline.run import read_run
+from specify_cli.record.ids import millis_of, rfc3339
+from specify_cli.record.record import lines_in_force
+from specify_cli.record.seal import open_line
+
+_PAGE = 1_000
+
+
+def export_ledger(values: Values) -> int:
+    """Write the invocations that a collector holds, a file for each day and project. Raises as `ParquetFolder`."""
+
+    def list_rows(storage: Storage) -> Iterator[LedgerRow]:
+        after = None
+        while page := storage.rows(Filter(), _PAGE, after):
+            yield from page
+            after = page[-1].place
+
+    folder, columns = str(values["parquet"]), dict.fromkeys(LedgerRow._fields, TEXT)
+    rows = files = 0
+    with opened_ledger(str(values["db"])) as ledger, ParquetFolder(folder) as parquet:
+        # Newest first, so a day's rows come together and no more than a day is held.
+        for day, group in groupby(list_rows(ledger.storage), lambda row: rfc3339(millis_of(row.invocation_id))[:10]):
+            projects: dict[str, list[Row]] = {}
+            for row in group:
+                name = hashlib.sha256(row.project_uuid.encode()).hexdigest()[:12]
+                projects.setdefault(name, []).append(row._asdict())
+            for name, whole in projects.items():
+                with parquet.open(f"day={day}/project={name}/invocations.parquet", columns) as file:
+                    file.write_table(parquet.build(whole, columns))
+                rows, files = rows + len(whole), files + 1
+        records, more, left_out = _write_held(ledger.storage, parquet)
+    files += more
+    if values["json"]:
+        result = {"path": folder, "invocations": rows, "records": records, "files": files, "left_out": left_out}
+        write_json(result)
+    else:
+        held_rows = f"{count(rows, 'invocation')}, {count(records, 'whole record')}"
+        lines = [f"{one_line(folder)}: {held_rows} in {count(files, 'file')}"]
+        write_lines([*lines, *(f"left out: {one['invocation_id']} {one['why']}" for one in left_out)])
+    return 1 if left_out else 0
+
+
+def _write_held(storage: Storage, parquet: ParquetFolder) -> tuple[int, int, list[dict[str, str]]]:
+    """Write the tables of whole records, a file for each day, project and table; how many, in how many files."""
+    records = files = 0
+    left_out: list[dict[str, str]] = []
+    for project in list_projects(storage):
+        pages = page_through(
+            lambda last, uuid=project.project_uuid: storage.records(uuid, _PAGE, last, bodies=True),  # type: ignore[misc]
+            lambda record: record.invocation_id,
+        )
+        name = hashlib.sha256(project.project_uuid.encode()).hexdigest()[:12]
+        for day, of_day in groupby(pages, lambda record: rfc3339(millis_of(record.invocation_id))[:10]):
+            tables: dict[str, list[Row]] = {}
+            for record in of_day:
+                try:
+                    for table, rows in _read_held(record.body).items():
+                        tables.setdefault(table, []).extend(rows)
+                    records += 1
+                except InvocationError as error:
+                    left_out.append({"invocation_id": record.invocation_id, "why": error.code})
+            for table, rows in tables.items():
+                with parquet.open(f"day={day}/project={name}/{table}.parquet", TABLES[table]) as file:
+                    file.write_table(parquet.build(rows, TABLES[table]))
+                files += 1
+    return records, files, left_out
+
+
+def _read_held(body: str) -> dict[str, list[Row]]:
+    """Return the rows of a record as a collector holds it. Raises CallerError WITHHELD."""
+    value = json.loads(body)
+    opened = [open_line(raw) for _, raw in lines_in_force(value["lines"].encode())]
+    annex_lines = [open_line(text.rstrip("\n").encode()) for _, text in sorted(value["annexes"].items())]
+    lines, annexes = ([line.fields for line in part if line.fields is not None] for part in (opened, annex_lines))
+    return make_tables(read_run(lines, annexes, opened[-1].seal if opened else None), [*lines, *annexes])

@@ -1,0 +1,528 @@
+"""The collector's Storage on a database: events, and the rows a list shows, written together.
+
+    storage = SqlStorage(SqliteDatabase("events.db"))
+
+The row of a project's totals is the lock of that project: within one project batches are stored one after another,
+and what a batch sees of its keys stays as it is until the batch is durable.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from specify_cli.features.collector.engines.database import Database, Transaction
+from specify_cli.features.collector.holdings import decode_report, encode_report
+from specify_cli.features.collector.storage import (
+    APART,
+    CLOSED,
+    CONFLICT,
+    DUPLICATE,
+    OPEN,
+    OWNED,
+    RECORD,
+    STORED,
+    Changes,
+    Conflict,
+    Filter,
+    HeldLog,
+    HeldRecord,
+    LogConflict,
+    LogPiece,
+    Place,
+    ProjectRow,
+    Projects,
+    RecordPiece,
+    Row,
+    StorageError,
+    StorageUnusable,
+    StoredEvent,
+    Totals,
+    compute_digest,
+    compute_edge,
+    decide,
+    decode_edge,
+    encode_edge,
+    is_whole,
+    judge_leaves,
+    judge_record,
+    project_of,
+    read_state,
+)
+from specify_cli.libraries.wire.contract import canonical, key_of
+
+# An actor filter names at most so many actors one by one; with more the rows are walked newest first.
+_ACTORS = 64
+# A page is merged from at most so many lists, each read from an index; so many, and values, go into one statement.
+_LISTS, _LISTS_AT_ONCE, _VALUES_AT_ONCE = 4_000, 400, 30_000
+_OUTCOMES = ("done", "failed", "abandoned")
+_LOCK = (
+    "INSERT INTO totals (project_uuid, invocations, open, events, conflicts) VALUES (?, 0, 0, 0, 0)"
+    " ON CONFLICT (project_uuid) DO UPDATE SET open = totals.open"
+)
+_COLUMNS = ", ".join(Row._fields)
+_ROW = ", ".join(f"{name} = excluded.{name}" for name in (*Row._fields, "digest", "state"))
+
+
+class SqlStorage:
+    """The Protocol of `collector.storage` on a Database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def require_whole(self, address: str) -> None:
+        """Refuse a database of an older version some of whose projects lie in others. Raises StorageUnusable."""
+        apart = "SELECT count(*) FROM placement WHERE shard NOT IN (SELECT name FROM shard)"
+        [(number,)] = self._database.read(lambda transaction: transaction.run(apart))
+        if number:
+            raise StorageUnusable(
+                f"{address}: {number} of its projects lie in other databases (shards), which this version does not "
+                'read together; docs/collector.md, "A ledger in several databases", merges them'
+            )
+
+    def probe(self) -> None:
+        """Write what is there already, durably. Raises StorageError where nothing can be written."""
+
+        def rewrite(transaction: Transaction) -> None:
+            transaction.run("UPDATE totals SET open = open WHERE project_uuid = ''")
+            transaction.run("UPDATE shard SET name = name")
+
+        self._database.write(rewrite)
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        if not events:
+            return []
+        projects = sorted({project_of(event) for event in events})
+        keys = sorted({(key_of(event)[0], project_of(event)) for event in events})
+
+        def store(transaction: Transaction) -> list[str]:
+            # In order, so that of two batches with the same projects neither waits for the other for ever.
+            transaction.run_many(_LOCK, [(project,) for project in projects])
+            marks = ", ".join(["(?, ?)"] * len(keys))
+            stored_phases = _read_phases(
+                transaction,
+                f"(invocation_id, project_uuid) IN (VALUES {marks})",
+                [part for key in keys for part in key],
+            )
+            by_phase = {place: {one.phase: one for one in phases} for place, phases in stored_phases.items()}
+            changes = decide(events, by_phase, now, client)
+            _write_changes(transaction, changes)
+            return changes.verdicts
+
+        return self._database.write(store)
+
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        def read(transaction: Transaction) -> list[Row]:
+            actors: list[str] | None = None
+            if filters.actor is not None:
+                folded = (filters.actor.casefold(), _ACTORS + 1)
+                matching = transaction.run("SELECT actor_id FROM actor WHERE instr(folded, ?) > 0 LIMIT ?", folded)
+                actors = [name for (name,) in matching]
+            order, where, values, lists = _plan_page(filters, actors, after)
+            rows: list[Row] = []
+            at_once = max(1, min(_LISTS_AT_ONCE, _VALUES_AT_ONCE // (len(values) + 4)))
+            for first in range(0, len(lists), at_once):
+                rows += _read_lists(transaction, order, where, values, lists[first : first + at_once], limit)
+            return sorted(rows, key=lambda row: row.place, reverse=True)[:limit]
+
+        return self._database.read(read)
+
+    def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
+        where, values = _restrict(projects, ["invocation_id = ?"], [invocation_id])
+        stored_phases = self._database.read(lambda transaction: _read_phases(transaction, where, values))
+        return {place.project_uuid: phases for place, phases in sorted(stored_phases.items())}
+
+    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
+        named = ([], []) if invocation_id is None else (["invocation_id = ?"], [invocation_id])
+        where, values = _restrict(projects, *named)
+        rows = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(Conflict._fields)} FROM conflict WHERE {where}"
+                " ORDER BY last_at DESC, invocation_id DESC, project_uuid DESC, phase DESC, sent_sha256 DESC LIMIT ?",
+                (*values, limit),
+            )
+        )
+        return [Conflict(*item) for item in rows]
+
+    def totals(self, projects: Projects = None) -> Totals:
+        where, values = _restrict(projects)
+        sums = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals._fields)
+        [row] = self._database.read(
+            lambda transaction: transaction.run(f"SELECT {sums} FROM totals WHERE {where}", values)
+        )
+        return Totals(*map(int, row))
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
+        key = (project, piece.invocation_id)
+
+        def store(transaction: Transaction) -> tuple[str, list[str]]:
+            transaction.run(_LOCK, (project,))
+            stored_phases = _read_phases(transaction, "project_uuid = ? AND invocation_id = ?", key)
+            phases = {one.phase: one for phases in stored_phases.values() for one in phases}
+            rows = transaction.run(
+                "SELECT received_at, client, report, body, digest FROM record"
+                " WHERE project_uuid = ? AND invocation_id = ?",
+                key,
+            )
+            stored = HeldRecord(piece.invocation_id, *rows[0][:4]) if rows else None
+            known = None if stored is None else decode_report(stored.report)
+            verdict = judge_record(phases, stored, known, piece, client)
+            if verdict == STORED:
+                _write_record(transaction, project, piece, now, client)
+                was_whole = known is not None and is_whole(phases, known)
+                transaction.run(
+                    "UPDATE totals SET records = records + ?, whole = whole + ?, revision = revision + 1"
+                    " WHERE project_uuid = ?",
+                    (int(stored is None), int(is_whole(phases, piece.report)) - int(was_whole), project),
+                )
+            elif verdict in (CONFLICT, OWNED):
+                one = Conflict(
+                    project,
+                    piece.invocation_id,
+                    RECORD,
+                    rows[0][4] if rows else "",
+                    compute_digest(piece.body),
+                    now,
+                    now,
+                    1,
+                    client,
+                )
+                added = _write_conflict(transaction, one)
+                transaction.run(
+                    "UPDATE totals SET conflicts = conflicts + ? WHERE project_uuid = ?", (int(added), project)
+                )
+            missing = _expect_objects(transaction, project, piece.objects) if verdict in (STORED, DUPLICATE) else []
+            return verdict, missing
+
+        return self._database.write(store)
+
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        def store(transaction: Transaction) -> int:
+            transaction.run(_LOCK, (project,))
+            missing = list(_find_objects(transaction, project, sorted(objects), "body IS NULL"))
+            transaction.run_many(
+                "UPDATE object SET body = ? WHERE project_uuid = ? AND digest = ?",
+                [(objects[digest], project, digest) for digest, _ in missing],
+            )
+            transaction.run(
+                "UPDATE totals SET objects = objects + ?, missing = missing - ?, revision = revision + ?"
+                " WHERE project_uuid = ?",
+                (len(missing), len(missing), int(bool(missing)), project),
+            )
+            return len(missing)
+
+        return self._database.write(store) if objects else 0
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        rows = self._database.read(
+            lambda transaction: dict(_find_objects(transaction, project, digests, "body IS NOT NULL"))
+        )
+        for digest, body in rows.items():
+            _check(digest, body, f"object {digest}")
+        return rows
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
+        key = (project, piece.name)
+
+        def store(transaction: Transaction) -> tuple[str, int]:
+            transaction.run(_LOCK, (project,))
+            rows = transaction.run(
+                "SELECT client, keys, checkpoint, size, edge FROM log WHERE project_uuid = ? AND name = ?", key
+            )
+            log, edge = None, ""
+            if rows:
+                owner, keys, state, size, edge = rows[0]
+                # Leaves of before there was an edge are read once; a state that is older is held against them.
+                back = not edge or read_state(piece.checkpoint).size < size
+                leaves = _read_leaves(transaction, *key) if back else ""
+                log = HeldLog(piece.name, owner, keys, state, leaves)
+                edge = edge or encode_edge(compute_edge(leaves))
+            verdict, size, grown = judge_leaves(log, edge, piece, client)
+            if verdict in (OWNED, CONFLICT):
+                checkpoint = "" if log is None else log.checkpoint
+                one = LogConflict(piece.name, client, verdict, checkpoint, piece.checkpoint, now, now, 1)
+                _write_log_conflict(transaction, project, one)
+            if verdict == STORED:
+                before = decode_edge(edge).size
+                if piece.leaves:
+                    transaction.run("INSERT INTO leaves VALUES (?, ?, ?, ?)", (*key, before, piece.leaves))
+                transaction.run(
+                    "INSERT INTO log (project_uuid, name, client, keys, checkpoint, size, edge)"
+                    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name) DO UPDATE SET"
+                    " checkpoint = excluded.checkpoint, size = excluded.size, edge = excluded.edge",
+                    (*key, client, piece.keys, piece.checkpoint, size, grown),
+                )
+            if verdict not in (DUPLICATE, APART):
+                transaction.run("UPDATE totals SET revision = revision + 1 WHERE project_uuid = ?", (project,))
+            return verdict, size
+
+        return self._database.write(store)
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        rows = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(LogConflict._fields)} FROM log_conflict WHERE project_uuid = ?"
+                " ORDER BY first_at, name, client, digest",
+                (project,),
+            )
+        )
+        return [LogConflict(*row) for row in rows]
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        where, values = _restrict(projects, ["project_uuid > ?", "invocations + revision > 0"], [after])
+        rows = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {', '.join(ProjectRow._fields)} FROM totals WHERE {where} ORDER BY project_uuid LIMIT ?",
+                (*values, limit),
+            )
+        )
+        return [ProjectRow(*row) for row in rows]
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        named = ", ".join(HeldRecord._fields[: None if bodies else -1])
+        rows = self._database.read(
+            lambda transaction: transaction.run(
+                f"SELECT {named}{', digest' if bodies else ''} FROM record"
+                " WHERE project_uuid = ? AND invocation_id > ? ORDER BY invocation_id LIMIT ?",
+                (project, after, limit),
+            )
+        )
+        if not bodies:
+            return [HeldRecord(*row) for row in rows]
+        for *row, digest in rows:
+            _check(digest, row[-1], row[0])
+        return [HeldRecord(*row[:-1]) for row in rows]
+
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        def read(transaction: Transaction) -> dict[Place, str]:
+            bodies: dict[Place, str] = {}
+            for place in places:
+                for body, digest in transaction.run(
+                    "SELECT body, digest FROM record WHERE invocation_id = ? AND project_uuid = ?", place
+                ):
+                    _check(digest, body, place.invocation_id)
+                    bodies[place] = body
+            return bodies
+
+        return self._database.read(read)
+
+    def logs(self, project: str) -> list[HeldLog]:
+        def read(transaction: Transaction) -> list[HeldLog]:
+            rows = transaction.run(
+                "SELECT name, client, keys, checkpoint FROM log WHERE project_uuid = ? ORDER BY name", (project,)
+            )
+            pieces: dict[str, list[str]] = {}
+            for name, body in transaction.run(
+                "SELECT name, body FROM leaves WHERE project_uuid = ? ORDER BY name, start", (project,)
+            ):
+                pieces.setdefault(name, []).append(body)
+            return [HeldLog(name, *row, "".join(pieces.get(name, []))) for name, *row in rows]  # type: ignore[call-arg]
+
+        return self._database.read(read)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _restrict(
+    projects: Projects, conditions: Sequence[str] = (), values: Sequence[str] = ()
+) -> tuple[str, Sequence[str]]:
+    """Return a condition that also names the projects it is about."""
+    if projects is None:
+        return " AND ".join(conditions) or "1 = 1", values
+    marks = ", ".join("?" * len(projects))
+    return " AND ".join([*conditions, f"project_uuid IN ({marks})" if marks else "1 = 0"]), [*values, *sorted(projects)]
+
+
+def _read_phases(transaction: Transaction, where: str, values: Sequence[str]) -> dict[Place, list[StoredEvent]]:
+    phases: dict[Place, list[StoredEvent]] = {}
+    for invocation_id, project, phase, received_at, body, client, digest in transaction.run(
+        f"SELECT invocation_id, project_uuid, phase, received_at, body, client, digest FROM event WHERE {where}"
+        " ORDER BY project_uuid, phase DESC",
+        values,
+    ):
+        _check(digest, body, invocation_id)
+        place = Place(invocation_id, project)
+        phases.setdefault(place, []).append(StoredEvent(phase, received_at, json.loads(body), client))
+    return phases
+
+
+def _check(digest: str, text: str, invocation_id: str) -> None:
+    """Raise StorageError where a row is not as it was written; rows of the first SQLite schema have no digest."""
+    if digest and digest != compute_digest(text):
+        raise StorageError(f"the database is damaged: what is held of {invocation_id} is not as it was written")
+
+
+def _write_changes(transaction: Transaction, changes: Changes) -> None:
+    bodies = [(place, one, canonical(one.event)) for place, one in changes.stored]
+    transaction.run_many(
+        "INSERT INTO event (invocation_id, project_uuid, phase, received_at, body, client, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(*place, one.phase, one.received_at, body, one.client, compute_digest(body)) for place, one, body in bodies],
+    )
+    marks = ", ".join("?" * (len(Row._fields) + 2))
+    transaction.run_many(
+        f"INSERT INTO invocation ({_COLUMNS}, digest, state) VALUES ({marks})"
+        f" ON CONFLICT (invocation_id, project_uuid) DO UPDATE SET {_ROW}",
+        [(*row, compute_digest(repr(row)), _get_state(row)) for row, _ in changes.rows],
+    )
+    actors = sorted({row.actor_id for row, _ in changes.rows if row.actor_id is not None})
+    transaction.run_many(
+        "INSERT INTO actor VALUES (?, ?) ON CONFLICT (actor_id) DO NOTHING",
+        [(name, name.casefold()) for name in actors],
+    )
+    added: dict[str, list[int]] = {}
+    for row, before in changes.rows:
+        counts = added.setdefault(row.project_uuid, [0, 0, 0, 0])
+        counts[0] += before is None
+        counts[1] += (row.status == OPEN) - (before is not None and before.status == OPEN)
+    for place, _ in changes.stored:
+        added[place.project_uuid][2] += 1
+    for one in changes.conflicts:
+        added.setdefault(one.project_uuid, [0, 0, 0, 0])[3] += _write_conflict(transaction, one)
+    transaction.run_many(
+        "UPDATE totals SET invocations = invocations + ?, open = open + ?, events = events + ?,"
+        " conflicts = conflicts + ? WHERE project_uuid = ?",
+        [(*counts, project) for project, counts in sorted(added.items())],
+    )
+
+
+def _write_record(transaction: Transaction, project: str, piece: RecordPiece, now: str, client: str) -> None:
+    transaction.run(
+        "INSERT INTO record (project_uuid, invocation_id, received_at, client, report, body, digest)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, invocation_id) DO UPDATE SET"
+        " received_at = excluded.received_at, report = excluded.report, body = excluded.body,"
+        " digest = excluded.digest",
+        (
+            project,
+            piece.invocation_id,
+            now,
+            client,
+            encode_report(piece.report),
+            piece.body,
+            compute_digest(piece.body),
+        ),
+    )
+
+
+def _expect_objects(transaction: Transaction, project: str, digests: Sequence[str]) -> list[str]:
+    """Write down which objects records of a project lead to; return those that are not held, sorted."""
+    known = dict(_find_objects(transaction, project, digests, "1 = 1", "body IS NULL"))
+    fresh = sorted(set(digests) - known.keys())
+    transaction.run_many("INSERT INTO object VALUES (?, ?, NULL)", [(project, digest) for digest in fresh])
+    if fresh:
+        transaction.run("UPDATE totals SET missing = missing + ? WHERE project_uuid = ?", (len(fresh), project))
+    return sorted([*fresh, *(digest for digest, is_missing in known.items() if is_missing)])
+
+
+def _find_objects(
+    transaction: Transaction, project: str, digests: Sequence[str], where: str, columns: str = "body"
+) -> Iterator[tuple[str, Any]]:
+    """Yield the digest and what is asked of each of these objects that meets a condition."""
+    for at in range(0, len(digests), _LISTS_AT_ONCE):
+        part = digests[at : at + _LISTS_AT_ONCE]
+        yield from transaction.run(
+            f"SELECT digest, {columns} FROM object WHERE project_uuid = ? AND {where}"
+            f" AND digest IN ({', '.join('?' * len(part))})",
+            (project, *part),
+        )
+
+
+def _read_leaves(transaction: Transaction, project: str, name: str) -> str:
+    rows = transaction.run(
+        "SELECT body FROM leaves WHERE project_uuid = ? AND name = ? ORDER BY start", (project, name)
+    )
+    return "".join(body for (body,) in rows)
+
+
+def _write_log_conflict(transaction: Transaction, project: str, one: LogConflict) -> None:
+    """Write down a state that contradicts a log, once, and when it came last."""
+    transaction.run(
+        f"INSERT INTO log_conflict (project_uuid, digest, {', '.join(LogConflict._fields)})"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (project_uuid, name, client, digest) DO UPDATE SET"
+        " last_at = excluded.last_at, times = log_conflict.times + 1",
+        (project, compute_digest(one.sent), *one),
+    )
+
+
+def _write_conflict(transaction: Transaction, one: Conflict) -> bool:
+    """Write a conflict down; return whether it is the first time."""
+    [(times,)] = transaction.run(
+        f"INSERT INTO conflict ({', '.join(Conflict._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (invocation_id, project_uuid, phase, sent_sha256) DO UPDATE SET"
+        " held_sha256 = excluded.held_sha256, last_at = excluded.last_at, times = conflict.times + 1,"
+        " client = excluded.client RETURNING times",
+        one,
+    )
+    return bool(times == 1)
+
+
+def _get_state(row: Row) -> str:
+    """Return status and outcome as one value, which one index finds."""
+    return OPEN if row.status == OPEN else row.outcome if row.outcome in _OUTCOMES else CLOSED
+
+
+def _plan_page(
+    filters: Filter, actors: Sequence[str] | None, after: Place | None
+) -> tuple[str, list[str], list[str], list[tuple[tuple[str, str], ...]]]:
+    """Return the order of a page, its conditions, their values, and the lists it is merged from, by columns and values.
+
+    Each list is one range of an index in the order of the page: an index for each pair of columns makes that so for
+    every pair of filters. What would be too many lists is a condition, which no index is used for.
+    """
+    equal = (("profile_id = ?", filters.profile), ("action = ?", filters.action))
+    where = [condition for condition, value in equal if value is not None]
+    values = [value for _, value in equal if value is not None]
+    indexed = bool(where)
+    states: Sequence[str] | None = None
+    if filters.outcome is not None:
+        states = () if filters.status == OPEN else (filters.outcome,)
+    elif filters.status is not None:
+        states = (OPEN,) if filters.status == OPEN else (*_OUTCOMES, CLOSED)
+    if actors is not None and len(actors) > _ACTORS:
+        where.append("(actor_id || '') IN (SELECT actor_id FROM actor WHERE instr(folded, ?) > 0)")
+        values.append(str(filters.actor).casefold())
+        actors = None
+    projects = None if filters.projects is None else sorted(filters.projects)
+    lists: list[tuple[tuple[str, str], ...]] = [()]
+    for column, chosen in (("state", states), ("actor_id", actors), ("project_uuid", projects)):
+        if chosen is not None and len(lists) * len(chosen) <= _LISTS:
+            lists = [(*one, (column, value)) for one, value in product(lists, chosen)]
+        elif chosen is not None:
+            where.append(f"({column} || '') IN ({', '.join('?' * len(chosen))})")
+            values += chosen
+    # What is walked newest first, whatever it holds, follows the primary key.
+    order = "ordinal" if indexed or lists != [()] else "invocation_id"
+    if filters.since is not None:
+        where.append(f"{order} >= ?")
+        values.append(filters.since)
+    ends = [end for end in (after, filters.until and Place(filters.until, "")) if end]
+    if ends:
+        # One bound: of two an engine begins at either, and walks from there to the other.
+        where.append(f"({order}, project_uuid) < (?, ?)")
+        values += min(ends)
+    return order, where, values, lists
+
+
+def _read_lists(
+    transaction: Transaction,
+    order: str,
+    where: Sequence[str],
+    values: Sequence[str],
+    lists: Sequence[Sequence[tuple[str, str]]],
+    limit: int,
+) -> list[Row]:
+    parts: list[str] = []
+    parameters: list[object] = []
+    for number, one in enumerate(lists):
+        conditions = " AND ".join([*where, *(f"{column} = ?" for column, _ in one)]) or "1 = 1"
+        parts.append(
+            f"SELECT * FROM (SELECT {_COLUMNS}, digest FROM invocation WHERE {conditions}"
+            f" ORDER BY {order} DESC, project_uuid DESC LIMIT ?) AS list_{number}"
+        )
+        parameters += [*values, *(value for _, value in one), limit]
+    rows = []
+    for *row, digest in transaction.run(" UNION ALL ".join(parts), parameters):
+        rows.append(Row(*row))
+        _check(digest, repr(rows[-1]), rows[-1].invocation_id)
+    return rows

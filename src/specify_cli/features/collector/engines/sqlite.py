@@ -1,0 +1,108 @@
+"""SQLite below a collector: one file, and any number of processes that have it open.
+
+database = SqliteDatabase("events.db")
+"""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from specify_cli.features.collector.engines.database import Transaction, read_steps
+from specify_cli.features.collector.storage import StorageError, StorageUnusable
+
+T = TypeVar("T")
+_APPLICATION_ID = 0x534B4331  # "SKC1": another program's database is never written to
+_BUSY_MS = 10_000
+
+
+class _Connection:
+    """A SQLite connection that several threads take turns at."""
+
+    def __init__(self, path: str) -> None:
+        # isolation_level None: transactions begin and end where they are written.
+        self.raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
+        self.lock = threading.Lock()
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return self.raw.execute(statement, values).fetchall()
+
+    def run_many(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        self.raw.executemany(statement, rows)
+
+    def run_transaction(self, begin: str, act: Callable[[Transaction], T]) -> T:
+        with self.lock:
+            self.raw.execute(begin)
+            try:
+                result = act(self)
+                self.raw.execute("COMMIT")
+            except BaseException:
+                if self.raw.in_transaction:
+                    self.raw.execute("ROLLBACK")
+                raise
+            return result
+
+
+class SqliteDatabase:
+    """One SQLite file: write-ahead log, synced before anything is acknowledged.
+
+    Any number of processes may have the file open; SQLite lets one of them write at a time. Reading has a
+    connection of its own, so that a long list never holds up what arrives.
+    Raises StorageUnusable for a file that is not a collector's, StorageError where the disk refuses.
+    """
+
+    def __init__(self, path: str, *, schema: str = "sqlite") -> None:
+        try:
+            # Created for its owner alone; SQLite gives the log beside it the same mode. A witness's key is no link.
+            follow = os.O_NOFOLLOW if schema == "witness" else 0
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follow, 0o600))
+        except OSError as error:
+            raise StorageUnusable(f"{path}: {error.strerror}") from error
+        self._writer, self._reader = _Connection(path), _Connection(path)
+        try:
+            self._writer.run_transaction("BEGIN IMMEDIATE", lambda transaction: _migrate(transaction, path, schema))
+            self._writer.run("PRAGMA journal_mode = WAL")
+            # Acknowledged means on the disk: every commit waits for it.
+            self._writer.run("PRAGMA synchronous = FULL")
+            self._reader.run("PRAGMA query_only = 1")
+        except sqlite3.DatabaseError as error:
+            self.close()
+            raise StorageUnusable(f"{path}: {error}") from error
+        except StorageUnusable:
+            self.close()
+            raise
+
+    def write(self, act: Callable[[Transaction], T]) -> T:
+        try:
+            # Of two processes one waits here, not in the middle.
+            return self._writer.run_transaction("BEGIN IMMEDIATE", act)
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
+
+    def read(self, act: Callable[[Transaction], T]) -> T:
+        try:
+            return self._reader.run_transaction("BEGIN", act)
+        except sqlite3.Error as error:
+            raise StorageError(str(error)) from error
+
+    def close(self) -> None:
+        for connection in (self._writer, self._reader):
+            with connection.lock:
+                connection.raw.close()
+
+
+def _migrate(transaction: Transaction, path: str, schema: str) -> None:
+    """Bring a file to the newest version of its schema. A witness's file has carried neither mark nor version."""
+    steps = read_steps(schema)
+    [(version,)], [(mark,)] = transaction.run("PRAGMA user_version"), transaction.run("PRAGMA application_id")
+    [(tables,)] = transaction.run("SELECT count(*) FROM sqlite_schema")
+    if schema == "sqlite" and mark != _APPLICATION_ID and tables:
+        raise StorageUnusable(f"{path} is a database of another program")
+    if version > len(steps):
+        raise StorageUnusable(f"{path} has schema version {version}, this collector knows {len(steps)}")
+    for statement in (statement for step in steps[version:] for statement in step):
+        transaction.run(statement)
+    if version < len(steps):
+        transaction.run(f"PRAGMA application_id = {_APPLICATION_ID}")
+        transaction.run(f"PRAGMA user_version = {len(steps)}")

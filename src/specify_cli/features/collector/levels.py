@@ -1,0 +1,187 @@
+"""How far each project of a collector is proven, worked out again when something of it came.
+
+levels = Levels(storage, witness)
+levels.describe(row)
+"""
+
+import json
+import threading
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from specify_cli.features.collector.holdings import (
+    LISTED,
+    Judged,
+    Seen,
+    check_bodies,
+    decode_report,
+    judge_trail,
+    report_lost,
+)
+from specify_cli.features.collector.storage import (
+    HeldLog,
+    LogConflict,
+    Place,
+    ProjectRow,
+    Storage,
+    StorageError,
+    read_state,
+)
+from specify_cli.features.collector.witness import Witness
+from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.record.verify import ERROR, WARNING, RecordReport, finding
+from specify_cli.trail.log.leaves import LEAF_BYTES
+from specify_cli.trail.log.notes import NoteError, Policy, parse_checkpoint
+
+_PAGE = 2_000
+# So many projects are remembered; one that is forgotten is read again.
+_REMEMBERED = 10_000
+
+
+def verify_again(
+    storage: Storage, engine: Engine = HERE, witness: Witness | None = None, policy: Policy | None = None
+) -> Iterator[tuple[str, Judged]]:
+    """Yield each project that sends whole records, with what the bytes that are held prove.
+
+    The witness is the collector's own; with a policy its witnesses alone count. Raises StorageError, and
+    EnvironmentFault where the engine does.
+    """
+    after = ""
+    while rows := storage.projects(None, _PAGE, after):
+        for row in rows:
+            if row.records:
+                logs = storage.logs(row.project_uuid)
+                seen = read_seen(witness, (read_state(log.checkpoint).origin for log in logs))
+                reader = partial(_read_body, storage, row.project_uuid)
+                yield row.project_uuid, judge_trail(_check_all(storage, row, engine), logs, reader, seen, policy)
+        after = rows[-1].project_uuid
+
+
+def _check_all(storage: Storage, row: ProjectRow, engine: Engine) -> Iterator[RecordReport]:
+    after = ""
+    known: dict[str, str | None] = {}
+    while page := storage.records(row.project_uuid, _PAGE, after, bodies=True):
+        reports = share_out(engine, check_bodies, [one.body for one in page], report_lost)
+        for one, report in zip(page, reports, strict=True):
+            yield _check_objects(storage, row.project_uuid, one.body, report, known)
+        after = page[-1].invocation_id
+
+
+def _check_objects(
+    storage: Storage, project: str, body: str, report: RecordReport, known: dict[str, str | None]
+) -> RecordReport:
+    """Return a report with what is wrong with the objects its sender listed; `known` remembers each that was read."""
+    wanted: list[str] = json.loads(body).get("objects", [])
+    for digest in wanted:
+        if digest not in known:
+            try:
+                known[digest] = None if storage.objects(project, [digest]) else "OBJECT_MISSING"
+            except StorageError:
+                known[digest] = "OBJECT_ALTERED"
+    wrong = [finding(code, report.file, None, 0, digest) for digest in wanted if (code := known[digest]) is not None]
+    return report._replace(findings=(*report.findings, *wrong))
+
+
+def _read_body(storage: Storage, project: str, invocation_id: str) -> str | None:
+    place = Place(invocation_id, project)
+    return storage.bodies([place]).get(place)
+
+
+def read_seen(witness: Witness | None, origins: Iterable[str]) -> Seen:
+    """Return what a witness has seen of some logs. Raises StorageError."""
+    if witness is None:
+        return Seen()
+    wanted, forked = sorted(origins), []
+    for fork in witness.find_forks(wanted):
+        for note in (fork.held, fork.sent):
+            try:
+                forked.append(parse_checkpoint(note.encode()))
+            except NoteError:
+                continue  # only what was one is kept
+    return Seen(witness.key.name, tuple(witness.find_states(wanted)), tuple(forked))
+
+
+class _Known(NamedTuple):
+    """A project as it was judged: at which revision, beside what a witness had seen, with its logs in words."""
+
+    revision: int
+    origins: frozenset[str]
+    seen: Seen
+    judged: Judged
+    logs: tuple[dict[str, object], ...]
+    conflicts: tuple[LogConflict, ...]
+
+
+class Levels:
+    """The levels of a collector's projects. Methods may be called from several threads at once; raise StorageError."""
+
+    def __init__(self, storage: Storage, witness: Witness | None) -> None:
+        self._storage, self._witness = storage, witness
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def judge(self, row: ProjectRow) -> Judged:
+        """Return what is proven of a project as of its row."""
+        return self._find(row).judged
+
+    def _find(self, row: ProjectRow) -> _Known:
+        known = self._known.get(row.project_uuid)
+        fresh = known is not None and known.revision == row.revision
+        if known is not None and fresh and read_seen(self._witness, known.origins) == known.seen:
+            return known
+        logs = self._storage.logs(row.project_uuid) if row.revision else []
+        described = tuple(_describe_log(log) for log in logs)
+        origins = frozenset(str(one["origin"]) for one in described)
+        seen = read_seen(self._witness, origins)
+        reader = partial(_read_body, self._storage, row.project_uuid)
+        judged = judge_trail(self._list_reports(row.project_uuid), logs, reader, seen)
+        conflicts = tuple(self._storage.log_conflicts(row.project_uuid)) if row.revision else ()
+        with self._lock:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            entry = _Known(row.revision, origins, seen, judged, described, conflicts)
+            self._known[row.project_uuid] = entry
+        return entry
+
+    def _list_reports(self, project: str) -> Iterator[RecordReport]:
+        after = ""
+        while page := self._storage.records(project, _PAGE, after):
+            yield from (decode_report(one.report) for one in page)
+            after = page[-1].invocation_id
+
+    def describe(self, row: ProjectRow) -> dict[str, object]:
+        """Return a project as `GET /v1/projects` lists it."""
+        known = self._find(row)
+        judged = known.judged
+        return {
+            **row._asdict(),
+            "level": judged.report.level,
+            "verdict": judged.report.verdict if row.records else None,
+            "errors": judged.report.count(ERROR),
+            "warnings": judged.report.count(WARNING),
+            "gaps": len(judged.gaps),
+            "not_held": row.invocations - row.open - row.whole,
+            "not_proven": list(judged.report.not_proven) if row.records else [],
+            "logs": [{**log, **_describe_seen(known.seen, str(log["origin"]))} for log in known.logs],
+            "log_conflicts": [one._asdict() for one in known.conflicts[:LISTED]],
+        }
+
+
+def _describe_seen(seen: Seen, origin: str) -> dict[str, object]:
+    """Return how far a witness has cosigned a log, under which name, and how often the log contradicted that."""
+    own = seen.narrow(frozenset({origin}))
+    size = max((one.size for one in own.cosigned), default=0)
+    return {"witnessed": size, "witness": seen.witness if own.cosigned else None, "forks": len(own.forked) // 2}
+
+
+def _describe_log(log: HeldLog) -> dict[str, object]:
+    checkpoint = parse_checkpoint(log.checkpoint.encode())
+    return {
+        "name": log.name,
+        "client": log.client,
+        "origin": checkpoint.origin,
+        "leaves": len(log.leaves) // LEAF_BYTES,
+        "signed": checkpoint.size,
+        "root": checkpoint.root.hex(),
+    }

@@ -1,0 +1,172 @@
+"""What a collector's database holds, opened for commands: nothing here loads a web server."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.features.collector.engines.database import Database
+from specify_cli.features.collector.engines.sqlite import SqliteDatabase
+from specify_cli.features.collector.holdings import decode_report
+from specify_cli.features.collector.ledger import Ledger, open_ledger
+from specify_cli.features.collector.levels import verify_again
+from specify_cli.features.collector.storage import Place as Where
+from specify_cli.features.collector.storage import ProjectRow, Storage, StorageError
+from specify_cli.features.collector.witness import Witness
+from specify_cli.features.witness.sources import Verified
+from specify_cli.libraries.work.sharing import Engine
+from specify_cli.libraries.work.sources import Failure, HeldLog, HeldRecord, Item, Opened, Source, unfolded
+from specify_cli.record import layout
+from specify_cli.record.verify import RecordReport
+from specify_cli.storage.store import Place
+from specify_cli.trail.log.leaves import START, parse_leaf
+from specify_cli.trail.log.notes import Policy, parse_checkpoint
+
+T = TypeVar("T")
+_PAGE = 1_000
+# So many records are opened with one connection.
+_AT_ONCE = 50
+
+
+@contextmanager
+def opened_ledger(address: str) -> Iterator[Ledger]:
+    """Yield what a collector's database holds. Raises StoredDataError, EnvironmentFault."""
+    with explained():
+        ledger = open_ledger(address)
+    try:
+        with explained():
+            yield ledger
+    finally:
+        ledger.storage.close()
+
+
+def verify_ledger(address: str, engine: Engine, policy: Policy | None) -> list[Verified]:
+    """Return what the whole records in a collector's database prove, for each project. Raises as `opened_ledger`.
+
+    Its own witness is asked, by the states that lie there; with a policy the witnesses that it names.
+    """
+    with opened_ledger(address) as ledger, _opened_witness(ledger.home, address) as witness:
+        verified = verify_again(ledger.storage, engine, witness, policy)
+        return [Verified(project, judged.report) for project, judged in verified]
+
+
+@contextmanager
+def _opened_witness(home: Database, address: str) -> Iterator[Witness | None]:
+    """Open the witness of a collector, if it is one: on SQLite a file of its own beside the events."""
+    if not isinstance(home, SqliteDatabase):
+        yield Witness.find(home)
+    elif not os.path.exists(f"{address}.witness"):
+        yield None
+    else:
+        own = SqliteDatabase(f"{address}.witness", schema="witness")
+        try:
+            yield Witness.find(own)
+        finally:
+            own.close()
+
+
+# --- records a collector holds, as a source of work
+
+
+def list_held(address: str) -> list[Source]:
+    """Return each project of which whole records are held, by its uuid. Raises StoredDataError."""
+    holder = LedgerHolder(address)
+    with opened_ledger(address) as ledger:
+        rows = list_projects(ledger.storage)
+        return [Source(row.project_uuid, address, holder=holder) for row in rows if row.records]
+
+
+def list_projects(storage: Storage) -> Iterator[ProjectRow]:
+    """Yield every project that a collector holds something of."""
+    return page_through(lambda last: storage.projects(None, _PAGE, last), lambda row: row.project_uuid)
+
+
+def page_through(read: Callable[[str], list[T]], name: Callable[[T], str]) -> Iterator[T]:
+    """Yield everything that pages hold, each asked for by the name of the last one before it."""
+    last = ""
+    while page := read(last):
+        yield from page
+        last = name(page[-1])
+
+
+class LedgerHolder(NamedTuple):
+    """The records that a collector's database holds; another process opens it by its address."""
+
+    address: str
+
+    def list_items(self, source: Source) -> list[Item]:
+        """Return the records of a project, so many at a time, in the order of their ids."""
+        items: list[Item] = []
+        after = ""
+        with opened_ledger(self.address) as ledger:
+            while page := ledger.storage.records(source.name, _AT_ONCE, after):
+                items.append(Item(source, tuple(_find_place(decode_report(one.report)) for one in page)))
+                after = page[-1].invocation_id
+        return items
+
+    def iter_opened(self, item: Item) -> Iterator[Opened]:
+        """Yield each record with the objects it leads to, laid out alone."""
+        with opened_ledger(self.address) as ledger:
+            # Most objects are those of the record before: nothing is asked for twice in a row.
+            known: dict[str, str] = {}
+            for place in item.places:
+                try:
+                    record, known = _read_held(ledger.storage, item.source.name, place, known)
+                    with unfolded(record) as opened:
+                        yield opened
+                except StorageError as error:
+                    yield Opened("", (place,), Failure("ACCESS_FAILED", str(error)))
+                except InvocationError as error:
+                    yield Opened("", (place,), Failure(error.code, error.message))
+
+    def read_log(self, source: Source) -> HeldLog | None:
+        """Return the log of a project that began last, and which invocations began by all of them."""
+        with opened_ledger(self.address) as ledger:
+            logs = ledger.storage.logs(source.name)
+        if not logs:
+            return None
+        leaves = (parse_leaf(line.encode()) for log in logs for line in log.leaves.split("\n")[:-1])
+        began = frozenset(leaf.invocation_id for leaf in leaves if leaf.kind == START)
+        newest = max(logs, key=lambda log: (int(log.name.partition("-")[0]), len(log.leaves)))
+        state = parse_checkpoint(newest.checkpoint.encode())
+        return HeldLog(state.origin, state.size, state.root, began)
+
+
+def _find_place(report: RecordReport) -> Place:
+    folder, _, name = report.file.rpartition("/")
+    ids = layout.parse_record_name(name)
+    assert ids is not None  # it was judged when it came
+    # Lines may be withheld where a record was imported, and nowhere else.
+    withheld = any(item.code == "WITHHELD" for item in report.findings)
+    return Place(folder or (layout.IMPORTED if withheld else layout.RECORDS), name, ids[1], ids[0])
+
+
+def _read_held(
+    storage: Storage, project: str, place: Place, known: Mapping[str, str]
+) -> tuple[HeldRecord, dict[str, str]]:
+    """Return a record with its objects, and these by their digests. Raises StorageError."""
+    body = storage.bodies([Where(place.invocation_id, project)]).get(Where(place.invocation_id, project))
+    if body is None:
+        raise StorageError("it is not held any more")
+    value = json.loads(body)
+    digests = value.get("objects", [])
+    objects = {name: known[name] for name in digests if name in known}
+    objects |= storage.objects(project, [name for name in digests if name not in objects])
+    annexes = {name: text.encode() for name, text in value["annexes"].items()}
+    contents = {name: text.encode() for name, text in objects.items()}
+    return HeldRecord(place, value["lines"].encode(), annexes, contents, value.get("withheld", {})), objects
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Explain why a database cannot be opened. Raises StoredDataError, EnvironmentFault."""
+    try:
+        yield
+    except StorageError as error:
+        raise StoredDataError(
+            "ACCESS_FAILED", f"--db: {error}", "name a new file, one a collector made, or a PostgreSQL database"
+        ) from error

@@ -1,0 +1,327 @@
+"""What a collector reads from a request and says to it: events, list parameters, problems. Pure."""
+
+import base64
+import binascii
+import datetime
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from specify_cli.features.collector.storage import (
+    CLOSED,
+    CONFLICT,
+    DUPLICATE,
+    LONGEST,
+    OPEN,
+    OWNED,
+    STORED,
+    Filter,
+    Place,
+)
+from specify_cli.libraries.wire.contract import CONTENT_TYPE, MAX_EVENTS
+from specify_cli.libraries.wire.validation import Fault, faults
+from specify_cli.record.ids import new_ulid
+
+ONE_EVENT = "application/cloudevents+json"
+MAX_LIMIT, DEFAULT_LIMIT = 200, 50
+_LISTED = 50  # faults named in one problem
+_TITLES = {
+    "bad-request": (400, "The request cannot be read"),
+    "bad-parameter": (400, "A parameter is not as it should be"),
+    "unauthorized": (401, "A token is needed"),
+    "bad-signature": (401, "The signature does not fit the body"),
+    "forbidden": (403, "This token may not do that"),
+    "foreign-project": (403, "This token is not for this project"),
+    "not-found": (404, "There is no such thing here"),
+    "method-not-allowed": (405, "This cannot be done here"),
+    "too-slow": (408, "The body did not come in time"),
+    "conflict": (409, "Another event with this key is held"),
+    "owned": (409, "Another client began this invocation"),
+    "several-projects": (409, "Several projects hold this invocation"),
+    "too-large": (413, "The body is too large"),
+    "wrong-type": (415, "The content type is not one for events"),
+    "invalid-event": (422, "The event is not as the contract says"),
+    "too-many": (429, "This token asks too often"),
+    "internal": (500, "The collector has failed"),
+    "unknown-invocation": (409, "Its events have not arrived"),
+    "invalid-record": (422, "The record or log does not verify"),
+    "invalid-object": (422, "The object is not what its name says"),
+    "unavailable": (503, "The collector cannot store or read now"),
+}
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+class Problem(NamedTuple):
+    """An RFC 9457 problem: its kind, what happened this time, and the members or parameters at fault."""
+
+    kind: str
+    detail: str
+    errors: tuple[dict[str, str], ...] = ()
+    retry_after: int = 0
+
+    @property
+    def status(self) -> int:
+        return _TITLES[self.kind][0]
+
+    @property
+    def title(self) -> str:
+        return _TITLES[self.kind][1]
+
+    def as_value(self) -> dict[str, object]:
+        value: dict[str, object] = {
+            "type": f"urn:spec-kitty:problem:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+        }
+        return {**value, "errors": list(self.errors)} if self.errors else value
+
+
+class Refused(Exception):
+    """The request ends with this problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.detail)
+        self.problem = problem
+
+
+class Wanted(NamedTuple):
+    """What a list request asks for."""
+
+    filter: Filter
+    limit: int
+    after: Place | None
+
+
+class Received(NamedTuple):
+    """One event of a batch: its id, if it has one, and what is wrong with it."""
+
+    id: str | None
+    event: dict[str, object]
+    problem: Problem | None
+
+
+# --- events
+
+
+def read_events(body: bytes, content_type: str) -> list[Received]:
+    """Return the events of a body, each judged on its own. Raises Refused where the body is no batch of events."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind not in (CONTENT_TYPE, ONE_EVENT):
+        raise Refused(Problem("wrong-type", f"expected Content-Type {CONTENT_TYPE} or {ONE_EVENT}"))
+    value = _parse(body)
+    if kind == ONE_EVENT:
+        value = [value]
+    if not isinstance(value, list) or not 1 <= len(value) <= MAX_EVENTS:
+        found = f"{len(value)} events" if isinstance(value, list) else "no array"
+        raise Refused(Problem("bad-request", f"expected a JSON array of 1 to {MAX_EVENTS} events, found {found}"))
+    return [_read_item(item) for item in value]
+
+
+def _check_values(body: bytes) -> None:
+    """Refuse a body of more values than any honest one holds, before it is parsed. Raises Refused.
+
+    A value takes some fifty bytes of memory however short it is in the body. Strings are passed over as a whole, so a
+    record that travels as one is a single value; what is no JSON the parser names.
+    """
+    if len(body) <= _SMALL_BODY:
+        return
+    for number, _ in enumerate(_VALUE.finditer(body)):
+        if number >= _MAX_VALUES:
+            raise Refused(Problem("bad-request", f"expected at most {_MAX_VALUES} values in a body, found more"))
+
+
+# The mark of one more value outside strings; the possessive repeat keeps this linear.
+_VALUE = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[{,]')
+_SMALL_BODY, _MAX_VALUES = 256 * 1024, 100_000
+
+
+def _parse(body: bytes) -> Any:
+    """Return the JSON value of a body. Raises Refused."""
+    _check_values(body)
+    try:
+        return json.loads(body.decode("utf-8"), object_pairs_hook=_read_members, parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise Refused(Problem("bad-request", f"the body is not UTF-8 at byte {error.start}")) from error
+    except json.JSONDecodeError as error:
+        raise Refused(Problem("bad-request", f"the body is not JSON at character {error.pos}: {error.msg}")) from error
+    except RecursionError as error:
+        raise Refused(Problem("bad-request", "the body is nested too deeply")) from error
+    except ValueError as error:
+        # An integer of more digits than Python reads.
+        raise Refused(Problem("bad-request", "the body holds a number that is too long")) from error
+
+
+def parse_object(body: bytes, names: Sequence[str] | None, more: Sequence[str] = ()) -> dict[str, object]:
+    """Return the JSON object of a body, which has these members, all of `more` or none, and no other. Raises Refused.
+
+    Without names its members may be any.
+    """
+    value = _parse(body)
+    if not isinstance(value, dict) or (names is not None and value.keys() not in (set(names), {*names, *more})):
+        raise Refused(Problem("bad-request", f"expected a JSON object of {', '.join(names or ('any members',))}"))
+    return value
+
+
+def _read_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    stored = dict(pairs)
+    if len(stored) != len(pairs):
+        raise Refused(Problem("bad-request", "an object in the body names a member twice"))
+    return stored
+
+
+def _refuse_constant(name: str) -> object:
+    raise Refused(Problem("bad-request", f"the body holds {name}, which JSON does not have"))
+
+
+def _read_item(item: object) -> Received:
+    faults_found = faults(item)
+    event = item if isinstance(item, dict) else {}
+    named = event.get("id")
+    return Received(named if isinstance(named, str) else None, event, _invalid(faults_found) if faults_found else None)
+
+
+def _invalid(faults_found: Sequence[Fault]) -> Problem:
+    first = faults_found[0]
+    more = f" (and {len(faults_found) - 1} more)" if len(faults_found) > 1 else ""
+    listed = tuple({"pointer": fault.pointer[:300], "detail": fault.detail[:500]} for fault in faults_found[:_LISTED])
+    return Problem("invalid-event", f"{first.pointer[:300] or 'the event'}: {first.detail[:500]}{more}", listed)
+
+
+def results(received: Sequence[Received], verdicts: Sequence[str]) -> list[tuple[dict[str, object], Problem | None]]:
+    """Return what became of each event, in the order of the request.
+
+    `verdicts` are the storage's for the events without a fault.
+    """
+    remaining = iter(verdicts)
+    answers: list[tuple[dict[str, object], Problem | None]] = []
+    for one in received:
+        problem = one.problem
+        verdict = next(remaining) if problem is None else None
+        if verdict == CONFLICT:
+            problem = Problem("conflict", "an event with this key and other content came first, and stays")
+        elif verdict == OWNED:
+            problem = Problem("owned", "another client sent this invocation first, and it alone may add to it")
+        if problem is None:
+            answers.append(({"id": one.id, "status": STORED if verdict == STORED else DUPLICATE}, None))
+        else:
+            answers.append(({"id": one.id, "status": "refused", "problem": problem.as_value()}, problem))
+    return answers
+
+
+# --- lists
+
+
+def read_wanted(parameters: Sequence[tuple[str, str]]) -> Wanted:
+    """Filters, limit and cursor from a query; an empty value is none. Raises Refused naming every bad parameter."""
+    query: dict[str, str] = {}
+    wrong: list[dict[str, str]] = []
+
+    def fault(name: str, detail: str) -> None:
+        wrong.append({"parameter": name[:100], "detail": detail})
+
+    for name, value in parameters:
+        if name not in PARAMETERS:
+            fault(name, f"is not one of {', '.join(PARAMETERS)}")
+        elif name in query:
+            fault(name, "is given twice")
+        elif value:
+            query[name] = value
+    read: dict[str, object] = {}
+    for name, value in query.items():
+        try:
+            read[name] = PARAMETERS[name](value)
+        except ValueError as error:
+            fault(name, str(error))
+    if wrong:
+        detail = "; ".join(f"{one['parameter']}: {one['detail']}" for one in wrong)
+        raise Refused(Problem("bad-parameter", detail[:500], tuple(wrong[:_LISTED])))
+    limit, after = read.pop("limit", DEFAULT_LIMIT), read.pop("cursor", None)
+    assert isinstance(limit, int)
+    project = read.pop("project", None)
+    read["projects"] = None if project is None else frozenset({project})
+    return Wanted(Filter(**read), limit, after if isinstance(after, Place) else None)  # type: ignore[arg-type]
+
+
+def cursor_of(place: Place) -> str:
+    """Return the opaque text by which a client asks for what follows a place."""
+    return base64.urlsafe_b64encode(" ".join(place).encode("ascii")).decode("ascii").rstrip("=")
+
+
+def _parse_cursor(value: str) -> Place:
+    try:
+        text = base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError) as error:
+        raise ValueError("is not a cursor this collector gave") from error
+    invocation_id, _, project = text.partition(" ")
+    if not _ULID.fullmatch(invocation_id) or not _UUID.fullmatch(project):
+        raise ValueError("is not a cursor this collector gave")
+    return Place(invocation_id, project)
+
+
+def _parse_limit(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,3}", value) or not 1 <= int(value) <= MAX_LIMIT:
+        raise ValueError(f"expected a number from 1 to {MAX_LIMIT}")
+    return int(value)
+
+
+def project_uuid(value: str) -> str:
+    """Return a project's uuid as it was sent. Raises ValueError for another text."""
+    if not _UUID.fullmatch(value):
+        raise ValueError("expected a project's uuid in lowercase")
+    return value
+
+
+def _parse_text(value: str) -> str:
+    if len(value) > LONGEST or not value.isprintable():
+        raise ValueError(f"expected at most {LONGEST} printable characters")
+    return value
+
+
+def _match_one_of(*values: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in values:
+            raise ValueError(f"expected one of {', '.join(values)}")
+        return value
+
+    return read
+
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}(T|$)", re.ASCII)
+
+
+def _match_bound(*, end_of_day: bool) -> Callable[[str], str]:
+    """Return the least invocation id of a time; of a day its beginning, or the beginning of the next."""
+
+    def read(value: str) -> str:
+        try:
+            if _DAY.match(value) is None:
+                raise ValueError(value)
+            moment = datetime.datetime.fromisoformat(value)
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=datetime.UTC)
+            millis = (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+            if len(value) == 10 and end_of_day:
+                millis += 24 * 3600 * 1000
+        except (ValueError, OverflowError) as error:
+            raise ValueError("expected a day or an RFC 3339 time, as 2026-11-21 or 2026-11-21T09:00:00Z") from error
+        return new_ulid(max(0, millis), bytes(10))
+
+    return read
+
+
+PARAMETERS: dict[str, Callable[[str], object]] = {
+    "project": project_uuid,
+    "profile": _parse_text,
+    "action": _parse_text,
+    "outcome": _match_one_of("done", "failed", "abandoned"),
+    "status": _match_one_of(OPEN, CLOSED),
+    "actor": _parse_text,
+    "since": _match_bound(end_of_day=False),
+    "until": _match_bound(end_of_day=True),
+    "limit": _parse_limit,
+    "cursor": _parse_cursor,
+}

@@ -1,0 +1,710 @@
+"""The collector's HTTP face: an ASGI application over a Storage (docs/collector.md).
+
+Decides who may ask, how much of a body is read and what is said of it; what is right in an event is
+`validation`'s, what is kept is the storage's. Neither a token nor an event's content is ever logged.
+"""
+
+import base64
+import binascii
+import json
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TypeVar
+
+import anyio
+import anyio.to_thread
+from standardwebhooks import Webhook
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from specify_cli.errors import InvocationError
+from specify_cli.features.collector.holdings import LISTED, Whole, read_log, read_objects, read_record, read_whole
+from specify_cli.features.collector.levels import Levels
+from specify_cli.features.collector.reception import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    PARAMETERS,
+    Problem,
+    Received,
+    Refused,
+    cursor_of,
+    project_uuid,
+    read_events,
+    read_wanted,
+    results,
+)
+from specify_cli.features.collector.server import metrics as prometheus
+from specify_cli.features.collector.server import pages
+from specify_cli.features.collector.server.metrics import Metrics
+from specify_cli.features.collector.storage import (
+    APART,
+    CONFLICT,
+    OWNED,
+    STORED,
+    UNKNOWN,
+    Conflict,
+    Place,
+    ProjectRow,
+    Row,
+    Storage,
+    StorageError,
+    StoredEvent,
+    project_of,
+    row_of,
+)
+from specify_cli.features.collector.tokens import READ, SEND, WITNESS, RateLimit, Token
+from specify_cli.features.collector.witness import Answer, Witness
+from specify_cli.libraries.web.document import read_policy
+from specify_cli.libraries.web.headers import add_headers, allow_framing
+from specify_cli.libraries.web.markup import STYLE
+from specify_cli.libraries.wire.contract import COMPLETED, STARTED
+from specify_cli.record.reading.checks import read_commands
+
+T = TypeVar("T")
+MAX_BODY = 8 * 1024 * 1024
+BODY_SECONDS = 30.0
+_MAX_NOTE_BODY = 256 * 1024
+# A body is held from its first byte until it is answered, so memory is bounded by how many are; `reception` refuses
+# one that would become many times its size.
+_BODIES_AT_ONCE, _PARSED_AT_ONCE = 12, 2
+_LOG = logging.getLogger("specify_cli.features.collector.")
+# So many characters of whole records are read for one page of pictures.
+_PICTURED = 16 * 1024 * 1024
+_REALM = 'realm="spec-kitty collector"'
+
+
+class _Setting(NamedTuple):
+    """What every request is answered with."""
+
+    storage: Storage
+    find_token: Callable[[str], Token | None]
+    rates: RateLimit
+    parsing: anyio.CapacityLimiter
+    bodies: anyio.CapacityLimiter
+    metrics: Metrics
+    signature: Webhook | None
+    max_body: int
+    body_seconds: float
+    clock: Callable[[], str]
+    witness: Witness | None
+    is_draining: Callable[[], bool]
+    levels: Levels
+
+
+def build_app(
+    storage: Storage,
+    find_token: Callable[[str], Token | None],
+    *,
+    secret: str | None = None,
+    max_body: int = MAX_BODY,
+    body_seconds: float = BODY_SECONDS,
+    clock: Callable[[], str],
+    witness: Witness | None = None,
+    is_draining: Callable[[], bool] = lambda: False,
+) -> ASGIApp:
+    """Return the application over a storage, for those whose secret `find_token` knows.
+
+    `secret` asks for Standard Webhooks signatures; `clock` gives received_at.
+    """
+    signature = None if secret is None else Webhook(secret)
+    limits = anyio.CapacityLimiter(_PARSED_AT_ONCE), anyio.CapacityLimiter(_BODIES_AT_ONCE)
+    metrics = Metrics(lambda: sum(limit.statistics().tasks_waiting for limit in limits))
+    setting = _Setting(
+        storage,
+        find_token,
+        RateLimit(),
+        *limits,
+        metrics,
+        signature,
+        max_body,
+        body_seconds,
+        clock,
+        witness,
+        is_draining,
+        Levels(storage, witness),
+    )
+
+    routes = [
+        Route(path, _guard(setting, path, endpoint, scope), methods=[method])
+        for method, path, endpoint, scope in _ROUTES
+    ]
+    app = Starlette(routes=routes, exception_handlers={HTTPException: _answer_unrouted})
+    app.router.redirect_slashes = False
+    return _Edge(app, metrics)
+
+
+Endpoint = Callable[[_Setting, Request], Awaitable[Response]]
+
+
+def _guard(
+    setting: _Setting, path: str, endpoint: Endpoint, scope: str | None
+) -> Callable[[Request], Awaitable[Response]]:
+    """Return an endpoint behind a token of a scope, whose every failure is a problem without internals."""
+
+    async def answer(request: Request) -> Response:
+        request.state.route = path
+        try:
+            if scope is not None:
+                request.state.token = await _authorize(setting, request, scope)
+            return await endpoint(setting, request)
+        except Refused as refused:
+            return _answer_refusal(request, refused.problem)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except StorageError as error:
+            _LOG.error("storage: %(reason)s", {"reason": str(error)})
+            return _answer_refusal(request, Problem("unavailable", "try again later", retry_after=5))
+        except Exception as error:
+            # The boundary: the place is logged, never the message, which may hold what was sent.
+            where = error.__traceback__
+            while where is not None and where.tb_next is not None:
+                where = where.tb_next
+            place = "unknown" if where is None else f"{where.tb_frame.f_code.co_qualname}:{where.tb_lineno}"
+            _LOG.error("internal: %(error)s in %(place)s", {"error": type(error).__name__, "place": place})
+            return _answer_refusal(request, Problem("internal", "the collector's log says where"))
+
+    return answer
+
+
+async def _answer_unrouted(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind = {404: "not-found", 405: "method-not-allowed"}.get(error.status_code, "bad-request")
+    answer = _answer_refusal(request, Problem(kind, "see docs/collector.md for what is here"))
+    for name, value in (error.headers or {}).items():
+        answer.headers[name] = value
+    return answer
+
+
+async def _authorize(setting: _Setting, request: Request, scope: str) -> Token:
+    """Return the token that came as Bearer, or, for reading, as the password of HTTP Basic. Raises Refused."""
+    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
+    offered: str | None = None
+    if scheme.lower() == "bearer":
+        offered = token_text.strip()
+    elif scheme.lower() == "basic" and scope == READ:
+        try:
+            offered = base64.b64decode(token_text.strip(), validate=True).partition(b":")[2].decode("utf-8", "replace")
+        except (binascii.Error, ValueError):
+            offered = None
+    token = None if offered is None else await run_in_threadpool(setting.find_token, offered)
+    if token is None:
+        raise Refused(Problem("unauthorized", "send a token of this collector: Authorization: Bearer …"))
+    if scope not in token.scopes:
+        raise Refused(Problem("forbidden", f"this token is not for {scope}"))
+    wait = setting.rates.take(token, time.monotonic())
+    if wait:
+        raise Refused(Problem("too-many", f"at most {token.rate} requests a minute", retry_after=math.ceil(wait)))
+    return token
+
+
+# --- the answers
+
+
+def _answer_json(value: object, status: int = 200, media_type: str = "application/json") -> Response:
+    # ASCII: what was recorded reaches neither a terminal nor a page as anything but escapes.
+    return Response(json.dumps(value).encode("ascii"), status, media_type=media_type)
+
+
+def _is_page(request: Request) -> bool:
+    path = request.url.path
+    return path in ("/", "/projects", "/pictures", "/compare") or path.startswith("/invocations/")
+
+
+def _answer_refusal(request: Request, problem: Problem) -> Response:
+    page = _is_page(request)
+    if page:
+        answer = Response(pages.problem(problem), problem.status, media_type="text/html")
+    else:
+        answer = _answer_json(problem.as_value(), problem.status, "application/problem+json")
+    if problem.kind in ("unauthorized", "bad-signature"):
+        answer.headers["WWW-Authenticate"] = f'Basic {_REALM}, charset="UTF-8"' if page else f"Bearer {_REALM}"
+    if problem.retry_after:
+        answer.headers["Retry-After"] = str(problem.retry_after)
+    if problem.kind in ("too-large", "too-slow") and "content-length" not in request.headers:
+        answer.headers["Connection"] = "close"  # how much would follow is unknown
+    return answer
+
+
+async def _take_events(setting: _Setting, request: Request) -> Response:
+    """POST /v1/events: every event on its own, all that can be stored in one transaction."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused(Problem("wrong-type", "expected a body without Content-Encoding"))
+    headers = dict(request.headers)
+    token: Token = request.state.token
+
+    def take(body: bytes) -> Response:
+        if setting.signature is not None:
+            _verify(setting.signature, body, headers)
+        received = [_check_project(token, one) for one in read_events(body, headers.get("content-type", ""))]
+        faultless = [one.event for one in received if one.problem is None]
+        verdicts = setting.storage.accept(faultless, setting.clock(), token.name)
+        answered = results(received, verdicts)
+        for one, (value, problem) in zip(received, answered, strict=True):
+            setting.metrics.count_event(str(value["status"]) if problem is None else problem.kind)
+            if problem is not None and problem.kind in ("conflict", "owned"):
+                facts = {"kind": problem.kind, "id": one.id, "client": token.name, "why": problem.title.lower()}
+                _LOG.warning("%(kind)s %(id)s from %(client)s: %(why)s", facts)
+        states = [str(value["status"]) for value, _ in answered]
+        request.state.counts = {status: states.count(status) for status in ("stored", "duplicate", "refused")}
+        if len(answered) == 1 and (alone := answered[0][1]) is not None:
+            return _answer_refusal(request, alone)
+        return _answer_json({"results": [value for value, _ in answered]})
+
+    return await _take_body(setting, request, take)
+
+
+def _check_project(token: Token, received: Received) -> Received:
+    """Refuse an event of a project the token is not for, whatever is held of it."""
+    if received.problem is not None or token.allows(project_of(received.event)):
+        return received
+    return received._replace(problem=Problem("foreign-project", "ask for a token of this project"))
+
+
+async def _take_body(setting: _Setting, request: Request, take: Callable[[bytes], T]) -> T:
+    """Read the body and return what `take`, in a thread, makes of it; so many bodies are held at once and no more."""
+    async with setting.bodies:
+        body = await _read_body(setting, request)
+        try:
+            return await anyio.to_thread.run_sync(take, body, limiter=setting.parsing)
+        except Refused as refusal:
+            # The frames of its traceback hold the body until the collector of cycles comes by.
+            raise refusal.with_traceback(None) from None
+        finally:
+            del body
+
+
+async def _read_body(setting: _Setting, request: Request) -> bytes:
+    """Return the body, never more of it than the limit. Raises Refused where it is larger or too slow."""
+    too_large = Refused(Problem("too-large", f"expected at most {setting.max_body} bytes"))
+    declared = request.headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared[:20]) > setting.max_body:
+        raise too_large
+    stored = bytearray()
+    try:
+        with anyio.fail_after(setting.body_seconds):
+            async for chunk in request.stream():
+                stored += chunk
+                if len(stored) > setting.max_body:
+                    raise too_large
+    except TimeoutError as error:
+        raise Refused(Problem("too-slow", f"the body was not there after {setting.body_seconds:g} seconds")) from error
+    return bytes(stored)
+
+
+def _verify(signature: Webhook, body: bytes, headers: Mapping[str, str]) -> None:
+    try:
+        signature.verify(body, dict(headers), json_parse=False)
+    except Exception as error:
+        # A header of another form escapes the library as ValueError, TypeError or binascii.Error.
+        raise Refused(Problem("bad-signature", "expected a Standard Webhooks signature of this body")) from error
+
+
+async def _list_invocations(setting: _Setting, request: Request) -> Response:
+    """GET /v1/invocations."""
+    rows, following = await _list(setting, request, request.query_params.multi_items())
+    return _answer_json({"items": [row._asdict() for row in rows], "next": following})
+
+
+async def _list(setting: _Setting, request: Request, query: Sequence[tuple[str, str]]) -> tuple[list[Row], str | None]:
+    """Return the rows of the page that a query asks for, and the cursor of the next if there is one."""
+    filters = read_wanted(query)
+    narrowed = filters.filter._replace(projects=request.state.token.narrow(filters.filter.projects))
+    rows = await run_in_threadpool(setting.storage.rows, narrowed, filters.limit + 1, filters.after)
+    more = len(rows) > filters.limit
+    rows = rows[: filters.limit]
+    return rows, cursor_of(rows[-1].place) if more else None
+
+
+async def _show_invocation(setting: _Setting, request: Request) -> Response:
+    """GET /v1/invocations/{invocation_id}: both events as received."""
+    project, stored = await _find_one(setting, request)
+    return _answer_json(
+        {
+            "project_uuid": project,
+            "invocation_id": request.path_params["invocation_id"],
+            "conflicts": [one._asdict() for one in await _find_conflicts(setting, project, request)],
+            "phases": {
+                one.phase: {
+                    "received_at": one.received_at,
+                    "client": one.client,
+                    "level": pages.level_of(one),
+                    "event": one.event,
+                }
+                for one in stored
+            },
+        }
+    )
+
+
+async def _find_one(setting: _Setting, request: Request) -> tuple[str, list[StoredEvent]]:
+    """Return the invocation a path names. Raises Refused for none, and for several without `?project=`."""
+    project: str | None = None
+    for name, value in request.query_params.multi_items():
+        try:
+            if name != "project" or project is not None:
+                raise ValueError("expected `project` once and nothing else")
+            project = project_uuid(value)
+        except ValueError as error:
+            raise Refused(
+                Problem("bad-parameter", f"{name[:100]}: {error}", ({"parameter": name[:100], "detail": str(error)},))
+            ) from error
+    projects = request.state.token.narrow(None if project is None else frozenset({project}))
+    by_project = await run_in_threadpool(setting.storage.phases, request.path_params["invocation_id"], projects)
+    if not by_project:
+        raise Refused(Problem("not-found", "no event of this invocation is held"))
+    if len(by_project) > 1:
+        raise Refused(Problem("several-projects", f"add ?project= with one of {', '.join(by_project)}"))
+    return next(iter(by_project.items()))
+
+
+async def _take_record(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/records/{invocation_id}: a whole record, which has to verify."""
+    token, project = _require_project(request)
+    invocation_id = request.path_params["invocation_id"]
+
+    def keep(body: bytes) -> tuple[str, list[str]]:
+        return setting.storage.keep_record(project, read_record(body, invocation_id), setting.clock(), token.name)
+
+    verdict, missing = await _take_body(setting, request, keep)
+    setting.metrics.count_event(f"record-{verdict}")
+    return _answer_kept(verdict, {"status": verdict, "missing": missing})
+
+
+async def _take_objects(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/objects: objects by their digests; those that records name and lack are stored."""
+    _, project = _require_project(request)
+
+    def keep(body: bytes) -> int:
+        return setting.storage.keep_objects(project, read_objects(body))
+
+    stored = await _take_body(setting, request, keep)
+    setting.metrics.count_event("object-stored", stored)
+    return _answer_json({"stored": stored})
+
+
+async def _take_log(setting: _Setting, request: Request) -> Response:
+    """PUT /v1/projects/{project}/logs/{name}: leaves that follow those held; `size` says how many are."""
+    token, project = _require_project(request)
+
+    def keep(body: bytes) -> tuple[str, int]:
+        piece = read_log(body, request.path_params["name"])
+        return setting.storage.keep_leaves(project, piece, setting.clock(), token.name)
+
+    verdict, size = await _take_body(setting, request, keep)
+    return _answer_kept(STORED if verdict == APART else verdict, {"status": verdict, "size": size})
+
+
+def _require_project(request: Request) -> tuple[Token, str]:
+    """Return the token and the project of a request to send. Raises Refused where the one is not for the other."""
+    token: Token = request.state.token
+    project = request.path_params["project"]
+    try:
+        project_uuid(project)
+    except ValueError as error:
+        raise Refused(Problem("bad-parameter", f"project: {error}")) from error
+    if not token.allows(project):
+        raise Refused(Problem("foreign-project", "ask for a token of this project"))
+    return token, project
+
+
+def _answer_kept(verdict: str, value: Mapping[str, object]) -> Response:
+    if verdict == UNKNOWN:
+        raise Refused(Problem("unknown-invocation", "send its Started and its Completed first"))
+    if verdict == OWNED:
+        raise Refused(Problem("owned", "another client sends these"))
+    if verdict == CONFLICT:
+        raise Refused(Problem("conflict", "what came first is another one, and stays"))
+    return _answer_json(value)
+
+
+async def _list_projects(setting: _Setting, request: Request) -> Response:
+    """GET /v1/projects: how much is held of each, and how far that is proven."""
+    rows, following = await _page_projects(setting, request)
+    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return _answer_json({"items": projects, "next": following})
+
+
+async def _page_projects(setting: _Setting, request: Request) -> tuple[list[ProjectRow], str | None]:
+    query = dict(request.query_params.multi_items())
+    limit, after = query.pop("limit", str(DEFAULT_LIMIT)), query.pop("cursor", "")
+    try:
+        if query:
+            raise ValueError(f"{min(query)} is not one of limit, cursor")
+        size, last = PARAMETERS["limit"](limit), project_uuid(after) if after else ""
+    except ValueError as error:
+        raise Refused(Problem("bad-parameter", str(error)[:500])) from error
+    assert isinstance(size, int)
+    rows = await run_in_threadpool(setting.storage.projects, request.state.token.projects, size + 1, last)
+    return rows[:size], rows[size - 1].project_uuid if len(rows) > size else None
+
+
+async def _show_project(setting: _Setting, request: Request) -> Response:
+    """GET /v1/projects/{project}: the same of one, with its findings and gaps."""
+    project, token = request.path_params["project"], request.state.token
+    allowed = token.narrow(frozenset({project}))
+    rows = await run_in_threadpool(setting.storage.projects, allowed, 1, "")
+    if not rows:
+        raise Refused(Problem("not-found", "no such project here"))
+    judged = await run_in_threadpool(setting.levels.judge, rows[0])
+    value = await run_in_threadpool(setting.levels.describe, rows[0])
+    lists = {
+        "findings": [item.as_value() for item in judged.report.findings[:LISTED]],
+        "gaps": [gap._asdict() for gap in judged.gaps[:LISTED]],
+    }
+    return _answer_json({**value, **lists})
+
+
+async def _show_projects(setting: _Setting, request: Request) -> Response:
+    """GET /projects: the projects for people."""
+    rows, following = await _page_projects(setting, request)
+    projects = [await run_in_threadpool(setting.levels.describe, row) for row in rows]
+    return Response(pages.projects(projects, following), media_type="text/html")
+
+
+async def _list_conflicts(setting: _Setting, request: Request) -> Response:
+    """GET /v1/conflicts: the newest ones."""
+    conflicts = await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, request.state.token.projects)
+    return _answer_json({"items": [conflict._asdict() for conflict in conflicts]})
+
+
+def _require_witness(setting: _Setting) -> Witness:
+    if setting.witness is None:
+        raise Refused(Problem("not-found", "this collector was started without --witness"))
+    return setting.witness
+
+
+def _answer_text(answer: Answer) -> Response:
+    return Response(answer.body, answer.status, media_type=answer.media_type)
+
+
+async def _show_witness_key(setting: _Setting, request: Request) -> Response:
+    """GET /witness/key: the verifier key of the cosignatures."""
+    del request
+    return _answer_text(Answer(200, f"{_require_witness(setting).key}\n"))
+
+
+async def _add_log(setting: _Setting, request: Request) -> Response:
+    """POST /witness/add-log: the verifier keys of a client's log."""
+    witness, token = _require_witness(setting), request.state.token
+    async with setting.bodies:
+        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
+    return _answer_text(await run_in_threadpool(witness.add_log, body, token.name, token.projects))
+
+
+async def _add_checkpoint(setting: _Setting, request: Request) -> Response:
+    """POST /witness/add-checkpoint (c2sp.org/tlog-witness); the log's signature is all the proof a sender needs."""
+    witness = _require_witness(setting)
+    async with setting.bodies:
+        body = await _read_body(setting._replace(max_body=_MAX_NOTE_BODY), request)
+    answer = await run_in_threadpool(witness.add_checkpoint, body, int(time.time()))
+    if answer.status in (409, 422):
+        facts = {"status": answer.status, "why": answer.body.strip()}
+        _LOG.warning("witness: %(status)s for a checkpoint: %(why)s", facts)
+    return _answer_text(answer)
+
+
+async def _list_logs(setting: _Setting, request: Request) -> Response:
+    """GET /v1/logs: the newest state of each log that was cosigned, and every contradiction that was seen.
+
+    A log names no project, so a token of some projects sees those that a token of its name registered.
+    """
+    witness, token = _require_witness(setting), request.state.token
+    owner = None if token.projects is None else token.name
+    states = await run_in_threadpool(witness.list_states, owner)
+    forks = await run_in_threadpool(witness.list_forks, owner)
+    return _answer_json(
+        {
+            "items": [{"origin": one.origin, "size": one.size, "root": one.root.hex()} for one in states],
+            "forks": [fork._asdict() for fork in forks],
+        }
+    )
+
+
+async def _answer_health(setting: _Setting, request: Request) -> Response:
+    """GET /healthz: this process lives."""
+    del setting, request
+    return _answer_json({"status": "ok"})
+
+
+async def _answer_readiness(setting: _Setting, request: Request) -> Response:
+    """GET /readyz: requests may be sent here: the storage takes writes and no end is near."""
+    del request
+    if setting.is_draining():
+        raise Refused(Problem("unavailable", "this collector ends", retry_after=5))
+    await run_in_threadpool(setting.storage.probe)
+    return _answer_json({"status": "ready"})
+
+
+async def _show_metrics(setting: _Setting, request: Request) -> Response:
+    """GET /metrics: the process's counters, which are of all projects."""
+    if request.state.token.projects is not None:
+        raise Refused(Problem("forbidden", "the counters are of all projects, and this token is not"))
+    return Response(setting.metrics.render(), media_type=prometheus.TYPE)
+
+
+async def _show_timeline(setting: _Setting, request: Request) -> Response:
+    """GET /: the list for people."""
+    rows: list[Row] = []
+    following = problem = None
+    try:
+        rows, following = await _list(setting, request, request.query_params.multi_items())
+    except Refused as refused:
+        problem = refused.problem
+    totals = await run_in_threadpool(setting.storage.totals, request.state.token.projects)
+    endpoint = f"{request.url.scheme}://{request.url.netloc}/v1/events"
+    page = pages.timeline(request.query_params.multi_items(), rows, following, totals, endpoint, problem)
+    return Response(page, 200 if problem is None else problem.status, media_type="text/html")
+
+
+async def _show_detail(setting: _Setting, request: Request) -> Response:
+    """GET /invocations/{invocation_id}: one invocation for people."""
+    project, stored = await _find_one(setting, request)
+    conflicts = await _find_conflicts(setting, project, request)
+    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
+    return Response(pages.detail(project, stored, conflicts, whole), media_type="text/html")
+
+
+async def _find_whole(setting: _Setting, place: Place) -> Whole | None:
+    """Return the whole record of an invocation that the token may read, if one is held."""
+    bodies = await run_in_threadpool(setting.storage.bodies, [place])
+    return read_whole(bodies[place]) if place in bodies else None
+
+
+async def _show_proof(setting: _Setting, request: Request) -> Response:
+    """GET /invocations/{invocation_id}/page: the page that the reader's browser checks."""
+    project, _ = await _find_one(setting, request)
+    whole = await _find_whole(setting, Place(request.path_params["invocation_id"], project))
+    if whole is None:
+        raise Refused(Problem("not-found", "no whole record of this invocation is held"))
+
+    def read_object(digest: str) -> bytes:
+        return setting.storage.objects(project, [digest]).get(digest, "").encode()
+
+    commands = await run_in_threadpool(read_commands, json.loads(whole.lines[0]), read_object)
+    return Response(pages.proof(whole, commands), media_type="text/html", headers=allow_framing(read_policy()))
+
+
+async def _show_pictures(setting: _Setting, request: Request) -> Response:
+    """GET /pictures: the newest invocations that the filters of the list leave."""
+    query = [(name, value) for name, value in request.query_params.multi_items() if name not in ("limit", "cursor")]
+    rows, _ = await _list(setting, request, [*query, ("limit", str(MAX_LIMIT))])
+
+    def draw() -> str:
+        return pages.pictures(query, rows, _read_bodies(setting.storage, rows), datetime.now(UTC).date())
+
+    return Response(await run_in_threadpool(draw), media_type="text/html")
+
+
+def _read_bodies(storage: Storage, rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the whole records that are held of some invocations, as far as a page has room for them."""
+    room = _PICTURED
+    for row in rows:
+        for body in storage.bodies([row.place]).values():
+            room -= len(body)
+            if room >= 0:
+                yield body
+        if room < 0:
+            return
+
+
+async def _show_comparison(setting: _Setting, request: Request) -> Response:
+    """GET /compare?a=PROJECT/ID&b=PROJECT/ID."""
+    sides = []
+    for name in ("a", "b"):
+        project, _, invocation_id = request.query_params.get(name, "").partition("/")
+        allowed = request.state.token.narrow(frozenset({project}))
+        phases = await run_in_threadpool(setting.storage.phases, invocation_id, allowed)
+        if project not in phases:
+            raise Refused(Problem("not-found", f"{name}: expected PROJECT/ID of an invocation that is held"))
+        by_phase = {one.phase: one for one in phases[project]}
+        whole = await _find_whole(setting, Place(invocation_id, project))
+        sides.append((row_of(by_phase.get(STARTED), by_phase.get(COMPLETED)), whole))
+    try:
+        return Response(await run_in_threadpool(pages.comparison, sides), media_type="text/html")
+    except InvocationError as error:
+        raise Refused(Problem("not-found", f"{error.message}; {error.suggestion}")) from error
+
+
+async def _find_conflicts(setting: _Setting, project: str, request: Request) -> list[Conflict]:
+    """Return what was refused for one invocation of a project."""
+    invocation_id = request.path_params["invocation_id"]
+    return await run_in_threadpool(setting.storage.conflicts, MAX_LIMIT, frozenset({project}), invocation_id)
+
+
+async def _serve_style(setting: _Setting, request: Request) -> Response:
+    """GET /style.css."""
+    del setting, request
+    return Response(STYLE, media_type="text/css")
+
+
+# Method, path, what answers, and which scope a token needs; None asks for no token.
+_ROUTES: tuple[tuple[str, str, Endpoint, str | None], ...] = (
+    ("POST", "/v1/events", _take_events, SEND),
+    ("GET", "/v1/invocations", _list_invocations, READ),
+    ("GET", "/v1/invocations/{invocation_id}", _show_invocation, READ),
+    ("GET", "/v1/conflicts", _list_conflicts, READ),
+    ("GET", "/v1/projects", _list_projects, READ),
+    ("GET", "/v1/projects/{project}", _show_project, READ),
+    ("PUT", "/v1/projects/{project}/records/{invocation_id}", _take_record, SEND),
+    ("PUT", "/v1/projects/{project}/objects", _take_objects, SEND),
+    ("PUT", "/v1/projects/{project}/logs/{name}", _take_log, SEND),
+    ("GET", "/witness/key", _show_witness_key, None),
+    ("POST", "/witness/add-log", _add_log, WITNESS),
+    ("POST", "/witness/add-checkpoint", _add_checkpoint, None),
+    ("GET", "/v1/logs", _list_logs, READ),
+    ("GET", "/healthz", _answer_health, None),
+    ("GET", "/readyz", _answer_readiness, None),
+    ("GET", "/metrics", _show_metrics, READ),
+    ("GET", "/", _show_timeline, READ),
+    ("GET", "/invocations/{invocation_id}", _show_detail, READ),
+    ("GET", "/invocations/{invocation_id}/page", _show_proof, READ),
+    ("GET", "/pictures", _show_pictures, READ),
+    ("GET", "/compare", _show_comparison, READ),
+    ("GET", "/projects", _show_projects, READ),
+    ("GET", "/style.css", _serve_style, None),
+)
+
+
+class _Edge:
+    """Around everything: the headers every answer has, and one line in the log."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        begun = time.monotonic()
+        state: dict[str, Any] = scope.setdefault("state", {})
+        status, sending_headers = 0, add_headers(send)
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await sending_headers(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            seconds = time.monotonic() - begun
+            # What is not here is one route, so that who guesses paths makes no new series.
+            self._metrics.observe_request(scope["method"][:8], state.get("route", "none"), status, seconds)
+            facts = {
+                "method": scope["method"],
+                # The path as it came, percent-encoded and without its query, which may name people.
+                "path": scope.get("raw_path", b"").partition(b"?")[0].decode("ascii", "backslashreplace")[:200],
+                "status": status,
+                "milliseconds": round(1000 * seconds),
+                **({"client": state["token"].name} if "token" in state else {}),
+                **state.get("counts", {}),
+            }
+            _LOG.info("%(method)s %(path)s %(status)s", facts)

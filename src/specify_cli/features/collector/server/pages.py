@@ -1,0 +1,174 @@
+"""The pages people read: values in, HTML out. Recorded text is escaped, and what would hide or reorder it is spelled.
+
+No script of theirs, no inline style, nothing from elsewhere: they work where the policy `default-src 'none'` holds. The
+page that proves itself, which stands in a frame, brings the digest of its own script.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from markupsafe import Markup
+
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.collector.holdings import Whole, count_rules
+from specify_cli.features.collector.reception import PARAMETERS, Problem
+from specify_cli.features.collector.storage import Conflict, Row, StoredEvent, Totals
+from specify_cli.libraries.comparison.compare import Chain
+from specify_cli.libraries.web.comparison import Side, compare_sides
+from specify_cli.libraries.web.document import make_page
+from specify_cli.libraries.web.markup import build_environment
+from specify_cli.libraries.web.pictures import draw_overview, draw_waterfall
+from specify_cli.libraries.wire.contract import EXTENSION, flat
+from specify_cli.record.reading.coverage import list_unseen
+from specify_cli.record.reading.done_note import note_done
+
+_PAGES = build_environment(Path(__file__).parent / "templates", "spec-kitty collector")
+# A picture names so many rules.
+_SHARES = 12
+_HOW = "its project can send whole records: spec-kitty sync enable --level records"
+
+
+def link_of(row: Row) -> str:
+    return f"/invocations/{quote(row.invocation_id)}?{urlencode({'project': row.project_uuid})}"
+
+
+def level_of(stored: StoredEvent) -> str:
+    """Return the level a phase was sent at."""
+    return str(flat(stored.event)[f"{EXTENSION}.level"])
+
+
+def timeline(
+    query: Sequence[tuple[str, str]],
+    rows: Sequence[Row],
+    following: str | None,
+    totals: Totals,
+    endpoint: str,
+    problem: Problem | None = None,
+) -> str:
+    """Return the list of invocations with its filter form; without any, how to send the first."""
+    filters = {name: value for name, value in query if value and name != "cursor"}
+    return _PAGES.get_template("timeline.html").render(
+        rows=[(row, link_of(row)) for row in rows],
+        given={**dict.fromkeys(PARAMETERS, ""), **filters},
+        filtered=bool(filters.keys() - {"limit"}),
+        paged=any(name == "cursor" and value for name, value in query),
+        first="/?" + urlencode(filters) if filters else "/",
+        following=None if following is None else "/?" + urlencode({**filters, "cursor": following}),
+        totals=totals,
+        pictures="/pictures?" + urlencode({name: value for name, value in filters.items() if name != "limit"}),
+        endpoint=endpoint,
+        problem=problem,
+    )
+
+
+def projects(rows: Sequence[Mapping[str, object]], following: str | None) -> str:
+    """Return the projects with the level each reaches."""
+    after = None if following is None else "/projects?" + urlencode({"cursor": following})
+    return _PAGES.get_template("projects.html").render(rows=rows, following=after)
+
+
+def detail(
+    project: str, stored: Sequence[StoredEvent], conflicts: Sequence[Conflict] = (), whole: Whole | None = None
+) -> str:
+    """Return one invocation: its waterfall, what both phases say, each as it was received, and what was refused."""
+    phases = {one.phase: one for one in stored}
+    by_phase = {one.phase: flat(one.event) for one in stored}
+    begun, ended = by_phase.get("started", {}), by_phase.get("completed", {})
+    payload, extension = "data.payload.", f"{EXTENSION}."
+    facts = [
+        ("Request", begun.get(f"{extension}request_text")),
+        ("Profile", begun.get(f"{payload}profile_slug")),
+        ("Action", begun.get(f"{payload}action")),
+        ("Routed because", begun.get(f"{extension}match_reason")),
+        ("Asked by", begun.get(f"{payload}actor.actor_id")),
+        ("Kind of actor", begun.get(f"{payload}actor.actor_type")),
+        ("Tool", begun.get(f"{payload}actor.tool")),
+        ("Model", begun.get(f"{payload}actor.model")),
+        ("Way of work", begun.get(f"{extension}mode_of_work")),
+        ("Governance context", begun.get(f"{extension}governance_context_hash")),
+        ("Closed by", ended.get(f"{extension}closed_by")),
+        ("Evidence", ended.get(f"{extension}evidence_ref")),
+        ("Project", project),
+        ("Sent by", ", ".join(dict.fromkeys(one.client for one in stored if one.client)) or None),
+        ("Origin", "merged: the sender received the record with git" if _is_merged(by_phase) else None),
+    ]
+    return _PAGES.get_template("detail.html").render(
+        invocation_id=str(stored[0].event["subject"]),
+        outcome=ended.get(f"{extension}outcome"),
+        started_at=begun.get("time"),
+        completed_at=ended.get("time"),
+        has_started="started" in phases,
+        has_completed="completed" in phases,
+        facts=[(name, value) for name, value in facts if value is not None],
+        conflicts=conflicts,
+        waterfall=None if whole is None else _draw(whole),
+        page=f"/invocations/{quote(str(stored[0].event['subject']))}/page?{urlencode({'project': project})}",
+        phases=[
+            (
+                one,
+                level_of(one),
+                sorted(by_phase[one.phase].items()),
+                json.dumps(one.event, ensure_ascii=False, indent=2),
+            )
+            for one in stored
+        ],
+    )
+
+
+def _draw(whole: Whole) -> Markup:
+    try:
+        return draw_waterfall(whole.read_run())
+    except InvocationError as error:
+        return Markup("<p>{}</p>").format(error.message)
+
+
+def _is_merged(by_phase: Mapping[str, Mapping[str, object]]) -> bool:
+    return any(event.get(f"{EXTENSION}.origin") == "merged" for event in by_phase.values())
+
+
+def pictures(query: Sequence[tuple[str, str]], rows: Sequence[Row], bodies: Iterable[str], today: date) -> str:
+    """Return pictures of some invocations; rules are told by those whose whole records are held."""
+    shares, whole = count_rules(bodies, _SHARES)
+    runs = ((row.started_at, row.profile_id, row.outcome) for row in rows)
+    return _PAGES.get_template("pictures.html").render(
+        counted=len(rows),
+        filtered=sorted((name, value) for name, value in query if value),
+        back="/?" + urlencode(query) if query else "/",
+        pictures=draw_overview(runs, shares, whole, today),
+    )
+
+
+def comparison(rows: Sequence[tuple[Row, Whole | None]]) -> str:
+    """Return two runs side by side. Raises InvocationError where one is not held whole, or hides how it begins."""
+    sides = []
+    for (row, whole), name in zip(rows, ("original", "replay"), strict=True):
+        if whole is None:
+            raise CallerError("WITHHELD", f"no whole record of {row.invocation_id} is held", _HOW)
+        try:
+            chain: Chain | InvocationError = whole.read_chain(name)
+        except InvocationError as error:
+            chain = error
+        head = row.invocation_id, row.request, row.started_at, row.profile_id
+        sides.append(Side(link_of(row), *head, row.outcome or row.status, whole.read_run(), chain))
+    return _PAGES.get_template("compare.html").render(compare_sides(sides[0], sides[1]))
+
+
+def proof(whole: Whole, commands: Sequence[str]) -> bytes:
+    """Return the page of a record that a browser checks by itself; `commands` are its charter's test commands."""
+    lines = [json.loads(line) for line in (*whole.lines, *whole.annexes)]
+    facts = {
+        "note": [remark.line for remark in note_done(lines, commands)],
+        "not_seen": list_unseen(lines[0], lines),
+        "replay": "not replayed here",
+        "left_out": [],
+        "keys": [],
+    }
+    return make_page(whole.lines, whole.annexes, [], [], facts)
+
+
+def problem(fault: Problem) -> str:
+    """Return a page for what could not be shown."""
+    return _PAGES.get_template("problem.html").render(problem=fault)

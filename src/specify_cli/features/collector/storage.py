@@ -1,0 +1,487 @@
+"""What a collector keeps: every phase as received, for ever, once. The values, the rules, and a Protocol of engines.
+
+An engine promises three things: `accept` gives its verdicts only when what they say is durable; a key
+(project, invocation, phase) is stored at most once whatever arrives at the same time; what arrived first stays.
+One contract suite (tests/features/collector/test_storage.py) holds every engine to that. `sql_storage.py` is the
+engine on a database.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from specify_cli.libraries.wire.contract import COMPLETED, EXTENSION, LIVE, STARTED, canonical, key_of, same_content
+from specify_cli.record.record import is_stand_in
+from specify_cli.record.seal import open_line
+from specify_cli.record.verify import RecordReport
+from specify_cli.trail.log.merkle import Frontier, hash_leaf
+from specify_cli.trail.log.notes import Checkpoint, NoteError, parse_checkpoint
+
+STORED, DUPLICATE, CONFLICT, OWNED = "stored", "duplicate", "conflict", "owned"
+# What is said of a record whose events are not held, and of leaves that do not follow those that are.
+UNKNOWN, APART = "unknown", "apart"
+# A conflict over a whole record has this in place of a phase.
+RECORD = "record"
+OPEN, CLOSED = "open", "closed"
+# A list shows and finds so many characters of a text, which an index of every engine can hold; the event holds all.
+LONGEST = 200
+
+
+class StorageError(Exception):
+    """The engine cannot take or give anything now; the sender keeps what it has and comes again.
+
+    The text is logged: it says what the engine lacks, never what it was given.
+    """
+
+
+class StorageUnusable(StorageError):
+    """What stands at the engine's place is not a collector's, or a newer one's."""
+
+
+class StorageUnreachable(StorageUnusable):
+    """No server answers at the engine's place: it may be starting."""
+
+
+class Place(NamedTuple):
+    """Where an invocation stands in the order of the list: newest first by id, then by project."""
+
+    invocation_id: str
+    project_uuid: str
+
+
+Projects = frozenset[str] | None
+"""The projects something is asked of; None is all of them."""
+
+
+class Filter(NamedTuple):
+    """Which invocations are wanted. `since` and `until` bound the id from below and, exclusively, from above."""
+
+    projects: Projects = None
+    profile: str | None = None
+    action: str | None = None
+    outcome: str | None = None
+    status: str | None = None
+    actor: str | None = None
+    since: str | None = None
+    until: str | None = None
+
+
+class Row(NamedTuple):
+    """One invocation as a list shows it. What no phase has said yet is None."""
+
+    project_uuid: str
+    invocation_id: str
+    status: str
+    profile_id: str | None
+    action: str | None
+    request: str | None
+    actor_id: str | None
+    actor_type: str | None
+    level: str
+    started_at: str | None
+    completed_at: str | None
+    outcome: str | None
+    received_at: str
+
+    @property
+    def place(self) -> Place:
+        return Place(self.invocation_id, self.project_uuid)
+
+
+class StoredEvent(NamedTuple):
+    """One phase as it was received."""
+
+    phase: str
+    received_at: str
+    event: dict[str, object]
+    client: str = ""
+
+
+class Conflict(NamedTuple):
+    """A key that came again with other content; the same content again only moves `last_at`.
+
+    `held_sha256` is empty where the phase is not held: another client than the invocation's own sent it. `client` sent
+    what was refused.
+    """
+
+    project_uuid: str
+    invocation_id: str
+    phase: str
+    held_sha256: str
+    sent_sha256: str
+    first_at: str
+    last_at: str
+    times: int
+    client: str = ""
+
+
+class Totals(NamedTuple):
+    """How much there is."""
+
+    invocations: int
+    open: int
+    events: int
+    conflicts: int
+
+
+class ProjectRow(NamedTuple):
+    """How much is held of one project; `revision` grows with everything whole that comes.
+
+    `whole` of the `records` are of closed invocations that the list shows; the others are open, or replays and imports.
+    `objects` are held, and `missing` are those that records name and that did not come yet.
+    """
+
+    project_uuid: str
+    invocations: int
+    open: int
+    events: int
+    conflicts: int
+    records: int
+    revision: int
+    whole: int
+    objects: int
+    missing: int
+
+
+class RecordPiece(NamedTuple):
+    """A record as it was sent, with the report of its bytes; `objects` are the digests of those it leads to.
+
+    `body` is the JSON of one request (docs/sync-contract.md §6), `kind` one of contract.KINDS.
+    """
+
+    invocation_id: str
+    body: str
+    report: RecordReport
+    kind: str = LIVE
+    objects: tuple[str, ...] = ()
+
+
+class LogPiece(NamedTuple):
+    """Leaves of a log from a number on, and the state its clone has signed; keys and state are the texts of notes."""
+
+    name: str
+    start: int
+    leaves: str
+    keys: str
+    checkpoint: str
+
+
+class HeldLog(NamedTuple):
+    """A log as far as it arrived: its leaves, whose it is, its keys, its newest signed state."""
+
+    name: str
+    client: str
+    keys: str
+    checkpoint: str
+    leaves: str
+
+
+class LogConflict(NamedTuple):
+    """A signed state of a log that contradicts the one that was held; the same state again only moves `last_at`.
+
+    `client` sent it, and `verdict` says why it was refused: OWNED, CONFLICT. Both states are the texts of notes.
+    """
+
+    name: str
+    client: str
+    verdict: str
+    held: str
+    sent: str
+    first_at: str
+    last_at: str
+    times: int
+
+
+class HeldRecord(NamedTuple):
+    """A whole record as it is held: what was sent, by whom, and what its bytes said then; `body` where it was asked."""
+
+    invocation_id: str
+    received_at: str
+    client: str
+    report: str
+    body: str = ""
+
+
+class Storage(Protocol):
+    """Where a collector keeps events. Methods may be called from several threads at once."""
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        """Store a batch of faultless events in one step; a verdict for each, durably.
+
+        The client that first sent a phase of an invocation owns it: what another one adds is OWNED, and not stored.
+        """
+
+    def rows(self, filters: Filter, limit: int, after: Place | None = None) -> list[Row]:
+        """At most `limit` invocations, newest first, those after a place if one is given."""
+
+    def phases(self, invocation_id: str, projects: Projects = None) -> dict[str, list[StoredEvent]]:
+        """Return what is held of an invocation, Started first, by the project's uuid."""
+
+    def conflicts(self, limit: int, projects: Projects = None, invocation_id: str | None = None) -> list[Conflict]:
+        """Return the conflicts seen last, newest first; of one invocation where it is named."""
+
+    def totals(self, projects: Projects = None) -> Totals:
+        """Return how much there is."""
+
+    def keep_record(self, project: str, piece: RecordPiece, now: str, client: str) -> tuple[str, list[str]]:
+        """Store a whole record beside its events, durably; STORED, DUPLICATE, CONFLICT, OWNED or UNKNOWN.
+
+        A record that came before is replaced where the new one adds lines or annexes to it. The digests are those of
+        the objects it leads to that are not held yet, sorted.
+        """
+
+    def keep_objects(self, project: str, objects: Mapping[str, str]) -> int:
+        """Store objects that records of the project name and that are missing, durably; how many were."""
+
+    def objects(self, project: str, digests: Sequence[str]) -> dict[str, str]:
+        """Return those of some objects that are held. Raises StorageError where one is not what its name says."""
+
+    def keep_leaves(self, project: str, piece: LogPiece, now: str, client: str) -> tuple[str, int]:
+        """Store leaves that follow those held, durably; a verdict, APART where they do not follow, and how many are.
+
+        What contradicts the log that is held is kept as a LogConflict.
+        """
+
+    def log_conflicts(self, project: str) -> list[LogConflict]:
+        """Return the states that contradicted the logs of a project, the first one first."""
+
+    def projects(self, projects: Projects, limit: int, after: str = "") -> list[ProjectRow]:
+        """Return at most `limit` projects by their uuids, those after one if one is given."""
+
+    def records(self, project: str, limit: int, after: str = "", *, bodies: bool = False) -> list[HeldRecord]:
+        """Return at most `limit` whole records of a project by their ids, those after one if one is given."""
+
+    def bodies(self, places: Sequence[Place]) -> dict[Place, str]:
+        """Return the whole records that are held of some invocations, as they were sent."""
+
+    def logs(self, project: str) -> list[HeldLog]:
+        """Return the logs of a project by their names."""
+
+    def probe(self) -> None:
+        """Return once something could be made durable. Raises StorageError."""
+
+    def close(self) -> None:
+        """Let go of what the engine holds."""
+
+
+def project_of(event: Mapping[str, object]) -> str:
+    """Return the project's uuid of a faultless event."""
+    return str(_get_member(event, "data")["project_uuid"])
+
+
+def row_of(started: StoredEvent | None, completed: StoredEvent | None) -> Row:
+    """Return the row of an invocation from the phases that are held."""
+    first = started or completed
+    assert first is not None
+    payload = _get_member(started.event, "data", "payload") if started is not None else {}
+    actor = _get_member(payload, "actor")
+    extension = _get_extension(completed.event) if completed is not None else {}
+    return Row(
+        project_of(first.event),
+        str(first.event["subject"]),
+        OPEN if completed is None else CLOSED,
+        _get_beginning(payload.get("profile_slug")),
+        _get_beginning(payload.get("action")),
+        None if started is None else _get_beginning(_get_extension(started.event).get("request_text")),
+        _get_beginning(actor.get("actor_id")),
+        _get_beginning(actor.get("actor_type")),
+        str(_get_extension(first.event)["level"]),
+        None if started is None else str(started.event["time"]),
+        None if completed is None else str(completed.event["time"]),
+        _get_beginning(extension.get("outcome")),
+        min(stored.received_at for stored in (started, completed) if stored is not None),
+    )
+
+
+def _get_member(value: Mapping[str, object], *path: str) -> Mapping[str, object]:
+    for name in path:
+        inner = value.get(name)
+        value = inner if isinstance(inner, dict) else {}
+    return value
+
+
+def _get_extension(event: Mapping[str, object]) -> Mapping[str, object]:
+    stored: dict[str, object] = json.loads(str(event[EXTENSION]))
+    return stored
+
+
+def _get_beginning(value: object) -> str | None:
+    return None if value is None else str(value)[:LONGEST]
+
+
+def compute_digest(body: str) -> str:
+    """Return the SHA-256 by which a conflict names a body, and a damaged row is noticed."""
+    return hashlib.sha256(body.encode("utf-8")).hexdigest()
+
+
+def judge(phases: Mapping[str, StoredEvent], phase: str, event: Mapping[str, object], client: str) -> str:
+    """Return the verdict on an event beside what is held of its invocation."""
+    if phase in phases:
+        return DUPLICATE if same_content(phases[phase].event, event) else CONFLICT
+    owner = min(phases.values(), key=lambda stored: stored.received_at).client if phases else client
+    return STORED if client == owner else OWNED
+
+
+def judge_record(
+    phases: Mapping[str, StoredEvent],
+    current: HeldRecord | None,
+    known: RecordReport | None,
+    piece: RecordPiece,
+    client: str,
+) -> str:
+    """Return the verdict on a whole record beside its events and the one that is held, whose report is `known`."""
+    closed = piece.report.status == CLOSED
+    if piece.kind == LIVE and not phases.keys() >= ({STARTED, COMPLETED} if closed else {STARTED}):
+        return UNKNOWN
+    owner = current.client if current is not None else client
+    newer = read_lines(piece.body)
+    if phases:
+        owner = min(phases.values(), key=lambda stored: stored.received_at).client
+        begun = _get_seal(phases, STARTED)
+        if (newer and begun not in (None, json.loads(newer[0])["~"])) or (
+            closed and COMPLETED in phases and not is_whole(phases, piece.report)
+        ):
+            return CONFLICT
+    annexes = set(piece.report.trail.annexes)
+    # The owner's Completed told the seal of the last line, so whoever brings these bytes brings the owner's record.
+    pinned = is_whole(phases, piece.report)
+    if current is None or known is None:
+        return STORED if client == owner or (pinned and not annexes) else OWNED
+    older = read_lines(current.body)
+    before = set(known.trail.annexes)
+    if annexes <= before and len(newer) <= len(older) and _continue(newer, older):
+        return DUPLICATE
+    if not _continue(older, newer) or not before <= annexes:
+        return CONFLICT
+    return STORED if client == owner or (pinned and annexes == before) else OWNED
+
+
+def read_lines(body: str) -> list[str]:
+    """Return the lines of a record as it was sent; a line may hold what other readers take for the end of one."""
+    lines: list[str] = json.loads(body)["lines"].split("\n")[:-1]
+    return lines
+
+
+def is_whole(phases: Mapping[str, StoredEvent], report: RecordReport) -> bool:
+    """Return whether a record ends with the line that its Completed told the seal of."""
+    return COMPLETED in phases and _get_seal(phases, COMPLETED) == report.tip
+
+
+def _get_seal(phases: Mapping[str, StoredEvent], phase: str) -> object:
+    return _get_extension(phases[phase].event).get("seal") if phase in phases else None
+
+
+def _continue(older: Sequence[str], newer: Sequence[str]) -> bool:
+    """Return whether a copy of a record holds the lines of an older one; what is withheld is known by its seal."""
+    return len(older) <= len(newer) and all(
+        one == other or _match_stand_in(one, other) for one, other in zip(older, newer, strict=False)
+    )
+
+
+def _match_stand_in(one: str, other: str) -> bool:
+    first, second = open_line(one.encode()), open_line(other.encode())
+    return first.seal == second.seal and any(is_stand_in(line.fields or {}) for line in (first, second))
+
+
+class Grown(NamedTuple):
+    """A log with the leaves of a request: the verdict on them, how many leaves there are then, their right edge."""
+
+    verdict: str
+    size: int
+    edge: str
+
+
+def judge_leaves(log: HeldLog | None, edge: str, piece: LogPiece, client: str) -> Grown:
+    """Return the verdict on leaves beside their log, whose right edge `edge` is as `encode_edge` wrote it.
+
+    A state of as many leaves as there are then has to have their root; one of fewer has to have been theirs.
+    """
+    frontier = decode_edge(edge)
+    size = frontier.size
+    if log is not None and log.client != client:
+        return Grown(OWNED, size, edge)
+    if log is not None and log.keys != piece.keys:
+        return Grown(CONFLICT, size, edge)
+    checkpoint = read_state(piece.checkpoint)
+    if log is not None and checkpoint.size < size:
+        same = compute_edge(log.leaves, checkpoint.size).root() == checkpoint.root
+        return Grown(APART if same else CONFLICT, size, edge)
+    if piece.start != size:
+        return Grown(APART, size, edge)
+    for line in piece.leaves.split("\n")[:-1]:
+        frontier.add(hash_leaf(line.encode("ascii")))
+    if frontier.size >= checkpoint.size and (frontier.size > checkpoint.size or frontier.root() != checkpoint.root):
+        return Grown(CONFLICT, size, edge)
+    fresh = piece.leaves or log is None or log.checkpoint != piece.checkpoint
+    return Grown(STORED if fresh else DUPLICATE, frontier.size, encode_edge(frontier))
+
+
+def read_state(note: str) -> Checkpoint:
+    """Return the state that a note tells of. Raises StorageError."""
+    try:
+        return parse_checkpoint(note.encode())
+    except NoteError as error:
+        raise StorageError(f"the database is damaged: a state of a log is none: {error}") from error
+
+
+def compute_edge(leaves: str, count: int | None = None) -> Frontier:
+    """Return the right edge of the first `count` leaves, or of all."""
+    frontier = Frontier()
+    for line in leaves.split("\n")[:-1][:count]:
+        frontier.add(hash_leaf(line.encode("ascii")))
+    return frontier
+
+
+def encode_edge(frontier: Frontier) -> str:
+    """Return a right edge as the text a database holds."""
+    return " ".join([str(frontier.size), *(peak.hex() for peak in frontier.peaks)])
+
+
+def decode_edge(text: str) -> Frontier:
+    """Return the right edge that `encode_edge` wrote; of an empty text that of no leaves."""
+    size, *peaks = text.split() or ["0"]
+    return Frontier(int(size), map(bytes.fromhex, peaks))
+
+
+def get_digest(stored: StoredEvent | None) -> str:
+    """Return the digest of an event that is held; empty where none is."""
+    return "" if stored is None else compute_digest(canonical(stored.event))
+
+
+class Changes(NamedTuple):
+    """What a batch of events does: a verdict for each, what is stored, and each row with the one it replaces."""
+
+    verdicts: list[str]
+    stored: list[tuple[Place, StoredEvent]]
+    rows: list[tuple[Row, Row | None]]
+    conflicts: list[Conflict]
+
+
+def decide(
+    events: Sequence[Mapping[str, object]], stored: Mapping[Place, Mapping[str, StoredEvent]], now: str, client: str
+) -> Changes:
+    """Return what a batch does to what is held of its invocations, phases by their names."""
+    changes = Changes([], [], [], [])
+    after: dict[Place, dict[str, StoredEvent]] = {}
+    changed: dict[Place, None] = {}
+    for event in events:
+        invocation_id, phase = key_of(event)
+        place = Place(invocation_id, project_of(event))
+        phases = after.setdefault(place, dict(stored.get(place, {})))
+        verdict = judge(phases, phase, event, client)
+        changes.verdicts.append(verdict)
+        if verdict == STORED:
+            phases[phase] = StoredEvent(phase, now, dict(event), client)
+            changes.stored.append((place, phases[phase]))
+            changed[place] = None
+        elif verdict != DUPLICATE:
+            digest, sent = get_digest(phases.get(phase)), compute_digest(canonical(event))
+            changes.conflicts.append(
+                Conflict(place.project_uuid, invocation_id, phase, digest, sent, now, now, 1, client)
+            )
+    for place in changed:
+        before = stored.get(place)
+        row = row_of(after[place].get(STARTED), after[place].get(COMPLETED))
+        changes.rows.append((row, row_of(before.get(STARTED), before.get(COMPLETED)) if before else None))
+    return changes

@@ -1,0 +1,211 @@
+"""Records as OpenTelemetry traces: one OTLP/JSON request (opentelemetry-proto 1.x, ExportTraceServiceRequest).  [pure]
+
+    request = make_otlp([run])
+
+Names follow the semantic conventions for generative AI of the version in `SCHEMA`, which are *in development*: a later
+version may rename them. What those have no name for stands under `spec_kitty.`. A call, a step and a model call are
+spans; every other entry is an event of the span around it. The same record gives the same ids, so what is sent twice is
+one trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from doctrine.text import say
+from specify_cli import VERSION
+from specify_cli.libraries.timeline.run import LEFT_BEHIND, Run, Span, read_captured, sum_tokens
+
+CONVENTIONS = "1.41.0"
+SCHEMA = f"https://opentelemetry.io/schemas/{CONVENTIONS}"
+NOT_CARRIED = (
+    *LEFT_BEHIND,
+    "gen_ai.provider.name, where the caller did not name its provider",
+    "the order of lines written in one millisecond",
+    "messages between the agent and its model in the conventions' own form: texts are attributes",
+)
+_SPANS = ("tool_call", "tool_result", "step_started", "step_completed", "step_failed", "model_call")
+_INTERNAL, _CLIENT = 1, 3
+_ERROR = 2
+_TOKENS = {
+    "input": "gen_ai.usage.input_tokens",
+    "output": "gen_ai.usage.output_tokens",
+    "cached": "gen_ai.usage.cache_read.input_tokens",
+    "cache_write": "gen_ai.usage.cache_creation.input_tokens",
+    "thinking": "gen_ai.usage.reasoning.output_tokens",
+}
+# Members of the envelope, and those that have a name in the conventions or a place in the span.
+_PLACED = {"v", "prev", "~", "event", "invocation_id", "at", "started_at", "completed_at", "duration_ms", "tokens"}
+_ROOT = {"started", "completed"}
+_MAX_INTEGER = 2**63 - 1
+
+
+def make_otlp(runs: Iterable[Run]) -> dict[str, object]:
+    """Return the request that holds these runs, each a trace of its own resource."""
+    return {"resourceSpans": [_describe_run(run) for run in runs]}
+
+
+def _describe_run(run: Run) -> dict[str, object]:
+    resource = {
+        "service.name": "spec-kitty",
+        "service.version": VERSION,
+        "spec_kitty.invocation_id": run.invocation_id,
+        "spec_kitty.not_carried": list(NOT_CARRIED),
+        "spec_kitty.not_seen": list(run.not_seen),
+        "spec_kitty.withheld_lines": run.withheld,
+    }
+    return {
+        "resource": {"attributes": _list_attributes(resource)},
+        "schemaUrl": SCHEMA,
+        "scopeSpans": [
+            {"scope": {"name": "spec-kitty", "version": VERSION}, "schemaUrl": SCHEMA, "spans": list(_make_spans(run))}
+        ],
+    }
+
+
+def _make_spans(run: Run) -> Iterator[dict[str, object]]:
+    """Yield the span of the run, then one of each call, step and model call."""
+    named = run.started.get("trace_id")
+    trace = named if isinstance(named, str) and _is_hex(named, 32) else _derive(run.invocation_id, 32)
+    root = _derive(f"{run.invocation_id} root", 16)
+    ids = [_derive(f"{run.invocation_id} {place}", 16) for place in range(len(run.spans))]
+    events: dict[str, list[dict[str, object]]] = {}
+    spans = []
+    for place, span in enumerate(run.spans):
+        entry = span.entry
+        parent = root if entry.within is None else ids[entry.within]
+        if entry.kind in _SPANS:
+            spans.append((ids[place], parent, span))
+        elif entry.kind not in _ROOT:
+            common = {"spec_kitty.seq": entry.seq, **_tell_rest(entry.fields), **_tell_tokens(entry.fields)}
+            events.setdefault(parent, []).append(
+                {"timeUnixNano": str(span.begin), "name": say(entry.kind), "attributes": _list_attributes(common)}
+            )
+    name, attributes = _describe_root(run)
+    failed = run.completed.get("outcome") in ("failed", "abandoned")
+    yield {
+        "traceId": trace,
+        "spanId": root,
+        "name": name,
+        "kind": _INTERNAL,
+        "startTimeUnixNano": str(run.begin),
+        "endTimeUnixNano": str(run.end),
+        "attributes": _list_attributes(attributes),
+        "events": events.get(root, []),
+        "status": {"code": _ERROR, "message": say(run.completed["outcome"])} if failed else {},
+    }
+    for span_id, parent, span in spans:
+        name, kind, attributes = _describe_span(run, span)
+        yield {
+            "traceId": trace,
+            "spanId": span_id,
+            "parentSpanId": parent,
+            "name": name,
+            "kind": kind,
+            "startTimeUnixNano": str(span.begin),
+            "endTimeUnixNano": str(span.end),
+            "attributes": _list_attributes(attributes),
+            "events": events.get(span_id, []),
+            "status": {"code": _ERROR, "message": say(span.entry.status)} if span.entry.bad else {},
+        }
+
+
+def _describe_root(run: Run) -> tuple[str, dict[str, object]]:
+    session = run.started.get("session")
+    profile = say(run.started.get("profile_id") or "agent")
+    return f"invoke_agent {say(profile)}", {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": profile,
+        "gen_ai.provider.name": _get_provider(run),
+        "gen_ai.request.model": run.model,
+        "gen_ai.conversation.id": session.get("session_id") if isinstance(session, dict) else None,
+        **_tell_tokens({"tokens": sum_tokens(run)}),
+        "error.type": run.completed.get("outcome") if run.completed.get("outcome") in ("failed", "abandoned") else None,
+        "spec_kitty.tip": run.tip,
+        "spec_kitty.open": None if run.completed else True,
+        **_tell_rest(run.started),
+        **_tell_rest(run.completed),
+    }
+
+
+def _describe_span(run: Run, span: Span) -> tuple[str, int, dict[str, object]]:
+    entry = span.entry
+    fields = {**entry.fields, **entry.end_fields}
+    attributes = {
+        "error.type": fields.get("error_code") or entry.status if entry.bad else None,
+        "spec_kitty.seq": entry.seq,
+        "spec_kitty.end_seq": entry.end_seq,
+        "spec_kitty.open": True if entry.status == "open" else None,
+        "gen_ai.agent.id": entry.agent,
+    }
+    name = say(entry.name)
+    if entry.kind.startswith("tool_"):
+        return f"execute_tool {name}", _INTERNAL, {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": entry.name,
+            "gen_ai.tool.call.id": fields.get("call_id"),
+            "gen_ai.tool.call.arguments": read_captured(fields.get("args")),
+            "gen_ai.tool.call.result": read_captured(fields.get("output")),
+            **attributes,
+            **_tell_rest(fields, {"args", "output", "call_id", "tool"}),
+        }  # fmt: skip
+    if entry.kind == "model_call":
+        return f"chat {name}", _CLIENT, {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _get_provider(run),
+            "gen_ai.request.model": entry.name,
+            **_tell_tokens(fields),
+            **attributes,
+            **_tell_rest(fields, {"model"}),
+        }  # fmt: skip
+    return f"step {name}", _INTERNAL, {**attributes, **_tell_rest(fields)}
+
+
+def _get_provider(run: Run) -> object:
+    actor = run.started.get("actor")
+    return actor.get("provider") if isinstance(actor, dict) else None
+
+
+def _tell_tokens(fields: Mapping[str, object]) -> dict[str, object]:
+    tokens = fields.get("tokens")
+    return {
+        _TOKENS.get(kind, f"spec_kitty.tokens.{kind}"): number
+        for kind, number in (tokens.items() if isinstance(tokens, dict) else ())
+    }
+
+
+def _tell_rest(fields: Mapping[str, object], placed: Iterable[str] = ()) -> dict[str, object]:
+    """Return every other member of a line under a name of ours; captured values as the text the line holds."""
+    attributes: dict[str, object] = {}
+    for key, value in fields.items():
+        if key in _PLACED or key in placed or value is None:
+            continue
+        text = read_captured(value)
+        attributes[f"spec_kitty.{key}"] = value if text is None or not isinstance(value, dict) else text
+        if text is not None and isinstance(value, dict) and value.get("tail"):
+            attributes[f"spec_kitty.{key}.size"] = value.get("size")
+    return attributes
+
+
+def _list_attributes(values: Mapping[str, object]) -> list[dict[str, object]]:
+    return [{"key": say(key), "value": _wrap(value)} for key, value in values.items() if value is not None]
+
+
+def _wrap(value: object) -> dict[str, object]:
+    """Return a value as OTLP writes it: what has no type there is its JSON."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int) and abs(value) <= _MAX_INTEGER:
+        return {"intValue": str(value)}
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return {"arrayValue": {"values": [{"stringValue": say(item)} for item in value]}}
+    return {"stringValue": say(value)}
+
+
+def _derive(text: str, digits: int) -> str:
+    return sha256(text.encode("utf-8", "replace")).hexdigest()[:digits]
+
+
+def _is_hex(text: str, digits: int) -> bool:
+    return len(text) == digits and set(text) <= set("0123456789abcdef") and set(text) != {"0"}

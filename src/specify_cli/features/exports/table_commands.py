@@ -1,0 +1,122 @@
+"""invocations export --parquet: tables for DuckDB and others, by Arrow (extra `parquet`)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pyarrow  # type: ignore[import-untyped]
+from pyarrow import parquet
+
+from doctrine.text import count
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.features.exports.tables import FLAG, FRACTION, NUMBER, TABLES, Row, make_tables
+from specify_cli.libraries.archive.archive import require_whole
+from specify_cli.libraries.timeline.run import read_run
+from specify_cli.project.config import Project
+from specify_cli.record.reading.views import read_file
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import annex_events, verify_place
+from specify_cli.storage.store import FileRecordStore, Place
+
+_AT_ONCE = 20_000
+
+
+class ParquetFolder:
+    """A new folder of Parquet files that appears whole or not at all.
+
+    with ParquetFolder(folder) as made:
+        with made.open("runs.parquet", columns) as file:
+            file.write_table(made.build(rows, columns))
+
+    Raises CallerError where the folder is there, EnvironmentFault where the disk refuses.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._types = {NUMBER: pyarrow.int64(), FRACTION: pyarrow.float64(), FLAG: pyarrow.bool_()}
+        if os.path.lexists(folder):
+            raise CallerError("INVALID_VALUE", f"--parquet {folder}: it is there", "name a new folder")
+        self._folder, self._made = folder, Path(f"{folder}.part")
+        try:
+            self._made.mkdir(mode=0o700)
+        except OSError as error:
+            raise EnvironmentFault("ACCESS_FAILED", f"--parquet {folder}: {error.strerror}", "name another") from error
+
+    def build(self, rows: list[Row], columns: Mapping[str, str]) -> Any:
+        """Return rows as a table."""
+        return pyarrow.Table.from_pylist(rows, schema=self._make_schema(columns))
+
+    def open(self, name: str, columns: Mapping[str, str]) -> Any:
+        """Open a file of this folder for tables with these columns."""
+        path = self._made / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return parquet.ParquetWriter(path, self._make_schema(columns), compression="zstd")
+
+    def _make_schema(self, columns: Mapping[str, str]) -> Any:
+        text = pyarrow.string()
+        return pyarrow.schema([(name, self._types.get(kind, text)) for name, kind in columns.items()])
+
+    def __enter__(self) -> ParquetFolder:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        if kind is None:
+            self._made.rename(self._folder)
+        else:
+            shutil.rmtree(self._made, ignore_errors=True)
+
+
+def export_tables(project: Project, ids: list[str], values: Values) -> int:
+    """Write the records that are named, or all, as tables; name each that could not be read."""
+    folder = str(values["parquet"])
+    index = Index(project.root)
+    if ids:
+        places: Iterable[Place] = {index.resolve(text) for text in ids}
+    else:
+        places = index.places()
+    left_out: list[dict[str, str]] = []
+    counts = dict.fromkeys(TABLES, 0)
+    with ParquetFolder(folder) as parquet, ExitStack() as stack:
+        files = {name: stack.enter_context(parquet.open(f"{name}.parquet", TABLES[name])) for name in TABLES}
+        rows_of: dict[str, list[Row]] = {name: [] for name in TABLES}
+
+        def flush(least: int) -> None:
+            for name, rows in rows_of.items():
+                if len(rows) >= least:
+                    files[name].write_table(parquet.build(rows, TABLES[name]))
+                    counts[name] += len(rows)
+                    rows.clear()
+
+        for place in places:
+            try:
+                for name, rows in _read_tables(project, place).items():
+                    rows_of[name] += rows
+            except InvocationError as error:
+                left_out.append({"invocation_id": place.invocation_id, "why": error.code})
+            flush(_AT_ONCE)
+        flush(1)
+    value = {"path": folder, "tables": counts, "left_out": left_out}
+    if values["json"]:
+        write_json(value)
+    else:
+        lines = [f"{one_line(folder)}: {count(counts['runs'], 'record')} as tables"]
+        lines += [f"{name}.parquet: {count(number, 'row')}" for name, number in counts.items()]
+        lines += [f"left out: {one['invocation_id']} {one['why']}" for one in left_out]
+        write_lines(lines)
+    return 1 if left_out else 0
+
+
+def _read_tables(project: Project, place: Place) -> dict[str, list[Row]]:
+    """Return the rows of a record that verifies. Raises InvocationError for another."""
+    require_whole(verify_place(project, place), place)
+    record = read_file(FileRecordStore(project.root).hold(place))
+    lines = [] if record is None else [entry.fields for entry in record.entries]
+    annexes = annex_events(project.root, place.invocation_id)
+    tip = None if record is None or not record.entries else record.entries[-1].seal
+    return make_tables(read_run(lines, annexes, tip), [*lines, *annexes])

@@ -1,0 +1,125 @@
+"""Records as tables, for questions over all of them: what stands in a row, and of which type.  [pure]
+
+for name, rows in make_tables(run, lines).items():
+    print(name, len(rows))
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from specify_cli.libraries.timeline.run import Run
+
+TEXT, NUMBER, FRACTION, FLAG = "text", "number", "fraction", "flag"
+Row = dict[str, object]
+# Each table with its columns. Every table but `runs` names its run by `invocation_id`.
+TABLES: dict[str, dict[str, str]] = {
+    "runs": {
+        **dict.fromkeys(("invocation_id", "parent_invocation_id", "profile_id", "action", "verb", "run_kind"), TEXT),
+        **dict.fromkeys(("request_text", "match_reason", "router_confidence", "actor_id", "actor_type"), TEXT),
+        **dict.fromkeys(("model", "session", "trace_id", "governance_context_hash", "execution_hash"), TEXT),
+        **dict.fromkeys(("started_at", "completed_at", "outcome", "closed_by", "tip"), TEXT),
+        **dict.fromkeys(("opened_by", "imported_at", "not_seen"), TEXT),
+        "lines": NUMBER,
+    },
+    "events": {"invocation_id": TEXT, "seq": NUMBER, "event": TEXT, "at": TEXT, "line": TEXT},
+    "hits": {
+        **dict.fromkeys(("invocation_id", "request_id", "uri", "digest"), TEXT),
+        "seq": NUMBER,
+        "rank": NUMBER,
+        "score": FRACTION,
+    },
+    "gates": {
+        **dict.fromkeys(("invocation_id", "gate", "rule_ref", "outcome", "reason_code", "override"), TEXT),
+        "seq": NUMBER,
+        "blocking": FLAG,
+    },
+    "calls": {
+        **dict.fromkeys(("invocation_id", "tool", "status", "at", "agent"), TEXT),
+        "seq": NUMBER,
+        "duration_ms": NUMBER,
+    },
+    "tokens": {
+        **dict.fromkeys(("invocation_id", "event", "model", "kind"), TEXT),
+        "seq": NUMBER,
+        "tokens": NUMBER,
+    },
+}
+
+
+def make_tables(run: Run, lines: Iterable[Mapping[str, object]]) -> dict[str, list[Row]]:
+    """Return the rows of a run in each table; `lines` are the record's and its annexes'."""
+    all_lines = list(lines)
+    tables: dict[str, list[Row]] = {
+        "runs": [_make_run(run, len(all_lines))],
+        "events": [{**line, "at": _get_time(line), "line": _write(line)} for line in all_lines],
+        "hits": list(_list_hits(all_lines)),
+        "gates": [{**line} for line in all_lines if line.get("event") == "gate_decision"],
+        "calls": [
+            {**span.entry._asdict(), "tool": span.entry.name, "status": span.entry.status or "unknown"}
+            for span in run.spans
+            if span.entry.kind in ("tool_call", "tool_result")
+        ],
+        "tokens": list(_list_tokens(all_lines)),
+    }
+    return {
+        name: [_shape({**row, "invocation_id": run.invocation_id}, columns) for row in tables[name]]
+        for name, columns in TABLES.items()
+    }
+
+
+def _make_run(run: Run, lines: int) -> Row:
+    actor = run.started.get("actor")
+    closing = {name: run.completed.get(name) for name in ("completed_at", "outcome", "closed_by")}
+    asked = dict(actor) if isinstance(actor, dict) else {}
+    imported = run.started.get("imported")
+    row = {
+        "imported_at": imported.get("at") if isinstance(imported, dict) else None,
+        "not_seen": ", ".join(run.not_seen),
+    }
+    return {**run.started, **asked, **closing, **row, "model": run.model, "tip": run.tip, "lines": lines}
+
+
+def _list_hits(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+    for line in lines:
+        hits = line.get("hits") if line.get("event") == "retrieval_response" else None
+        for hit in hits if isinstance(hits, list) else ():
+            if isinstance(hit, dict):
+                yield {**hit, "seq": line.get("seq"), "request_id": line.get("request_id")}
+
+
+def _list_tokens(lines: Iterable[Mapping[str, object]]) -> Iterator[Row]:
+    for line in lines:
+        tokens = line.get("tokens")
+        if line.get("event") in ("turn", "model_call") and isinstance(tokens, dict):
+            for kind, number in tokens.items():
+                yield {**line, "kind": kind, "tokens": number}
+
+
+def _get_time(line: Mapping[str, object]) -> object:
+    return line.get("at") or line.get("started_at") or line.get("completed_at")
+
+
+def _write(line: Mapping[str, object]) -> str:
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def _shape(row: Row, columns: Mapping[str, str]) -> Row:
+    """Return the columns of a row; a value of another type is text where text is wanted, and else nothing."""
+    return {name: _read(row.get(name), kind) for name, kind in columns.items()}
+
+
+def _read(value: object, kind: str) -> object:
+    if value is None:
+        return None
+    if kind == TEXT:
+        return (value if isinstance(value, str) else _write({"": value})[4:-1]).encode("utf-8", "replace").decode()
+    if kind == FRACTION:
+        try:
+            return float(value) if isinstance(value, str) else None
+        except ValueError:
+            return None
+    if kind == FLAG:
+        return value if isinstance(value, bool) else None
+    return value if type(value) is int and abs(value) < 2**63 else None

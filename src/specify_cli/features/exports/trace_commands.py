@@ -1,0 +1,140 @@
+"""invocations export --format otlp, perfetto and agent-trace: records for programs of others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from doctrine.git import ask_git, find_worktree
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines
+from specify_cli.cli.terminal.person import require_person
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.exports import agent_trace, otlp, perfetto
+from specify_cli.features.search.commands import open_index
+from specify_cli.features.search.why import explain_file
+from specify_cli.libraries.archive import archive
+from specify_cli.libraries.archive.withholding import Search, Withheld, stand_ins, withhold_lines
+from specify_cli.libraries.timeline.run import Run, encode_document, read_run
+from specify_cli.project.config import Project
+from specify_cli.record.record import fold
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import annex_events, verify_place
+from specify_cli.storage.store import FileRecordStore, Place
+
+_NOT_CARRIED = {
+    "otlp": otlp.NOT_CARRIED, "perfetto": perfetto.NOT_CARRIED, "agent-trace": agent_trace.NOT_CARRIED,
+}  # fmt: skip
+
+
+def export_trace(project: Project, ids: list[str], values: Values) -> int:
+    """Write records in a form of others, or send them; say what it cannot carry."""
+    form, endpoint = str(values["format"]), shell.get_text(values, "endpoint")
+    if values["proofs"] or (form == "agent-trace" and len(ids) != 1):
+        raise CallerError("USAGE", f"--format {form} takes no --proofs, and agent-trace one record", "give one ID")
+    index = Index(project.root)
+    places = sorted({index.resolve(text) for text in ids}, key=lambda place: place.invocation_id)
+    runs = [_read(project, place, safe=bool(values["safe"])) for place in places]
+    if form == "agent-trace":
+        document = _make_agent_trace(project, runs[0])
+    else:
+        document = otlp.make_otlp(runs) if form == "otlp" else perfetto.make_perfetto(runs)
+    data = encode_document(document)
+    output = shell.get_text(values, "output")
+    if endpoint is not None:
+        require_person(
+            shell.caller().actor,
+            f"sending records to {endpoint}",
+            f"spec-kitty invocations export … --format {form} --endpoint {endpoint}",
+        )
+        endpoint = _send(endpoint, data)
+    else:
+        archive.create_file(str(output), data)
+    value = {
+        "format": form,
+        "path": output,
+        "endpoint": endpoint,
+        "invocation_ids": [run.invocation_id for run in runs],
+        "size": len(data),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "not_carried": list(_NOT_CARRIED[form]),
+        "not_seen": {run.invocation_id: list(run.not_seen) for run in runs},
+        "withheld_lines": sum(run.withheld for run in runs),
+    }
+    if values["json"]:
+        write_json(value)
+        return 0
+    done = f"{one_line(output or '')}: written" if endpoint is None else f"{endpoint}: sent"
+    lines = [f"{done}, {count(len(runs), 'record')} as {form}, {len(data)} bytes"]
+    lines += [f"not carried: {what}" for what in _NOT_CARRIED[form]]
+    lines += [f"not seen: {run.invocation_id[-6:]} {', '.join(run.not_seen)}" for run in runs if run.not_seen]
+    if value["withheld_lines"]:
+        lines.append(f"withheld: {count(sum(run.withheld for run in runs), 'line')}")
+    write_lines(lines)
+    return 0
+
+
+def _read(project: Project, place: Place, *, safe: bool) -> Run:
+    """Return a record that verifies as a run; a safe one without what a safe archive would withhold."""
+    archive.require_whole(verify_place(project, place), place)
+    data = FileRecordStore(project.root).read(place)
+    annexes = annex_events(project.root, place.invocation_id)
+    if safe:
+        data = b"".join(withhold_lines(data, Search(project.config.redaction), Withheld()))
+        annexes = []
+    record = fold(data)
+    lines = [] if record is None else [entry.fields for entry in record.entries]
+    tip = None if record is None or not record.entries else record.entries[-1].seal
+    return read_run(lines, annexes, tip, sum(1 for _ in stand_ins(data)))
+
+
+def _send(endpoint: str, data: bytes) -> str:
+    """Send traces to an endpoint and return where they went."""
+    from specify_cli.features.sync import otlp as sender  # of the extra `sync`
+
+    url = sender.read_endpoint(endpoint)
+    sender.send_otlp(url, sender.read_headers(os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")), data)
+    return url
+
+
+def _make_agent_trace(project: Project, run: Run) -> dict[str, object]:
+    """Return the trace record of a run, its lines found in the files as they are."""
+    attributed: dict[str, list[agent_trace.Attributed]] = {}
+    contents: dict[str, bytes] = {}
+    with open_index(project) as index:
+        for path in agent_trace.list_patched(run):
+            attributed[path] = []
+            try:
+                explanation = explain_file(project, index, os.path.join(project.root, path))
+                with open(os.path.join(project.root, path), "rb") as file:
+                    contents[path] = file.read()
+            except (InvocationError, OSError):
+                continue
+            lines = contents[path].split(b"\n")
+            for part in explanation.ranges:
+                if part.invocation_id == run.invocation_id:
+                    text = b"\n".join(lines[part.first - 1 : part.last])
+                    digest = hashlib.sha256(text).hexdigest()
+                    attributed[path].append(agent_trace.Attributed(part.first, part.last, digest))
+    return agent_trace.make_agent_trace(run, attributed, _find_revision(project.root, contents))
+
+
+def _find_revision(root: str, files: dict[str, bytes]) -> str | None:
+    """Return the commit whose files these are, byte for byte; None where the last one holds others."""
+    top = find_worktree(root)
+    try:
+        revision = None if top is None else ask_git(top, "rev-parse", "--verify", "HEAD")
+        listed = None if top is None or revision is None else ask_git(top, "ls-tree", "-r", "-z", "--full-tree", "HEAD")
+    except OSError:
+        return None
+    if top is None or revision is None or listed is None:
+        return None
+    blobs = {name: head.split()[2] for head, _, name in (row.partition("\t") for row in listed.split("\0") if row)}
+    for path, data in files.items():
+        name = os.path.relpath(os.path.join(os.path.realpath(root), path), os.path.realpath(top))
+        kind = hashlib.sha256 if len(blobs.get(name, "")) == 64 else hashlib.sha1
+        if blobs.get(name) != kind(b"blob %d\0" % len(data) + data).hexdigest():
+            return None
+    return revision.strip()

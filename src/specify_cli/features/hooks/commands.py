@@ -1,0 +1,248 @@
+"""hooks: what makes agents' harnesses fill the record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import require_person
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.hooks.conversation.session_record import set_mark
+from specify_cli.features.hooks.handler import MAX_INPUT, parsed
+from specify_cli.features.hooks.rehearsal import rehearse
+from specify_cli.features.hooks.settings.detection import (
+    USAGE,
+    Program,
+    describe_hooks,
+    find_program,
+    list_in_use,
+    settings_place,
+)
+from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES, Harness
+from specify_cli.features.hooks.settings.install import Change
+from specify_cli.features.hooks.settings.install import install as put_in
+from specify_cli.features.hooks.settings.install import uninstall as take_out
+from specify_cli.invocation.bindings import opens_by_itself
+from specify_cli.project.config import load_project
+from specify_cli.project.root import find_root
+from specify_cli.redaction.json_values import ForeignError
+
+_DETECTED = "all-detected"
+_HELP = f"""{USAGE} < PAYLOAD.json
+
+What an agent's harness runs before and after every tool call (`spec-kitty hooks install` puts it there).
+It reads one payload of the harness on stdin, appends what that says to the record of the session, prints nothing and
+exits 0 whatever happens, so that it never disturbs an agent. What went wrong is shown by `spec-kitty doctor`.
+
+HARNESS is one of {", ".join(HARNESSES)}.
+To see what a payload would record: spec-kitty hooks test --harness HARNESS --payload PAYLOAD.json
+"""
+
+
+def explain_hook() -> int:
+    """Print what `spec-kitty hook` is for."""
+    write_text(_HELP)
+    return 0
+
+
+def refuse_person(words: str) -> int:
+    """Tell a person at a terminal that the hook waits for a harness's payload."""
+    found = f"a terminal behind `hook {words}`" if words in HARNESSES else f"`hook {words}`".replace(" `", "`")
+    message = f"hook: expected one of {', '.join(HARNESSES)} and its payload on stdin, found {found}"
+    write_error(CallerError("USAGE", message, "spec-kitty hook --help"), False)
+    return 2
+
+
+def install(values: Values) -> int:
+    """Put hooks into the settings of the harness named, or of all that are in use here."""
+    return _change_settings(values, installing=True)
+
+
+def uninstall(values: Values) -> int:
+    """Take them out again."""
+    return _change_settings(values, installing=False)
+
+
+def status(values: Values) -> int:
+    """Show how things stand for every harness, in the project and for the user."""
+    root, home = _find_folders()
+    program = find_program(root)
+    standings = describe_hooks(program, root, home)
+    if values["json"]:
+        write_json(standings)
+        return 0
+    lines = [] if program.path is None else [f"program  {_describe_program(program)}"]
+    for row in standings.harnesses:
+        opens = " · its sessions get records by themselves" if opens_by_itself(root, row.harness) else ""
+        lines.append(f"{row.title} ({row.harness}) · {'in use here' if row.detected else 'not seen here'}{opens}")
+        for place in row.places:
+            lines.append(f"  {place.scope:<8} {place.state:<9} {one_line(place.path)}")
+            if place.problem:
+                lines.append(f"           {one_line(place.problem)}")
+    write_lines(lines)
+    _warn(program)
+    return 0
+
+
+def test(values: Values) -> int:
+    """Show what a payload would record, masked and cut as it would be; nothing is written."""
+    source = str(values["payload"])
+    data = shell.stdin_bytes() if source == "-" else _read_payload(source)
+    try:
+        value = parsed(data)
+    except ForeignError as error:
+        raise CallerError(
+            "PAYLOAD_INVALID",
+            f"{source}: expected JSON, found {error}",
+            "give one hook call's JSON, as the harness sends",
+        ) from error
+    project, _ = load_project(shell.here(), shell.home())
+    answer = rehearse(project.config, str(values["harness"]), value)
+    if values["json"]:
+        write_json(answer)
+        return 0
+    named = one_line(answer["hook_event"]) or "no event named"
+    lines = [f"{answer['harness']} · {named} · session {one_line(answer['session_id'] or 'not named')}"]
+    for event in answer["events"]:
+        body = event["body"]
+        lines.append(f"  {body['event']}")
+        lines += [f"    {name}: {one_line(item, 160)}" for name, item in body.items() if name != "event"]
+    if answer["started_invocation"] is not None:
+        lines.append(f"  the session belongs to {answer['started_invocation']} from here on")
+    if not answer["events"]:
+        lines.append("  records nothing")
+    write_lines(lines)
+    write_note("nothing was written")
+    return 0
+
+
+# --- changing
+
+
+def _change_settings(values: Values, *, installing: bool) -> int:
+    root, home = _find_folders()
+    scope = next(scope for scope in SCOPES if scope == values["scope"])
+    dry = bool(values["dry_run"])
+    if not installing and not dry:
+        require_person(shell.caller().actor, "an end of the recording by hooks", "spec-kitty hooks uninstall")
+    option = values["harness"]
+    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else []
+    selected = [name for name in named if name != _DETECTED] if _DETECTED not in named else []
+    chosen = [HARNESSES[name] for name in selected] or list_in_use(root, home, scope, installing=installing)
+    done, refused = change_hooks(chosen, scope, root, home, installing=installing, dry_run=dry)
+    opening = installing and bool(values["open"])
+    if not dry and (opening or not installing):
+        project, _ = load_project(root, home)
+        for change in done:
+            set_mark(project, change.place.harness.name, on=opening)
+    if len(selected) == 1 and refused:
+        raise refused[0][1]
+    if values["json"]:
+        write_json(
+            {
+                "dry_run": dry,
+                "changes": [describe_change(change) for change in done],
+                "refused": [{"harness": harness.name, **refusal.as_value()} for harness, refusal in refused],
+            }
+        )
+    else:
+        _tell(done, dry=dry, installing=installing)
+        if opening and done and not dry:
+            write_lines(["a session that begins work without a do gets a record from its prompt, in this clone"])
+        if installing:
+            _warn(find_program(root))
+        for _, refusal in refused:
+            write_error(refusal, False)
+    return 1 if refused else 0
+
+
+def change_hooks(
+    chosen: Iterable[Harness],
+    scope: Literal["project", "user"],
+    root: str,
+    home: str | None,
+    *,
+    installing: bool,
+    dry_run: bool = False,
+) -> tuple[list[Change], list[tuple[Harness, InvocationError]]]:
+    """Put hooks into the settings of harnesses, or take them out; return what was done and what was refused."""
+    act = put_in if installing else take_out
+    done: list[Change] = []
+    refused: list[tuple[Harness, InvocationError]] = []
+    for harness in chosen:
+        place = settings_place(harness, scope, root, home)
+        try:
+            if place is None:
+                raise CallerError("HARNESS_NOT_FOUND", "there is no home folder to keep settings in", "set HOME")
+            done.append(act(place, dry_run=dry_run))
+        except InvocationError as error:
+            refused.append((harness, error))
+    return done, refused
+
+
+def describe_change(change: Change) -> dict[str, object]:
+    place = change.place
+    return {
+        "harness": place.harness.name,
+        "scope": place.scope,
+        "path": place.path,
+        "state": change.state,
+        "diff": change.diff or None,
+        "note": place.harness.note or None,
+    }
+
+
+def _tell(done: list[Change], *, dry: bool, installing: bool) -> None:
+    lines: list[str] = []
+    for change in done:
+        harness = change.place.harness
+        lines.append(f"{harness.title}: {change.state} · {one_line(change.place.path)}")
+        if dry and change.diff:
+            lines += change.diff.rstrip("\n").split("\n")
+        if installing and harness.note:
+            lines.append(f"  {harness.note}")
+    if dry:
+        lines.append("nothing was written (--dry-run)")
+    elif not done:
+        lines.append("nothing of ours is installed there" if not installing else "nothing was done")
+    if lines:
+        write_lines(lines)
+
+
+# --- whose program a harness runs
+
+
+def _describe_program(program: Program) -> str:
+    path, resolved = one_line(program.path), one_line(program.resolved)
+    return path if path == resolved else f"{path} → {resolved}"
+
+
+def _warn(program: Program) -> None:
+    if program.warning is not None:
+        write_note(f"warning: {program.warning}")
+
+
+# --- where things are
+
+
+def _find_folders() -> tuple[str, str | None]:
+    home = shell.home()
+    return find_root(shell.here(), home)[0], home
+
+
+def _read_payload(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_INPUT + 1)
+    except OSError as error:
+        raise CallerError(
+            "PAYLOAD_INVALID", f"cannot read {path}: {error.strerror}", "give a file, or - for stdin"
+        ) from error
+    if len(data) > MAX_INPUT:
+        raise CallerError(
+            "PAYLOAD_INVALID", f"{path}: expected at most {MAX_INPUT} bytes, found more", "a hook records none of it"
+        )
+    return data

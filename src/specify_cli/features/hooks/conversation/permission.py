@@ -1,0 +1,80 @@
+"""What a person was asked to permit, and what they allowed: an approval without a name, a claim of the harness.
+
+A harness asks before a call runs and gives the request no id; the answer shows in that the call then ran. So each
+request waits in `.kittify/local/asked/` until the result of a call that is equal to it, or until the session goes on
+without one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.features.hooks.payload.translation import HookEvent, compute_fingerprint, judge_call
+from specify_cli.invocation.bindings import asked_folder, short_digest
+from specify_cli.record import layout
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.translation import HookInput
+
+_MAX_EQUAL = 16
+_GOES_ON = ("prompt", "started", "ended")
+
+
+def follow_request(root: str, harness: str, call: HookInput) -> HookInput:
+    """Keep what is asked, or return the result of what was asked with the approval before it."""
+    if call.session_id is None:
+        return call
+    folder = asked_folder(harness, call.session_id)
+    if call.asks:
+        _keep(root, folder, _name_request(call, call.asks))
+    elif call.moment is not None and call.moment.kind in _GOES_ON and call.subagent is None:
+        _forget(root, folder)
+    elif call.asked and _take(root, folder, _name_request(call, call.asked)):
+        for place, event in enumerate(call.events):
+            if event.event == "tool_result" and event.payload.get("status") != "denied":
+                allowed = HookEvent("approval", judge_call(event.payload, "allow"), event.phase, event.call_id)
+                return call._replace(events=(*call.events[:place], allowed, *call.events[place:]))
+    return call
+
+
+def _name_request(call: HookInput, asked: object) -> str:
+    return short_digest(call.subagent or "", compute_fingerprint(asked))
+
+
+def _keep(root: str, folder: str, name: str) -> None:
+    with durable.folder(root, folder, create=True) as fd:
+        for number in range(_MAX_EQUAL):
+            try:
+                durable.create_exclusive(fd, f"{name}-{number}", b"", durable.PRIVATE)
+                break
+            except FileExistsError:
+                continue
+
+
+def _take(root: str, folder: str, name: str) -> bool:
+    """Take a request that waits; False where none does."""
+    try:
+        with durable.folder(root, folder) as fd:
+            for number in range(_MAX_EQUAL):
+                try:
+                    os.unlink(f"{name}-{number}", dir_fd=fd)
+                except FileNotFoundError:
+                    continue
+                return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
+def _forget(root: str, folder: str) -> None:
+    """Drop every request of a session that waits: nobody allowed what they were asked."""
+    try:
+        with durable.folder(root, folder) as fd:
+            for name in os.listdir(fd):
+                os.unlink(name, dir_fd=fd)
+        with durable.folder(root, layout.ASKED) as fd:
+            os.rmdir(folder.rpartition("/")[2], dir_fd=fd)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,121 @@
+"""What a hook tells beyond an ordinary call: moments of a session, a `do` that begins, calls that no record awaits."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.conversation.permission import follow_request
+from specify_cli.features.hooks.conversation.take_in import take_in
+from specify_cli.features.hooks.conversation.turn import give_prompt, record_moment, record_unknown
+from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.losses import keep_lost
+from specify_cli.features.hooks.payload import translation
+from specify_cli.features.hooks.payload.site import Site, place_events
+from specify_cli.features.hooks.payload.transcript_end import find_in_transcript
+from specify_cli.features.hooks.search import Orphan, append_call, find_begun, find_elsewhere, find_recorder, mark_call
+from specify_cli.invocation.bindings import opens_by_itself, unlink_below, unmark, write_small
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.translation import HookInput
+
+
+def record_session(at: Site, call: HookInput, *, large: bool) -> None:
+    """Record what a payload tells of a session, and its events. Raises what a write raises."""
+    root, harness = at.root, at.harness
+    if call.unknown:
+        record_unknown(root, harness, call, at.home)
+    call = follow_request(root, harness, call)
+    if call.moment is not None:
+        record_moment(root, harness, call, call.moment, at.home)
+        if call.moment.kind == "ended" and opens_by_itself(root, harness):
+            from specify_cli.features.hooks.conversation.session_record import end_records  # loads what closes records
+
+            end_records(root, harness, call.session_id or "", at.home)
+    if not call.events:
+        return
+    mark: str | None = None
+    if large:
+        call = call._replace(deadline=time.monotonic() + translation.REDACTION_SECONDS)
+        mark = _mark_begin(root, harness, call)
+    placed = place_events(call, at)
+    try:
+        _append(at, placed)
+    except Exception as error:
+        _append_otherwise(error, at, call, placed)
+    if mark is not None:
+        unlink_below(root, layout.BEGUN, mark)
+
+
+def record_unbound(at: Site, call: HookInput, failed: Exception | None) -> None:
+    """Record a call that could not be appended directly: it `failed`, or more has to be known."""
+    placed = place_events(call, at)
+    try:
+        if failed is not None:
+            raise failed
+        _find_and_append(at, placed)
+    except Exception as error:
+        _append_otherwise(error, at, call, placed)
+
+
+def _append(at: Site, call: HookInput) -> None:
+    """Append a payload's events to the record they belong to. Raises Orphan, Recorded, and what a write raises."""
+    root, harness, since = at.root, at.harness, None
+    if call.begins is not None:
+        since = mark_call(root, harness, call)
+        if call.transcript is not None:
+            call = call._replace(started_invocation=find_in_transcript(root, call))
+        elif call.printed:
+            call = call._replace(started_invocation=find_begun(root, harness, call, since))
+    elif call.subagent is not None and call.session_id is not None and call.events[0].event == "stage_transition":
+        unmark(root, harness, call.session_id, call.subagent)
+    if not append_directly(at, call):
+        _find_and_append(at, call, since)
+
+
+def _find_and_append(at: Site, call: HookInput, since: int | None = None) -> None:
+    """Append to the record that a search finds: what the agent was just told outranks what was known before."""
+    recorder = find_recorder(at.root, at.harness, call, at.home)
+    try:
+        begun = call.started_invocation == recorder.invocation_id
+        if begun and call.subagent is None:
+            give_prompt(recorder, at.harness, str(call.session_id))
+        append_call(recorder, at.harness, call)
+        if begun and since is not None:
+            take_in(recorder, at.harness, str(call.session_id), call.subagent, since)
+    finally:
+        recorder.close()
+
+
+def _append_otherwise(error: Exception, at: Site, unplaced: HookInput, placed: HookInput) -> None:
+    """Record a call that found no record here in another worktree, or in one that begins with it; else keep it.
+
+    `told` is the call before its events were placed in this project.
+    """
+    other = find_elsewhere(at.root, at.harness, unplaced) if isinstance(error, Orphan) else None
+    if other is not None:
+        there = at._replace(root=other[0])
+        _append(there, place_events(unplaced._replace(started_invocation=other[1], printed=()), there))
+        return
+    if isinstance(error, Orphan) and opens_by_itself(at.root, at.harness):
+        from specify_cli.features.hooks.conversation.session_record import begin_record  # loads what opens records
+
+        if begin_record(at.root, at.harness, placed, at.home):
+            _append(at, placed)
+            return
+    keep_lost(at.root, at.git_dir, at.harness, placed, error, at.home)
+
+
+def _mark_begin(root: str, harness: str, call: HookInput) -> str | None:
+    """Leave a mark that a large payload is being masked: what a killed hook cannot say, doctor finds by it."""
+    name = f"{os.getpid()}-{time.time_ns()}.json"
+    at = rfc3339(time.time_ns() // 1_000_000)
+    try:
+        write_small(root, layout.BEGUN, name, {"at": at, "harness": harness[:64], "event": call.events[-1].event})
+    except (OSError, InvocationError):
+        return None
+    return name

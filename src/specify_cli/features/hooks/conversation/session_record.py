@@ -1,0 +1,113 @@
+"""Records that open and close by themselves, where a person asked for it: `hooks install --open`.
+
+A session that begins work without a `do` gets a record from its newest prompt: advice, for nobody routed it and no
+agent read its context. A `do` in it begins a record of its own; when that is closed, this one goes on. It ends with
+the session. Whoever removes the mark switches this off, and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.hooks.conversation.turn import give_prompt, read_prompt
+from specify_cli.features.hooks.direct import name_writer
+from specify_cli.features.hooks.search import Orphan, find_recorder
+from specify_cli.invocation.bindings import list_bindings, opens_by_itself, remember_left_open
+from specify_cli.invocation.caller import Actor, Caller
+from specify_cli.invocation.ends.opening import Terms
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.reading.done_note import judge_end
+from specify_cli.record.reading.views import fields_of, read_file
+from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.index import Index
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from specify_cli.features.hooks.payload.translation import HookInput
+    from specify_cli.project.config import Project
+
+_NO_PROMPT = "work of a session whose prompts are not kept"
+
+
+def set_mark(project: Project, harness: str, *, on: bool) -> None:
+    """Let sessions of a harness get records by themselves in this clone, or no more. Raises InvocationError."""
+    if on:
+        prepare(FileRecordStore(project.root, project.config.trail))
+    elif not opens_by_itself(project.root, harness):
+        return
+    with durable.folder(project.root, layout.OPEN, create=True) as fd:
+        try:
+            if on:
+                durable.create_exclusive(fd, harness, b"", durable.PRIVATE)
+            else:
+                os.unlink(harness, dir_fd=fd)
+        except FileExistsError:
+            pass
+
+
+def begin_record(root: str, harness: str, call: HookInput, home: str | None) -> bool:
+    """Begin a record for a session that works on none; False where this call is no reason to. Raises InvocationError.
+
+    Only a call that is about to run is one: what comes behind a record is no work of its own.
+    """
+    works = bool(call.events) and call.events[0].event == "tool_call" and call.begins is None and not call.closes
+    if call.session_id is None or not works or not opens_by_itself(root, harness):
+        return False
+    # Calls made together ask for a record at the same moment: the first begins it.
+    with durable.folder(root, layout.OPEN, wait=durable.LOCK_WAIT_SECONDS):
+        try:
+            find_recorder(root, harness, call, home).close()
+            return True
+        except Orphan:
+            _open(root, harness, call.session_id, home)
+    recorder = find_recorder(root, harness, call, home)
+    try:
+        give_prompt(recorder, harness, call.session_id)
+    finally:
+        recorder.close()
+    return True
+
+
+def _open(root: str, harness: str, session: str, home: str | None) -> None:
+    executor = ProfileInvocationExecutor(root, home=home)
+    caller = Caller(Actor(harness, "llm", tool=harness), name_writer(harness, session))
+    terms = Terms(opened_by="hook")
+    prompt = read_prompt(root, harness, session) or _NO_PROMPT
+    project, cache = load_project(root, home)
+    profiles = [profile.profile_id for profile in ProfileRegistry(project.root, cache).all()]
+    # What the router refuses has no profile of its own: the first one that can take it stands in.
+    attempts = [(prompt, None), *((prompt, profile) for profile in profiles), (_NO_PROMPT, profiles[0])]
+    for number, (request, profile) in enumerate(attempts):
+        try:
+            executor.invoke(request, profile=profile, verb="advise", caller=caller, terms=terms)
+            return
+        except CallerError:
+            if number == len(attempts) - 1:
+                raise
+
+
+def end_records(root: str, harness: str, session: str, home: str | None) -> None:
+    """Close what hooks began for a session that is over; what its agent began stays open, and the next `do` says so."""
+    index, store = Index(root), FileRecordStore(root)
+    for binding in list_bindings(root, harness, session, None):
+        try:
+            record = read_file(store.hold(index.resolve(binding.invocation_id)))
+        except (InvocationError, OSError):
+            continue
+        if record is None or record.completed is not None:
+            continue
+        if record.started.get("opened_by") != "hook":
+            remember_left_open(root, binding, harness, session)
+            continue
+        ProfileInvocationExecutor(root, home=home).complete(
+            binding.invocation_id,
+            outcome=judge_end(fields_of(record)),
+            closed_by="hook",
+            caller=Caller(Actor(harness, "llm", tool=harness), name_writer(harness, session)),
+        )

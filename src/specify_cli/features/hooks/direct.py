@@ -1,0 +1,158 @@
+"""The ordinary case of a hook: its session is bound, and nothing but the bound record has to be read.
+
+What is loaded here is what an append takes (the benchmark of a hook counts it).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from doctrine.git import find_worktree
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.features.hooks.payload.translation import HookEvent, HookInput
+from specify_cli.invocation.bindings import binding_of, digest_of_names
+from specify_cli.invocation.events.event_body import change_gap, compose_event, find_known, other_writer
+from specify_cli.invocation.events.settings import settings_of
+from specify_cli.project.protection import CAPTURE_SIDES, DEFAULTS, Protections, read_accepted, resolve_protections
+from specify_cli.project.root import place_below
+from specify_cli.record import layout
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import is_tip_due
+from specify_cli.record.seal import open_line
+from specify_cli.redaction.capture import shipped_rule_set
+from specify_cli.storage.store import FileRecordStore, LockedRecord, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from specify_cli.features.hooks.payload.site import Site
+    from specify_cli.redaction.capture import RuleSet
+    from specify_cli.storage.store import Place
+
+_MAX_CONFIG = 256 * 1024
+
+
+def append_directly(at: Site, call: HookInput) -> bool:
+    """Append to the bound record with nothing loaded but what an append takes; False where more is to be known.
+
+    Mostly no more is: the session is bound, nothing is so large that it becomes an object, and nothing depends on
+    where the run stands.
+    """
+    root, harness, session = at.root, at.harness, call.session_id
+    if session is None or call.started_invocation is not None or call.deadline is not None:
+        return False
+    if any(event.event not in ("tool_call", "tool_result", "patch_apply", "error") for event in call.events):
+        return False
+    binding = binding_of(root, harness, session, call.subagent)
+    if binding is None and call.subagent is not None:
+        binding = binding_of(root, harness, session, None)
+    if binding is None or binding.profile_id is None:
+        return False
+    place = place_of(binding.profile_id, binding.invocation_id)
+    store = FileRecordStore(root)
+    try:
+        started = open_line(store.head(place))
+    except FileNotFoundError:
+        return False
+    fields = started.fields or {}
+    if started.problems or fields.get("tombstone"):
+        return False
+    settings = settings_of(fields, *_read_limits(root, at.git_dir, at.home), at.git_dir)
+    millis = durable.read_clock(time.time_ns)
+    trace_id = str(fields.get("trace_id", ""))
+    items = []
+    for event in call.events:
+        item = compose_event(
+            event.event, event.payload, settings, new_id=lambda: new_ulid(millis, os.urandom(10)), trace_id=trace_id
+        )
+        if item.objects or item.gaps:
+            return False
+        items.append(item)
+    keys = [dedupe_key(harness, session, event) for event in call.events]
+    other = other_writer(fields, name_writer(harness, session), settings.rules)
+    by = {} if other is None else {"by": other}
+    change = change_gap(fields, settings)
+    closed, before = False, None
+
+    def compose(locked: LockedRecord) -> list[dict[str, object]]:
+        nonlocal closed, before
+        before = locked.tip
+        named = items
+        if call.stand_in:
+            from specify_cli.invocation.events.equal_calls import tell_apart  # for harnesses that name no call
+
+            named = tell_apart(locked.read(0), items, trace_id)
+        known = find_known(locked.holds, locked.read, named, keys, change)
+        new = zip(named, keys, known.events, strict=True)
+        bodies = [item.body if key is None else {**item.body, "dedupe": key} for item, key, there in new if not there]
+        bodies += known.conflicts
+        closed = bool(bodies) and locked.tip.event == "completed"
+        first = () if known.change is None or not bodies else (known.change,)
+        at = rfc3339(durable.read_clock(time.time_ns))  # under the lock, so that no line is older than the one before
+        return [] if closed else [{**body, "at": at, **by} for body in (*first, *bodies)]
+
+    tip = store.append(place, compose, rfc3339(millis), sync=any(item.durable for item in items))
+    if before is not None and is_tip_due(place.invocation_id, before, tip, ()):
+        _fix_tip(at, place)
+    return not closed
+
+
+def _fix_tip(at: Site, place: Place) -> None:
+    """Fix the tip of a record outside it, behind the hook's answer."""
+    from specify_cli.trail.fixing import fix_tip  # once in fifty lines
+
+    fix_tip(at.root, at.git_dir, place_below(at.root, find_worktree(at.root) or at.root), place)
+
+
+def name_writer(harness: str, session: str | None) -> dict[str, str]:
+    """Return who writes for a session, in the form of a line's `by`."""
+    return {"harness": harness, "session_id": session or ""}
+
+
+def _read_limits(root: str, git_dir: str | None, home: str | None) -> tuple[Mapping[str, str], RuleSet]:
+    """Return the capture modes in force that the config states, by side, and the redaction rules in force."""
+    plain = _read_plain_modes(root)
+    if plain is not None:
+        accepted = read_accepted(git_dir, place_below(root, find_worktree(root) or root)) or DEFAULTS
+        if not accepted.rules:
+            stated = {side: mode for key, mode in plain.items() for side in CAPTURE_SIDES[key]}
+            return resolve_protections(Protections(capture=stated), accepted)[0].capture, shipped_rule_set()
+    from specify_cli.project.config import load_project  # a config of another form has to be parsed
+
+    project, cache = load_project(root, home)
+    cache.save()
+    return project.config.capture_ceiling, project.config.redaction
+
+
+def _read_plain_modes(root: str) -> dict[str, str] | None:
+    """Return the capture modes a config in its usual form states, by key; None where it has to be parsed to know.
+
+    A line of redaction, or of capture in another form, has to be; so has anything that could hide a key in escapes.
+    """
+    try:
+        data = durable.read_below(root, layout.CONFIG, _MAX_CONFIG)
+    except FileNotFoundError:
+        return {}
+    # Where YAML ends a line and bytes do not, a key could hide behind a comment (YAML 1.1 §4.2).
+    if len(data) > _MAX_CONFIG or any(mark in data for mark in (b"\r", b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xa9")):
+        return None
+    modes: dict[str, str] = {}
+    for line in data.split(b"\n"):
+        stripped = line.strip()
+        if stripped.startswith(b"#"):
+            continue
+        name, _, value = stripped.decode("utf-8", "replace").partition(": ")
+        if name in ("capture_llm_io", "capture_tool_io") and value in ("summary", "full") and name not in modes:
+            modes[name] = value
+        elif b"redaction" in stripped or b"capture" in stripped or b"\\" in stripped:
+            return None
+    return modes
+
+
+def dedupe_key(harness: str, session: str | None, event: HookEvent) -> str | None:
+    """Return the digest of one physical event; None where the harness gives nothing to tell it by."""
+    if not event.call_id:
+        return None
+    return digest_of_names(harness, session or "", event.call_id, event.phase, event.event)[:32]

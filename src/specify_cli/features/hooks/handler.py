@@ -1,0 +1,159 @@
+"""What a harness's hook calls: one payload on stdin to run events on the record it belongs to (docs/hooks.md).
+
+Guarantees: the agent is never disturbed (exit 0, nothing on stdout, no network, a bounded wait); an event is
+bound to a record by what the harness says and never by a guess; the same physical event is recorded once; what
+cannot be recorded is kept, redacted and cut, where doctor finds it. A binding is read as hostile input: it can
+name a record of this project, and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from doctrine.light_imports import sha256
+from specify_cli.errors import CallerError
+from specify_cli.features.hooks.direct import append_directly
+from specify_cli.features.hooks.payload.site import Site, find_site, place_events
+from specify_cli.features.hooks.payload.translation import HookInput, sender, translate
+from specify_cli.invocation.bindings import asked_folder, find_session
+from specify_cli.invocation.events.settings import digest_key
+from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.record import layout
+from specify_cli.redaction.json_values import parse_foreign
+from specify_cli.storage.store import FileRecordStore
+
+MAX_INPUT = 64 * 1024 * 1024
+LOCK_WAIT_SECONDS = 2.0
+# Smaller payloads are masked in a second at worst: they need neither a deadline nor a mark.
+LARGE = 64 * 1024
+_HEX = frozenset("0123456789abcdef")
+
+
+def run_hook(
+    harness: str, data: bytes, cwd: str, home: str | None, project: str | None = None, source: str = ""
+) -> None:
+    """Record what one hook payload tells. Never raises: a failure is left where doctor shows it.
+
+    `cwd` is the folder of the hook's process and `project` the one the harness was started in, where it says so.
+    `source` tells the settings files of one harness apart.
+    """
+    at: Site | None = None
+    try:
+        # 1. What happened, and in which project: an agent may look around elsewhere.
+        try:
+            payload = parsed(data) if len(data) <= MAX_INPUT else None
+        except ValueError:
+            payload = None
+        # What stands in a command line may be anything; it is written down only if it has the form of a name.
+        named = harness.islower() and harness.replace("-", "").isalnum() and len(harness) <= 32
+        source = f"{harness} {source}"
+        harness = sender(harness if named else "unknown", payload)
+        call = translate(harness, payload)
+        at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+        if at is not None and call.above is not None and call.subagent is not None:
+            call = call._replace(session_id=find_session(at.root, harness, call.subagent, call.above))
+            at = find_site(harness, call, call.cwd or cwd, (cwd, project), home)
+        if at is None:
+            return
+        if not call.hook_event:
+            what = "is no JSON object that names its event"
+            if len(data) > MAX_INPUT:
+                what = f"is larger than {MAX_INPUT // 1024**2} MiB"
+            raise CallerError("PAYLOAD_INVALID", f"a payload {what}", "spec-kitty hooks test")
+        if not (call.events or call.moment or call.asks or call.unknown):
+            return
+        _keep_from_git(at.root)
+        # 2. What only this harness makes necessary.
+        if call.events:
+            call = _tell_apart(at, source, call)
+        # 3. The ordinary case: a call in a session that is bound, and nothing but its record has to be read.
+        large, ordinary, failed = len(data) > LARGE, _is_ordinary(at, call), None
+        if ordinary and not large:
+            try:
+                if append_directly(at, place_events(call, at)):
+                    return
+            except Exception as error:
+                failed = error
+        # 4. Else what the session does, and which record a call belongs to.
+        from specify_cli.features.hooks.conversation.session import (  # a third of what an ordinary call costs
+            record_session,
+            record_unbound,
+        )
+
+        if ordinary and not large:
+            record_unbound(at, call, failed)
+        else:
+            record_session(at, call, large=large)
+    except BaseException as error:
+        if at is not None:
+            from specify_cli.features.hooks.losses import note_failure  # rare, and as heavy
+
+            note_failure(at.root, at.git_dir, at.harness, error)
+
+
+def _is_ordinary(at: Site, call: HookInput) -> bool:
+    """Return whether a payload tells of a call and of nothing else."""
+    if call.unknown or call.moment is not None or call.asks or call.begins is not None:
+        return False
+    if call.events[0].event == "stage_transition":
+        return False
+    return not os.path.lexists(f"{at.root}/{asked_folder(at.harness, call.session_id or '')}")
+
+
+def _tell_apart(at: Site, source: str, call: HookInput) -> HookInput:
+    """Return a call whose events are told from others like it, and end as the harness noted elsewhere."""
+    if call.ending is not None:
+        from specify_cli.features.hooks.payload.transcript_end import with_ending  # Codex alone
+
+        call = with_ending(call)
+    call = _key_stand_ins(call, at.git_dir)
+    if call.stand_in and at.harness == "copilot" and call.events[-1].phase == "pre" and call.begins is None:
+        from specify_cli.features.hooks.payload.equal_payloads import number_twin  # Copilot alone
+
+        call = number_twin(at.root, at.harness, source, call)
+    return call
+
+
+def _keep_from_git(root: str) -> None:
+    """See that git ignores what a hook writes before it does: it may be the first to write in a clone.
+
+    Raises StoredDataError TRACKED_PRIVATE, UNSAFE_PATH, EnvironmentFault WRITE_FAILED.
+    """
+    refuse_tracked_private(root)
+    if all(os.path.lexists(f"{root}/{folder}/.gitignore") for folder in (layout.EVENTS, layout.RECORDS, layout.LOCAL)):
+        return
+    FileRecordStore(root).shield()
+
+
+def parsed(data: bytes) -> object:
+    """Return the payload, however deep it is and however long its numbers. Raises ValueError."""
+    try:
+        return json.loads(data)
+    except (RecursionError, ValueError):
+        return parse_foreign(data)
+
+
+def _key_stand_ins(call: HookInput, git_dir: str | None) -> HookInput:
+    """Put what stands in for an id that a payload lacks under this clone's key.
+
+    A bare digest would tell whoever reads the record whether a guess at the arguments is right. Outside git, where no
+    key is kept, the session's id takes its place.
+    """
+    first = call.events[0]
+    tool, _, bare = str(first.payload.get("call_id", first.call_id)).rpartition(":")
+    named = tool == str(first.payload.get("tool", ""))[:64] and not (call.subagent == bare and not tool)
+    if len(bare) != 16 or not _HEX.issuperset(bare) or not named:
+        return call
+    import hmac  # for harnesses that name no call
+
+    key = digest_key(git_dir)
+    secret = key.secret if key is not None else (call.session_id or "").encode("utf-8", "replace")
+    keyed = hmac.new(secret, bare.encode("ascii"), sha256).hexdigest()[:16]
+    events = []
+    for event in call.events:
+        payload = event.payload
+        if "call_id" in payload:
+            payload = {**payload, "call_id": str(payload["call_id"]).replace(bare, keyed)}
+        events.append(event._replace(payload=payload, call_id=event.call_id.replace(bare, keyed)))
+    return call._replace(events=tuple(events), stand_in=True)

@@ -1,0 +1,150 @@
+"""What a hook could not record: kept, redacted and cut, in logs of bounded size where doctor finds it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.errors import CODES, InvocationError, StoredDataError
+from specify_cli.features.hooks.direct import dedupe_key
+from specify_cli.features.hooks.payload.compose import TooSlow, run_in_time, split_texts
+from specify_cli.features.hooks.payload.translation import HookInput
+from specify_cli.features.hooks.search import Orphan, Recorded
+from specify_cli.invocation.bindings import digest_of_names
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.record.ids import rfc3339
+from specify_cli.redaction.capture import redact
+from specify_cli.redaction.json_values import foreign_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_ORPHANS = 1024 * 1024
+MAX_ORPHAN = 8 * 1024
+MAX_FAILURES = 64 * 1024
+_MAX_TOLD = 32
+
+
+def keep_lost(
+    root: str, git_dir: str | None, harness: str, call: HookInput, error: Exception, home: str | None
+) -> None:
+    """Keep a call that could not be recorded, and say why; one that was recorded before needs nothing."""
+    if isinstance(error, Recorded):
+        return
+    if isinstance(error, Orphan):
+        # The begin of a `do` is told again with its result, when there is a record to take it.
+        if not (call.begins is not None and call.events[-1].event == "tool_call"):
+            _keep_orphan(root, harness, call, str(error), home, closed=error.closed)
+        return
+    busy = isinstance(error, InvocationError) and error.code == "LOCK_TIMEOUT"
+    if not busy:
+        note_failure(root, git_dir, harness, error)
+    what = error.code if isinstance(error, InvocationError) else type(error).__name__
+    _keep_orphan(root, harness, call, f"{'busy' if busy else 'it could not be recorded'}: {what}", home)
+
+
+def _keep_orphan(
+    root: str, harness: str, call: HookInput, why: str, home: str | None, *, closed: str | None = None
+) -> None:
+    """Keep an event that has no record: redacted, its texts cut, and in a log of bounded size."""
+
+    # A config that cannot be used names no rules: then the shipped ones.
+    config = load_project(root, home, lenient=True)[0].config
+    rules = config.redaction
+    events = call.events[:_MAX_TOLD]
+    if {"off", "hash"} & set(config.capture.values()):
+        events = tuple(event._replace(payload=split_texts(event)[0]) for event in events)
+    try:
+        texts = run_in_time(call, lambda: [(event.event, foreign_text(event.payload, rules).text) for event in events])
+    except TooSlow:
+        texts = [(event.event, foreign_text(split_texts(event)[0], rules).text) for event in events]
+        why = f"{why[:120]}; its texts took too long to mask"
+    line: dict[str, object] = {
+        "at": rfc3339(time.time_ns() // 1_000_000),
+        "harness": harness[:64],
+        "session": redact(call.session_id or "", rules).text[:200],
+        "hook_event": redact(call.hook_event, rules).text[:200],
+        "why": why[:200],
+    }
+    if closed is not None:
+        line["closed"] = closed
+    if len(call.events) > len(texts):
+        line["more"] = len(call.events) - len(texts)
+    keys = [key for event in call.events if (key := dedupe_key(harness, call.session_id, event)) is not None]
+    if len(keys) == len(call.events):
+        line["keys"] = keys if len(keys) <= _MAX_TOLD else [digest_of_names(*keys)[:32]]
+    limit = 2000
+    while True:
+        line["events"] = [{"event": event, "payload": text[:limit]} for event, text in texts]
+        if limit == 0 or len(_encode_line(line)) <= MAX_ORPHAN:
+            break
+        limit //= 2
+    log_line(root, layout.ORPHANS, line, MAX_ORPHANS)
+
+
+def note_failure(root: str, git_dir: str | None, harness: str, error: BaseException) -> None:
+    """Leave a hook's own failure where doctor shows it: in the project, else in the git directory, else nowhere."""
+    code = error.code if isinstance(error, InvocationError) and error.code in CODES else type(error).__name__
+    line = {"at": rfc3339(time.time_ns() // 1_000_000), "harness": harness, "code": code}
+    if isinstance(error, InvocationError):
+        line["message"] = error.message[:500]
+    places = [(root, layout.HOOK_FAILURES), *([] if git_dir is None else [(git_dir, layout.LOST_IN_GIT)])]
+    # What git tracks would be published with the next commit.
+    for top, path in places[1:] if code == "TRACKED_PRIVATE" else places:
+        try:
+            log_line(top, path, line, MAX_FAILURES)
+            return
+        except (OSError, InvocationError):
+            continue
+
+
+def _encode_line(value: Mapping[str, object]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\n"
+
+
+def log_line(root: str, path: str, value: Mapping[str, object], limit: int = MAX_ORPHANS) -> None:
+    """Append one line to a log that says so and stops at its limit; what its `keys` tell from others it holds once."""
+    folder, _, name = path.rpartition("/")
+    data = _encode_line(value)
+    with durable.folder(root, folder, create=True) as folder_fd:
+        flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(name, flags, durable.PRIVATE, dir_fd=folder_fd)
+        try:
+            if os.fstat(fd).st_uid != os.geteuid():
+                raise StoredDataError("FOREIGN_OWNER", f"{path} belongs to another user", f"remove {path}")
+            durable.lock(fd, path)
+            size = os.fstat(fd).st_size
+            last = os.pread(fd, 512, max(0, size - 512))
+            if size + len(data) > limit:
+                if b'"full": true' in last:
+                    return
+                data = _encode_line({"at": value["at"], "full": True, "why": "the log is full; no later event is kept"})
+            elif "keys" in value and json.dumps(value["keys"]).encode("ascii") in os.pread(fd, limit, 0):
+                return
+            if last and not last.endswith(b"\n"):
+                data = b"\n" + data
+            durable.write_all(fd, data)
+        finally:
+            os.close(fd)
+
+
+def logged(root: str, path: str) -> Sequence[Mapping[str, object]]:
+    """Return the lines of a log that can be read, oldest first; the last of a full one says so."""
+    limit = MAX_ORPHANS + MAX_ORPHAN
+    try:
+        data = durable.read_below(root, path, limit)
+    except (OSError, InvocationError):
+        return ()
+    entries = []
+    for raw in data[:limit].split(b"\n"):
+        try:
+            value = json.loads(raw)
+        except (ValueError, RecursionError):
+            value = {"code": "UNREADABLE"} if raw.strip(b"\0 \t\r") else None
+        if isinstance(value, dict):
+            entries.append(value)
+    return [*entries, {"full": True}] if len(data) > limit else entries

@@ -1,0 +1,106 @@
+"""Which project a payload belongs to, and where in it what it tells of happened."""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import NamedTuple
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.payload.translation import MAX_PATH, HookEvent, HookInput
+from specify_cli.invocation.bindings import binding_of, is_record_open
+from specify_cli.project.root import find_root
+from specify_cli.record import layout
+
+
+class Site(NamedTuple):
+    """Where a payload belongs: a project, its git directory, and the folder the harness named."""
+
+    root: str
+    git_dir: str | None
+    harness: str
+    home: str | None
+    folder: str
+
+
+def find_site(
+    harness: str, call: HookInput, folder: str, others: tuple[str, str | None], home: str | None
+) -> Site | None:
+    """Return the project a payload belongs to, the one whose open record the session is bound to; None for no project.
+
+    `folder` is what the payload names, `others` the hook's own and the one the harness was started in.
+
+    Whoever can make a folder, a branch or the agent itself, can make it look like a project. So the projects around
+    these folders are asked for the session's binding first: those of the folder the harness was started in, which is
+    the last, before the others, and each from the outside in. Only a session that is bound to no open record goes by
+    its folder. A hook begins no project.
+    """
+    folders = (folder, *others)
+    around = [
+        [] if name is None or name in folders[:place] else _find_projects(name, home)
+        for place, name in enumerate(folders)
+    ]
+    projects = list(dict.fromkeys(project for group in around for project in group))
+    if len(projects) > 1 and call.session_id is not None:
+        for group in (around[-1], *around[:-1]):
+            for root, git_dir in reversed(group):
+                for agent in dict.fromkeys((call.subagent, None)):
+                    binding = binding_of(root, harness, call.session_id, agent)
+                    if binding is not None and is_record_open(root, binding):
+                        return Site(root, git_dir, harness, home, folder)
+    return Site(*projects[0], harness, home, folder) if projects else None
+
+
+def _find_projects(folder: str, home: str | None) -> list[tuple[str, str | None]]:
+    """Return the projects in which spec-kitty is used around a folder within its git worktree, the nearest first.
+
+    Within another project one counts only where a person accepted it (`root.locate`).
+    """
+    projects: list[tuple[str, str | None]] = []
+    here = folder
+    try:
+        while os.path.isabs(here):
+            root, git_dir = find_root(here, home)
+            if os.path.isdir(f"{root}/{layout.EVENTS}"):
+                projects.append((root, git_dir))
+            if git_dir is None or os.path.lexists(f"{root}/.git"):
+                break
+            here = os.path.dirname(root)
+    except (OSError, ValueError, InvocationError):
+        pass
+    return projects
+
+
+def place_events(call: HookInput, at: Site) -> HookInput:
+    """Return a call whose events name files as the project does."""
+    elsewhere = _is_elsewhere(at.root, at.folder, at.home)
+    return call._replace(events=tuple(_place_event(event, at.root, at.folder, elsewhere) for event in call.events))
+
+
+def _place_event(event: HookEvent, root: str, folder: str, elsewhere: bool) -> HookEvent:
+    """Return an event placed in the project.
+
+    A patch gets its path below the project where it lies there; a relative path starts where the agent works. A call
+    made in a folder elsewhere names that folder.
+    """
+    if event.event == "tool_call" and elsewhere:
+        return event._replace(payload={**event.payload, "cwd": folder[:MAX_PATH]})
+    path = event.payload.get("path")
+    if event.event != "patch_apply" or not isinstance(path, str):
+        return event
+    whole = os.path.normpath(os.path.join(folder, path))
+    if not whole.startswith(root + "/"):
+        return event
+    return event._replace(payload={**event.payload, "path": whole[len(root) + 1 :]})
+
+
+def _is_elsewhere(root: str, folder: str, home: str | None) -> bool:
+    """Return whether a folder lies outside a project, or in another project within it."""
+    if folder == root:
+        return False
+    if not f"{os.path.normpath(folder)}/".startswith(f"{root}/"):
+        try:
+            return not f"{os.path.realpath(folder)}/".startswith(f"{os.path.realpath(root)}/")
+        except (OSError, ValueError):
+            return True
+    projects = _find_projects(folder, home)
+    return bool(projects) and projects[0][0] != root

@@ -1,0 +1,300 @@
+"""Which record a call belongs to, where its session's binding does not say it at once.
+
+What the agent was just told by a `do` outranks a binding; without a binding the one open record that the session began
+counts, and never a guess between two. A binding is read as hostile input: it can name a record of this project, and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli import durable
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.direct import dedupe_key, name_writer
+from specify_cli.features.hooks.payload.compose import compose_events
+from specify_cli.features.hooks.payload.translation import HookInput
+from specify_cli.invocation.bindings import (
+    MARK_SECONDS,
+    Binding,
+    bind,
+    binding_of,
+    binding_path,
+    calls_folder,
+    give_back,
+    is_record_open,
+    list_bindings,
+    list_earlier,
+    owned_path,
+    parse_binding,
+    read_small,
+    short_digest,
+    unlink_below,
+    write_small,
+)
+from specify_cli.invocation.events.event_body import conflict_gap
+from specify_cli.invocation.recorder import Recorder
+from specify_cli.project.config import Project, load_project
+from specify_cli.record import layout
+from specify_cli.record.ids import millis_of
+from specify_cli.record.record import dedupe_bytes
+from specify_cli.record.seal import open_line
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_row
+from specify_cli.storage.store import FileRecordStore, Place, place_of
+from specify_cli.storage.worktrees import find_worktrees
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SEARCHED = 50
+# Copilot names to the commands of a subagent now the session, now one that its hooks never name.
+_ANY_SESSION = frozenset(("copilot",))
+
+
+class Orphan(Exception):
+    """An event that belongs to no record that can take it; the text says why, `closed` names a record that is over."""
+
+    def __init__(self, why: str, closed: str | None = None) -> None:
+        super().__init__(why)
+        self.closed = closed
+
+
+class Recorded(Exception):
+    """What a payload tells was recorded before, and the record has been closed since."""
+
+
+def append_call(recorder: Recorder, harness: str, call: HookInput) -> None:
+    keys = [dedupe_key(harness, call.session_id, event) for event in call.events]
+    if keys:
+        recorder.append(compose_events(recorder, call), dedupe=keys, checkpoints=False, unnamed=call.stand_in)
+
+
+def find_recorder(root: str, harness: str, call: HookInput, home: str | None) -> Recorder:
+    """Return the recorder of the record a payload belongs to. Raises Orphan, Recorded."""
+    session, subagent = call.session_id, call.subagent
+    if session is None:
+        raise Orphan("the payload names no session")
+    writer = name_writer(harness, session)
+    project, cache = load_project(root, home)
+    index, store = Index(root), FileRecordStore(root)
+    why = "no invocation is bound to this session"
+    closed: str | None = None
+
+    def open_place(invocation_id: str) -> Place | None:
+        nonlocal why, closed
+        try:
+            place = index.resolve(invocation_id)
+        except InvocationError as error:
+            why = f"the bound invocation {invocation_id} is not here: {error.code}"
+            return None
+        row = read_row(root, place)
+        if row is not None and row.status == "open" and place.folder == layout.RECORDS:
+            if not (open_line(store.head(place)).fields or {}).get("tombstone"):
+                return place
+            why = f"the invocation {invocation_id} was begun with the trail off and takes over no session"
+            return None
+        why, closed = f"the bound invocation {invocation_id} is closed or read-only", invocation_id
+        if call.events and _has_all(root, place, _list_keys_in_closed(harness, call)):
+            if not call.closes and _is_contradicted(Recorder(project, place, cache=cache), harness, call):
+                why = f"it contradicts what the closed invocation {invocation_id} holds"
+                return None
+            raise Recorded
+        return None
+
+    # 1. What the agent was just told by a `do` of its own; a record of another worktree is none of this one's.
+    began = call.started_invocation
+    place = None if began is None else open_place(began)
+    if place is not None:
+        above = _find_above(root, harness, session, subagent, place)
+        _take_over(root, harness, session, subagent, place)
+        if above is not None:
+            _finish(Recorder(project, above, cache=cache, writer=writer), harness, call)
+        return Recorder(project, place, cache=cache, writer=writer)
+    # 2. What is bound: to the subagent, else to the session it works in.
+    # 3. Else the one open record that this agent, or the session, began.
+    agents = (subagent, None) if subagent is not None else (None,)
+    for find in (_find_by_binding, _find_by_record):
+        for agent in agents:
+            for number, binding in enumerate(find(project, harness, session, agent)):
+                place = open_place(binding.invocation_id)
+                if place is None:
+                    continue
+                if number or binding.profile_id is None:
+                    _remember(root, harness, session, agent, place, binding.source)
+                return Recorder(project, place, cache=cache, writer=writer)
+    raise Orphan(why, closed)
+
+
+def find_elsewhere(root: str, harness: str, call: HookInput) -> tuple[str, str | None] | None:
+    """Return the other worktree of the repository in which the session works, and the record it has just begun there.
+
+    A harness stays in the worktree it was started in, while its agent may begin its record in another.
+    """
+    session = call.session_id
+    if session is None:
+        return None
+    for other in find_worktrees(root):
+        begun = find_begun(other, harness, call, None) if call.printed else None
+        if begun is not None:
+            return other, begun
+        for agent in dict.fromkeys((call.subagent, None)):
+            if any(is_record_open(other, binding) for binding in list_bindings(other, harness, session, agent)):
+                return other, None
+    return None
+
+
+def _list_keys_in_closed(harness: str, call: HookInput) -> list[str | None]:
+    """Return the keys a closed record holds if nothing of a payload is missing.
+
+    Of the call that closed it that is the begin alone.
+    """
+    events = call.events
+    if call.closes:
+        begin = events[0]._replace(event="tool_call", phase="pre", call_id=str(events[0].payload.get("call_id")))
+        events = (begin,)
+    return [dedupe_key(harness, call.session_id, event) for event in events]
+
+
+def _is_contradicted(recorder: Recorder, harness: str, call: HookInput) -> bool:
+    """Return whether a record holds one of these events with another body."""
+    data = FileRecordStore(recorder.project.root).read(recorder.place)
+    for event, item in zip(call.events, compose_events(recorder, call), strict=True):
+        key = dedupe_key(harness, call.session_id, event)
+        if key is not None and conflict_gap(data, key, item.body) is not None:
+            return True
+    return False
+
+
+def _has_all(root: str, place: Place, keys: Sequence[str | None]) -> bool:
+    """Return whether a record holds every one of these events."""
+    with durable.folder(root, place.folder) as folder_fd:
+        fd = durable.open_regular(folder_fd, place.name, os.O_RDONLY, place.path)
+        try:
+            return all(key is not None and durable.holds(fd, dedupe_bytes(key)) for key in keys)
+        finally:
+            os.close(fd)
+
+
+def _find_by_binding(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
+    """Return what is bound, and what was before: a record that was closed gives the session back."""
+    return list_bindings(project.root, harness, session, agent)
+
+
+def _find_by_record(project: Project, harness: str, session: str, agent: str | None) -> list[Binding]:
+    """Return the one open record among the newest that this agent of the session began; none where there are two."""
+    index, store = Index(project.root), FileRecordStore(project.root)
+    ids: list[str] = []
+    for number, key in enumerate(index.newest()):
+        if number >= _SEARCHED or len(ids) > 1:
+            break
+        place = index.place(key)
+        if place is None or place.folder != layout.RECORDS:
+            continue
+        started = open_line(store.head(place)).fields or {}
+        owner = started.get("session")
+        if not isinstance(owner, dict) or started.get("tombstone"):
+            continue
+        if (owner.get("harness"), owner.get("session_id"), owner.get("agent_id")) != (harness, session, agent):
+            continue
+        if agent is None and read_small(project.root, *owned_path(harness, session, place.invocation_id)) is not None:
+            continue  # a subagent's `do` began it, which its first line did not know
+        row = read_row(project.root, place)
+        if row is not None and row.status == "open":
+            ids.append(place.invocation_id)
+    return [Binding(ids[0], "only-open")] if len(ids) == 1 else []
+
+
+def _find_above(root: str, harness: str, session: str, subagent: str | None, new: Place) -> Place | None:
+    """Return the open record that holds the begin of the `do` that began another."""
+    folder, name = binding_path(harness, session, None)
+    value = read_small(root, folder, name)
+    for binding in (binding_of(root, harness, session, subagent), parse_binding(value), *list_earlier(value)):
+        if binding is not None and binding.invocation_id != new.invocation_id and is_record_open(root, binding):
+            return place_of(str(binding.profile_id), binding.invocation_id)
+    return None
+
+
+def _finish(recorder: Recorder, harness: str, call: HookInput) -> None:
+    """Give a record the result of a call whose begin it holds."""
+    begin, *rest = call.events
+    key = dedupe_key(harness, call.session_id, begin)
+    try:
+        if key is not None and _has_all(recorder.project.root, recorder.place, [key]):
+            append_call(recorder, harness, call._replace(events=tuple(rest)))
+    except InvocationError:
+        return  # it is closed meanwhile
+    finally:
+        recorder.close()
+
+
+def _take_over(root: str, harness: str, session: str, subagent: str | None, place: Place) -> None:
+    """Bind who began a record to it; what its `do` took the whole session's binding from gets that back."""
+    if subagent is not None:
+        give_back(root, harness, session, place.invocation_id)
+        owned: dict[str, object] = {"invocation_id": place.invocation_id, "source": "subagent"}
+        try:
+            write_small(root, *owned_path(harness, session, place.invocation_id), owned)
+        except (OSError, InvocationError):
+            pass
+    _remember(root, harness, session, subagent, place, "tool")
+
+
+def _remember(root: str, harness: str, session: str, subagent: str | None, place: Place, source: str) -> None:
+    try:
+        bind(root, harness, session, subagent, place.invocation_id, source, place.profile_id)
+    except (OSError, InvocationError):
+        return  # the record is found without it, only later
+
+
+def mark_call(root: str, harness: str, call: HookInput) -> int | None:
+    """Note that a call which begins an invocation is under way, or that it is over; since when (ms) it was."""
+    if call.session_id is None or not call.events:
+        return None
+    folder = calls_folder(harness, call.session_id)
+    name = short_digest(str(call.events[0].payload.get("call_id"))) + ".json"
+    now = time.time_ns() // 1_000_000
+    mark = read_small(root, folder, name)
+    since = mark.get("at") if isinstance(mark, dict) else None
+    if type(since) is not int or not now - 1000 * MARK_SECONDS < since <= now:
+        since = None
+    try:
+        if call.events[-1].event != "tool_call":
+            unlink_below(root, folder, name)
+        elif since is None:  # told twice, it began the first time
+            write_small(root, folder, name, {"agent_id": call.subagent, "at": now})
+    except (OSError, InvocationError):
+        pass
+    return since
+
+
+def find_begun(root: str, harness: str, call: HookInput, since: int | None) -> str | None:
+    """Return which of the records that a call's output names that call began; None where that is not sure.
+
+    Anything may stand in an output. A record of another session is not meant, nor one that was there before the call.
+    """
+    session = call.session_id
+    if session is None:
+        return None
+    index, store = Index(root), FileRecordStore(root)
+    ids: list[str] = []
+    for printed in call.printed:
+        try:
+            started = open_line(store.head(index.resolve(printed))).fields or {}
+        except (OSError, InvocationError):
+            continue  # of another worktree, or of none
+        owner = started.get("session")
+        if isinstance(owner, dict):
+            named = owner.get("session_id")
+            masked = isinstance(named, str) and "\u27e6" in named
+            own = named is None or masked or named == session[:200] or (harness in _ANY_SESSION and since is not None)
+            if owner.get("harness") != harness or not own:
+                continue
+        if since is None or millis_of(printed) >= since:
+            ids.append(printed)
+    if len(ids) == 1:
+        return ids[0]
+    bound = binding_of(root, harness, session, None)
+    return bound.invocation_id if bound is not None and bound.invocation_id in ids else None

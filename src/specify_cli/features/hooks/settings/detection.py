@@ -1,0 +1,164 @@
+"""What is in use here: which harnesses, where each keeps its settings, and whose program their hooks run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import Literal, NamedTuple
+
+from specify_cli.errors import CallerError
+from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES, Harness, of_user
+from specify_cli.features.hooks.settings.install import SettingsPlace, State, standing
+
+# What our program answers to `hook --help`, and nobody else's.
+USAGE = "Usage: spec-kitty hook HARNESS"
+_ASK_SECONDS = 10
+
+
+class Program(NamedTuple):
+    """The program that `spec-kitty` means on this PATH. `ours` is None where it was not asked."""
+
+    path: str | None
+    resolved: str | None
+    ours: bool | None
+    below_project: bool
+
+    @property
+    def warning(self) -> str | None:
+        """Return what a user has to know of it, if anything."""
+        if self.path is None:
+            return "spec-kitty is not on PATH, so a harness cannot run it: hooks record nothing"
+        if self.below_project:
+            return (
+                f"{self.path} lies below this project ({self.resolved}): whoever can change the project decides what "
+                "runs on every tool call; install spec-kitty outside of it and put that first on PATH"
+            )
+        if self.ours is False:
+            return (
+                f"{self.path} is another program of this name and knows no such hook (the package spec-kitty-cli "
+                "installs one): hooks record nothing; put ours first on PATH"
+            )
+        return None
+
+
+class PlaceStatus(NamedTuple):
+    """A settings file and how things stand in it."""
+
+    scope: Literal["project", "user"]
+    path: str
+    state: State
+    problem: str | None
+
+
+class HarnessStatus(NamedTuple):
+    """A harness; `command` is what it runs, `source` the documentation its settings and payloads are from."""
+
+    harness: str
+    title: str
+    detected: bool
+    installed: bool
+    command: str
+    source: str
+    places: list[PlaceStatus]
+
+
+class HooksStatus(NamedTuple):
+    """How hooks stand. `program` is what `spec-kitty` means on the PATH and `resolved` the file that is.
+
+    `ours` says whether that knows the hook; it is null where there is none, and where it was not asked because it lies
+    below the project.
+    """
+
+    program: str | None
+    on_path: bool
+    resolved: str | None
+    ours: bool | None
+    below_project: bool
+    harnesses: list[HarnessStatus]
+
+
+def describe_hooks(program: Program, root: str, home: str | None) -> HooksStatus:
+    """Return how things stand for every harness, in the project and for the user."""
+    rows = []
+    for harness in HARNESSES.values():
+        candidates = [settings_place(harness, scope, root, home) for scope in SCOPES]
+        there = [standing(place) for place in candidates if place is not None]
+        places = [PlaceStatus(one.place.scope, one.place.path, one.state, one.problem) for one in there]
+        installed = any(place.state not in ("absent", "foreign", "invalid") for place in places)
+        detected = is_detected(harness, root, home)
+        about = (harness.name, harness.title, detected, installed, harness.command, harness.source)
+        rows.append(HarnessStatus(*about, places))
+    below = program.below_project
+    return HooksStatus(program.path, program.path is not None, program.resolved, program.ours, below, rows)
+
+
+def find_program(root: str) -> Program:
+    """Find what `spec-kitty` means on this PATH, and ask it whether it knows the hook unless the project holds it."""
+    path = shutil.which("spec-kitty")
+    if path is None:
+        return Program(None, None, None, False)
+    resolved = os.path.realpath(path)
+    installed = os.path.join(os.path.dirname(sys.executable), "spec-kitty")  # where this installation puts it
+    running = resolved in (os.path.realpath(sys.argv[0]), os.path.realpath(installed))
+    tops = {f"{os.path.abspath(root)}/", f"{os.path.realpath(root)}/"}
+    # A link of the project to a program outside is the project's to change, too.
+    below = any(place.startswith(tuple(tops)) for place in (os.path.abspath(path), resolved))
+    if running or below:
+        return Program(path, resolved, True if running else None, below)
+    try:
+        asked = subprocess.run(
+            [path, "hook", "--help"],
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_ASK_SECONDS,
+            check=False,
+        )
+        ours = asked.returncode == 0 and asked.stdout.startswith(USAGE.encode("ascii"))
+    except (OSError, subprocess.TimeoutExpired):
+        ours = False
+    return Program(path, resolved, ours, False)
+
+
+def settings_place(
+    harness: Harness, scope: Literal["project", "user"], root: str, home: str | None
+) -> SettingsPlace | None:
+    """Return where a harness's settings are; None where there is no home folder."""
+    if scope == "project":
+        return SettingsPlace(harness, scope, root, harness.project)
+    if home is None:
+        return None
+    harness = of_user(harness)
+    moved = os.environ.get(harness.variable) if harness.variable else None
+    if moved and os.path.isabs(moved):
+        parent, name = os.path.split(os.path.normpath(moved))
+        return SettingsPlace(harness, scope, parent, f"{name}/{harness.user.rpartition('/')[2]}")
+    return SettingsPlace(harness, scope, home, harness.user)
+
+
+def is_detected(harness: Harness, root: str, home: str | None) -> bool:
+    """Return whether a harness is in use here: its program, or a folder only it makes."""
+    if any(shutil.which(program) for program in harness.programs):
+        return True
+    folders = [f"{root}/{folder}" for folder in harness.traces]
+    if home is not None:
+        folders += [f"{home}/{folder}" for folder in harness.home_traces]
+    return any(os.path.exists(folder) for folder in folders)
+
+
+def list_in_use(root: str, home: str | None, scope: Literal["project", "user"], *, installing: bool) -> list[Harness]:
+    """Return the harnesses in use here; for an uninstall, those whose settings hold something of ours."""
+    if not installing:
+        places = [settings_place(harness, scope, root, home) for harness in HARNESSES.values()]
+        return [place.harness for place in places if place is not None and standing(place).state != "absent"]
+    harnesses = [harness for harness in HARNESSES.values() if is_detected(harness, root, home)]
+    if not harnesses:
+        raise CallerError(
+            "HARNESS_NOT_FOUND",
+            "no harness is seen here: none on PATH, no settings folder in the project or the home folder",
+            "spec-kitty hooks install --harness claude-code",
+            candidates=[{"name": harness.name} for harness in HARNESSES.values()],
+        )
+    return harnesses

@@ -1,0 +1,277 @@
+"""The harnesses whose hooks fill the record: where each keeps its settings, and what is put there.  [pure]
+
+Guarantees: the commands are the same text in every release, since harnesses trust a hook by its text; whatever else a
+settings file holds is kept. What is here was taken from each harness's own documentation, named in `source`; what
+that does not say is left out (docs/hooks.md).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from specify_cli.features.hooks.settings.json_text import (
+    JsonTextError,
+    Node,
+    Style,
+    fresh,
+    insert,
+    is_blank,
+    read,
+    remove,
+    style_of,
+)
+
+SCOPES: tuple[Literal["project", "user"], ...] = ("project", "user")
+_KEY = "spec-kitty"
+
+
+class Harness(NamedTuple):
+    """One harness. `form` is how its settings nest hooks; `matched` are the events that take a matcher.
+
+    `project` and `user` are its settings file below the project and the home; the folder of the latter is where
+    `variable` says, if that is set. With `scoped` the hook's words in a user's file end with `user`, so that one call
+    that arrives through both files is told from two equal ones. Where a program is on PATH, or a trace is there, it is
+    in use.
+
+    nested: hooks → event → [{matcher, hooks: [handler]}] · flat: version, hooks → event → [handler] ·
+    named: name → event → [{matcher, hooks: [handler]}] · plugin: a file of ours alone.
+    """
+
+    name: str
+    title: str
+    form: str
+    project: str
+    user: str
+    command: str
+    handler: Mapping[str, object]
+    events: tuple[str, ...]
+    matched: tuple[str, ...]
+    programs: tuple[str, ...]
+    traces: tuple[str, ...]
+    home_traces: tuple[str, ...]
+    source: str
+    variable: str | None = None
+    comments: bool = False
+    scoped: bool = False
+    note: str = ""
+
+
+def _read_harnesses() -> Iterator[Harness]:
+    """Yield the harnesses of `harnesses.json`.
+
+    A handler's command exits 0 and prints nothing, whatever program answers to the name, or none: a harness takes
+    exit 2 of a hook before a tool, or any but 0, for a refusal of the agent's call. What the shell starts holds no pipe
+    of the harness, which would wait for its end when only the shell is killed at a time-out.
+    """
+    for row in json.loads(_read_shipped("harnesses.json")):
+        command = row["handler"].get("command", f"spec-kitty hook {row['name']}")
+        lists = {name: tuple(row.get(name, ())) for name in ("events", "matched", "programs", "traces", "home_traces")}
+        yield Harness(**{**row, **lists, "command": command})
+
+
+def _read_shipped(name: str) -> str:
+    with open(f"{__file__.rpartition('/')[0]}/{name}", encoding="utf-8") as file:
+        return file.read()
+
+
+HARNESSES: Mapping[str, Harness] = {harness.name: harness for harness in _read_harnesses()}
+PLUGIN = _read_shipped("opencode.ts")
+PLUGIN_MARK = PLUGIN.partition("\n")[0] + "\n"
+# The digests of what earlier releases wrote; such a file is ours and is replaced, whoever installed it.
+EARLIER_PLUGINS = frozenset(
+    (
+        "e2de09482d2da7a0f6b77e06fbb3645e0ddbd599607553a11d0acaf0d28440c2",
+        "ac7fba987fa454550782e706ba370be885670d10e6d64b6ac6aba9627a0232ec",
+    )
+)
+
+
+class SettingsEntry(NamedTuple):
+    """One thing that has to be in a settings file: an element of the array at `path`."""
+
+    path: tuple[str, ...]
+    element: dict[str, object]
+
+
+# What this release and earlier ones wrote behind the command.
+_BEHIND = r"(?: >/dev/null(?: 2>&1)?)?(?: \|\| true)?(?:; ?(?:exit 0|true|echo (?:'\{\}'|\{\})))?"
+_MAX_HANDLERS = 200
+
+
+def list_entries(harness: Harness) -> tuple[SettingsEntry, ...]:
+    """Return what an install puts into a settings file, in order."""
+    elements: list[SettingsEntry] = []
+    for event in harness.events:
+        element = dict(harness.handler)
+        if harness.form != "flat":
+            matcher = {"matcher": "*"} if event in harness.matched else {}
+            element = {**matcher, "hooks": [element]}
+        elements.append(SettingsEntry((_KEY if harness.form == "named" else "hooks", event), element))
+    return tuple(elements)
+
+
+def is_ours(harness: Harness, handler: object) -> bool:
+    """Return whether a handler runs our hook and nothing else but what an install of ours wrote behind it."""
+    command = handler.get("command") if isinstance(handler, dict) else None
+    return (
+        isinstance(command, str)
+        and re.fullmatch(rf"spec-kitty hook {harness.name}(?: user)?{_BEHIND}", command) is not None
+    )
+
+
+def of_user(harness: Harness) -> Harness:
+    """Return a harness as its hooks stand in a user's settings."""
+    if not harness.scoped:
+        return harness
+    plain = f"spec-kitty hook {harness.name}"
+    command = harness.command.replace(plain, f"{plain} user")
+    return harness._replace(command=command, handler={**harness.handler, "command": command})
+
+
+def with_hooks(text: str, harness: Harness) -> str:
+    """Return the text with everything that is missing put in. Raises JsonTextError."""
+    if is_blank(text):
+        mark = "\ufeff" if text.startswith("\ufeff") else ""
+        return mark + fresh(_build_document(harness))
+    style = style_of(text, _read_root(text, harness))
+    if harness.form == "flat" and _read_root(text, harness).find("version") is None:
+        text = _insert_value(text, harness, (), "version", 1, style)
+    for item in list_entries(harness):
+        root = _read_root(text, harness)
+        outer = _find_member(text, root, item.path[0], "object")
+        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
+        if array is not None:
+            if not any(child.node.value == item.element for child in array.children):
+                text = _insert_value(text, harness, item.path, None, item.element, style)
+        elif outer is not None:
+            text = _insert_value(text, harness, item.path[:1], item.path[1], [item.element], style)
+        else:
+            text = _insert_value(text, harness, (), item.path[0], {item.path[1]: [item.element]}, style)
+    return text
+
+
+def without_hooks(text: str, harness: Harness) -> str:
+    """Return the text without any handler of ours, and without what held nothing else. Raises JsonTextError."""
+    while not is_blank(text):
+        root = _read_root(text, harness)
+        ways = list(_iter_handlers(text, root, harness))
+        if not ways:
+            break
+        way = ways[0]
+        if harness.form != "flat" and len(_follow_way(root, way[:-1]).children) == 1:
+            way = way[:-2]  # the group goes with its last handler
+        while len(way) > 1 and len(_follow_way(root, way[:-1]).children) == 1:
+            way = way[:-1]
+        text = remove(text, _follow_way(root, way[:-1]), way[-1], comments=harness.comments)
+    return text
+
+
+def presence(text: str, harness: Harness) -> Literal["absent", "partial", "current"]:
+    """absent · partial (some of it, or in another form) · current. Raises JsonTextError."""
+    if is_blank(text):
+        return "absent"
+    root = _read_root(text, harness)
+    there = 0
+    items = list_entries(harness)
+    for item in items:
+        outer = _find_member(text, root, item.path[0], "object")
+        array = None if outer is None else _find_member(text, outer, item.path[1], "array")
+        there += array is not None and any(child.node.value == item.element for child in array.children)
+    ours = sum(1 for _ in _iter_handlers(text, root, harness))
+    if not ours:
+        return "absent"
+    return "current" if there == len(items) == ours else "partial"
+
+
+def left_over(value: object, harness: Harness) -> bool:
+    """Return whether a settings file without our hooks says nothing any more."""
+    return value == {} or (harness.form == "flat" and value == {"version": 1})
+
+
+def _build_document(harness: Harness) -> dict[str, object]:
+    """Return what a new settings file holds."""
+    document: dict[str, object] = {"version": 1} if harness.form == "flat" else {}
+    for item in list_entries(harness):
+        outer = document.setdefault(item.path[0], {})
+        assert isinstance(outer, dict)
+        outer[item.path[1]] = [item.element]
+    return document
+
+
+def _read_root(text: str, harness: Harness) -> Node:
+    root = read(text, comments=harness.comments)
+    if root.kind != "object":
+        raise JsonTextError(text, root.start, f"expected an object, found {_describe_kind(root)}")
+    return root
+
+
+def _find_member(text: str, outer: Node, key: str, kind: str) -> Node | None:
+    """Return a member that has to be of a kind where it is there at all. Raises JsonTextError."""
+    members = [child for child in outer.children if child.key == key]
+    if len(members) > 1:
+        raise JsonTextError(text, members[1].start, f"the key {json.dumps(key)} stands twice")
+    if not members:
+        return None
+    node = members[0].node
+    if node.kind != kind:
+        raise JsonTextError(text, node.start, f"{json.dumps(key)}: expected an {kind}, found {_describe_kind(node)}")
+    return node
+
+
+def _describe_kind(node: Node) -> str:
+    return f"an {node.kind}" if node.kind != "scalar" else json.dumps(node.value)[:40]
+
+
+def _insert_value(
+    text: str, harness: Harness, path: tuple[str, ...], key: str | None, value: object, style: Style
+) -> str:
+    container = _read_root(text, harness)
+    for name in path:
+        child = container.find(name)
+        assert child is not None
+        container = child
+    return insert(text, container, key, value, style, comments=harness.comments)
+
+
+def _iter_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
+    """Yield the way to every handler of ours: the places of children, from the root on. Raises JsonTextError.
+
+    Each is taken out of the text by itself, so a file with more of them than any install writes is refused.
+    """
+    for number, way in enumerate(_walk_handlers(text, root, harness)):
+        if number == _MAX_HANDLERS:
+            raise JsonTextError(text, 0, f"more than {_MAX_HANDLERS} handlers run spec-kitty; remove them by hand")
+        yield way
+
+
+def _walk_handlers(text: str, root: Node, harness: Harness) -> Iterator[tuple[int, ...]]:
+    if harness.form == "named":
+        _find_member(text, root, _KEY, "object")  # another hook's group is another's
+        tops = [place for place, child in enumerate(root.children) if child.node.kind == "object"]
+    else:
+        _find_member(text, root, "hooks", "object")
+        tops = [place for place, child in enumerate(root.children) if child.key == "hooks"]
+    for top in tops:
+        for second, event in enumerate(root.children[top].node.children):
+            if event.node.kind != "array":
+                continue
+            for third, element in enumerate(event.node.children):
+                way = (top, second, third)
+                if harness.form == "flat":
+                    if is_ours(harness, element.node.value):
+                        yield way
+                    continue
+                for fourth, member in enumerate(element.node.children):
+                    if member.key == "hooks" and member.node.kind == "array":
+                        for fifth, handler in enumerate(member.node.children):
+                            if is_ours(harness, handler.node.value):
+                                yield (*way, fourth, fifth)
+
+
+def _follow_way(root: Node, way: tuple[int, ...]) -> Node:
+    for place in way:
+        root = root.children[place].node
+    return root

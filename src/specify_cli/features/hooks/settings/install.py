@@ -1,0 +1,344 @@
+"""Put our hooks into a harness's settings file, take them out again, and say how things stand.
+
+Guarantees: a settings file is replaced whole or not at all, and only where it is as it was read; a file that is not
+of its form, or not a plain file, is refused and left alone. What is ours is known by what it runs, so taking it out
+keeps every other line as its owner wrote it. A file that says nothing without our hooks goes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Literal, NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault, StoredDataError
+from specify_cli.features.hooks.settings.harnesses import (
+    EARLIER_PLUGINS,
+    PLUGIN,
+    PLUGIN_MARK,
+    Harness,
+    left_over,
+    presence,
+    with_hooks,
+    without_hooks,
+)
+from specify_cli.features.hooks.settings.json_text import JsonTextError, is_blank, read
+
+MAX_SETTINGS = 4 * 1024 * 1024
+_LOCK_NAME = "package-lock.json"
+_LOCK = b"""{
+  "name": "delete-this-file-when-another-plugin-needs-opencode-ai-plugin",
+  "lockfileVersion": 3,
+  "packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}
+}
+"""
+
+
+State = Literal["absent", "current", "outdated", "edited", "foreign", "invalid"]
+
+
+class SettingsPlace(NamedTuple):
+    """Where a harness's settings are for a scope."""
+
+    harness: Harness
+    scope: Literal["project", "user"]
+    root: str
+    relative: str
+
+    @property
+    def path(self) -> str:
+        """Return the settings file as people name it."""
+        return self.relative if self.scope == "project" else f"{self.root}/{self.relative}"
+
+
+class Change(NamedTuple):
+    """What an install or uninstall did, or would do. `text` is None where the file goes."""
+
+    place: SettingsPlace
+    state: str  # installed · updated · unchanged · removed · deleted · absent
+    before: str | None
+    after: str | None
+
+    @property
+    def diff(self) -> str:
+        """Return the change as a unified diff, empty where there is none."""
+        return difference(self.place.path, self.before, self.after)
+
+
+def difference(path: str, before: str | None, after: str | None) -> str:
+    """Return two states of a file as a unified diff; None is no file."""
+    names = ("/dev/null" if before is None else f"a/{path}", "/dev/null" if after is None else f"b/{path}")
+    parts = difflib.unified_diff(_split_lines(before or ""), _split_lines(after or ""), *names)
+    return "".join(part if part.endswith("\n") else f"{part}\n\\ No newline at end of file\n" for part in parts)
+
+
+def _split_lines(text: str) -> list[str]:
+    """Return the lines of a text with their line feeds."""
+    lines = [f"{line}\n" for line in text.split("\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+class Standing(NamedTuple):
+    """How things stand at one place."""
+
+    place: SettingsPlace
+    state: State
+    problem: str | None
+
+
+def install(place: SettingsPlace, *, dry_run: bool = False) -> Change:
+    """Put in what is missing. Raises StoredDataError, EnvironmentFault; then nothing was changed."""
+    data = _read(place)
+    text = None if data is None else _decode_text(place, data)
+    if place.harness.form == "plugin":
+        change = _install_plugin(place, text)
+    else:
+        try:
+            base = "" if text is None else without_hooks(text, place.harness)
+            if text is not None and presence(text, place.harness) == "current":
+                return Change(place, "unchanged", text, text)
+            state = "installed" if base == (text or "") else "updated"
+            change = Change(place, state, text, with_hooks(base, place.harness))
+        except JsonTextError as error:
+            raise _invalid(place, error) from error
+    if not dry_run and change.after is not None and change.state != "unchanged":
+        _write(place, data, change.after)
+        if place.harness.form == "plugin" and place.scope == "project":
+            _spare_packages(place)
+    return change
+
+
+def uninstall(place: SettingsPlace, *, dry_run: bool = False) -> Change:
+    """Take out what is ours and keep the rest as it is written. Raises StoredDataError, EnvironmentFault."""
+    data = _read(place)
+    if data is None:
+        return Change(place, "absent", None, None)
+    text = _decode_text(place, data)
+    try:
+        change = _take_out(place, text)
+    except JsonTextError as error:
+        raise _invalid(place, error) from error
+    if not dry_run and change.after is None:
+        _unspare_packages(place)
+        _delete(place, data)
+    elif not dry_run and change.after != text:
+        _write(place, data, str(change.after))
+    return change
+
+
+def standing(place: SettingsPlace) -> Standing:
+    """Return how things stand at one place; a file that cannot be used is a state, not an error."""
+    try:
+        data = _read(place)
+        if data is None:
+            return Standing(place, "absent", None)
+        text = _decode_text(place, data)
+        if place.harness.form == "plugin":
+            ours: State = "outdated" if _compute_digest(text) in EARLIER_PLUGINS else "edited"
+            state: State = "current" if text == PLUGIN else ours if text.startswith(PLUGIN_MARK) else "foreign"
+            return Standing(place, state, None)
+        present = presence(text, place.harness)
+        return Standing(place, "outdated" if present == "partial" else present, None)
+    except JsonTextError as error:
+        return Standing(place, "invalid", _invalid(place, error).message)
+    except StoredDataError as error:
+        return Standing(place, "invalid", error.message)
+
+
+# --- what is to be done
+
+
+def _take_out(place: SettingsPlace, text: str) -> Change:
+    harness = place.harness
+    if harness.form == "plugin":
+        if text == PLUGIN or _compute_digest(text) in EARLIER_PLUGINS:
+            return Change(place, "deleted", text, None)
+        if text.startswith(PLUGIN_MARK):
+            raise _edited_plugin(place)
+        return Change(place, "absent", text, text)
+    rest = without_hooks(text, harness)
+    if rest == text:
+        return Change(place, "absent", text, text)
+    says_nothing = is_blank(rest) or left_over(read(rest, comments=harness.comments).value, harness)
+    if says_nothing and "/" not in rest:  # a comment is its owner's text
+        return Change(place, "deleted", text, None)
+    return Change(place, "removed", text, rest)
+
+
+def _install_plugin(place: SettingsPlace, text: str | None) -> Change:
+    if text == PLUGIN:
+        return Change(place, "unchanged", text, text)
+    if text is not None and _compute_digest(text) not in EARLIER_PLUGINS:
+        if text.startswith(PLUGIN_MARK):
+            raise _edited_plugin(place)
+        raise StoredDataError(
+            "SETTINGS_INVALID",
+            f"{place.path} is not ours; it was left as it is",
+            f"give {place.path} another name, then install again",
+        )
+    return Change(place, "installed" if text is None else "updated", text, PLUGIN)
+
+
+def _spare_packages(place: SettingsPlace) -> None:
+    """Keep opencode from installing 63 MB of packages that our plugin has no use for, in a folder that is only ours.
+
+    It installs where `node_modules` is missing or `package-lock.json` does not name the package (seen in 1.18.33).
+    """
+    folder, plugins, name = place.relative.split("/")
+    with _open_parts(place, [folder]) as fd, _open_parts(place, [folder, plugins]) as plugins_fd:
+        if {*os.listdir(fd)} - {plugins, ".gitignore"} or os.listdir(plugins_fd) != [name]:
+            return
+        try:
+            os.mkdir("node_modules", 0o755, dir_fd=fd)
+            durable.create_exclusive(fd, _LOCK_NAME, _LOCK, durable.SHARED)
+        except OSError as error:
+            raise durable.write_failed(f"{folder}/{_LOCK_NAME}", error) from error
+
+
+def _unspare_packages(place: SettingsPlace) -> None:
+    """Take away what `_spare_packages` wrote, where it is as that left it."""
+    if place.harness.form != "plugin" or place.scope != "project":
+        return
+    lock = place._replace(relative=f"{place.relative.split('/')[0]}/{_LOCK_NAME}")
+    if _read(lock) != _LOCK:
+        return
+    with _open_folder(lock) as fd:
+        os.unlink(_LOCK_NAME, dir_fd=fd)
+        with suppress(OSError):  # other plugins put something there
+            os.rmdir("node_modules", dir_fd=fd)
+
+
+def _edited_plugin(place: SettingsPlace) -> StoredDataError:
+    return StoredDataError(
+        "SETTINGS_INVALID",
+        f"{place.path} was edited, or written by another release; it was left as it is",
+        f"look at it, then remove it: rm {place.path}",
+    )
+
+
+def _invalid(place: SettingsPlace, error: JsonTextError) -> StoredDataError:
+    return StoredDataError(
+        "SETTINGS_INVALID",
+        f"{place.path}:{error.line}: {error.problem}; it was left as it is",
+        f"fix line {error.line} of {place.path}, then run the same command again",
+    )
+
+
+# --- files
+
+
+@contextmanager
+def _open_folder(place: SettingsPlace, *, create: bool = False) -> Iterator[int]:
+    with _open_parts(place, place.relative.split("/")[:-1], create=create) as fd:
+        yield fd
+
+
+@contextmanager
+def _open_parts(place: SettingsPlace, parts: list[str], *, create: bool = False) -> Iterator[int]:
+    fd = durable.open_folder(place.root, parts, create=create)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _name(place: SettingsPlace) -> str:
+    return place.relative.rpartition("/")[2]
+
+
+def _read(place: SettingsPlace) -> bytes | None:
+    """Return the settings file's bytes; None where there is none. Raises StoredDataError, EnvironmentFault."""
+    try:
+        with _open_folder(place) as folder_fd:
+            fd = durable.open_regular(folder_fd, _name(place), os.O_RDONLY, place.path)
+            try:
+                if os.fstat(fd).st_size > MAX_SETTINGS:
+                    raise StoredDataError(
+                        "SETTINGS_INVALID",
+                        f"{place.path} has more than {MAX_SETTINGS} bytes; it was left as it is",
+                        f"look at {place.path}: it holds more than settings",
+                    )
+                return durable.read_all(fd)
+            finally:
+                os.close(fd)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise EnvironmentFault(
+            "ACCESS_FAILED", f"cannot read {place.path}: {error.strerror or error}", f"ls -l {place.path}"
+        ) from error
+
+
+def _decode_text(place: SettingsPlace, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise StoredDataError(
+            "SETTINGS_INVALID",
+            f"{place.path}:{line}: expected UTF-8; it was left as it is",
+            f"save {place.path} as UTF-8, then run the same command again",
+        ) from error
+
+
+def _write(place: SettingsPlace, seen: bytes | None, text: str) -> None:
+    """The file holds the text or, after a crash, what it held; as private as it was."""
+    mode = durable.SHARED if place.scope == "project" else durable.PRIVATE
+    try:
+        with _open_folder(place, create=True) as fd:
+            if seen is None:
+                durable.create_exclusive(fd, _name(place), text.encode("utf-8"), mode)
+                return
+            _ensure_unchanged(place, seen)
+            mode = stat.S_IMODE(os.stat(_name(place), dir_fd=fd, follow_symlinks=False).st_mode)
+            durable.replace(fd, _name(place), text.encode("utf-8"), mode & 0o600)
+            os.chmod(_name(place), mode, dir_fd=fd)
+    except FileExistsError as error:
+        raise _changed(place) from error
+    except OSError as error:
+        raise durable.write_failed(place.path, error) from error
+
+
+def _delete(place: SettingsPlace, seen: bytes) -> None:
+    """Take the file away, and the folders on its way that hold nothing else."""
+    parts = place.relative.split("/")[:-1]
+    try:
+        with _open_folder(place) as fd:
+            _ensure_unchanged(place, seen)
+            os.unlink(_name(place), dir_fd=fd)
+            os.fsync(fd)
+        for end in range(len(parts), 0, -1):
+            fd = durable.open_folder(place.root, parts[: end - 1])
+            try:
+                os.rmdir(parts[end - 1], dir_fd=fd)
+            finally:
+                os.close(fd)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise durable.write_failed(place.path, error) from error
+
+
+def _ensure_unchanged(place: SettingsPlace, seen: bytes) -> None:
+    if _read(place) != seen:
+        raise _changed(place)
+
+
+def _changed(place: SettingsPlace) -> EnvironmentFault:
+    return EnvironmentFault(
+        "WRITE_FAILED",
+        f"{place.path} was changed by another program meanwhile; it was left as that left it",
+        "run the same command again",
+    )
+
+
+def _compute_digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

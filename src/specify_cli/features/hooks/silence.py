@@ -1,0 +1,59 @@
+"""Records of agents that hold no tool call although hooks are installed: their harness did not run them."""
+
+from __future__ import annotations
+
+import os
+
+from doctrine.light_imports import TYPE_CHECKING
+from specify_cli.errors import InvocationError
+from specify_cli.features.hooks.settings.detection import settings_place
+from specify_cli.features.hooks.settings.harnesses import HARNESSES, SCOPES
+from specify_cli.features.hooks.settings.install import standing
+from specify_cli.record.ids import millis_of
+from specify_cli.record.seal import open_line
+from specify_cli.storage.store import FileRecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from specify_cli.storage.store import Place
+
+_REASONS: Mapping[str, str] = {
+    "codex": "Codex runs no hook that nobody reviewed, and codex exec does not say so: start codex once in this folder",
+    "copilot": "Copilot runs no hooks of a folder nobody trusted, and -p does not say so: start copilot once in it",
+    "claude-code": "Claude Code runs no hooks where disableAllHooks is set: look at /hooks",
+}
+
+
+def find_installed(root: str, home: str | None) -> dict[str, int]:
+    """Return since when (ms) the hooks of each harness are installed for this project."""
+    installed: dict[str, int] = {}
+    for harness in HARNESSES.values():
+        for scope in SCOPES:
+            place = settings_place(harness, scope, root, home)
+            if place is None or standing(place).state not in ("current", "outdated"):
+                continue
+            try:
+                since = os.stat(f"{place.root}/{place.relative}").st_mtime_ns // 1_000_000
+            except OSError:
+                continue
+            installed[harness.name] = min(since, installed.get(harness.name, since))
+    return installed
+
+
+def describe_silence(root: str, place: Place, installed: Mapping[str, int]) -> str | None:
+    """Say that a record which an agent began under installed hooks holds no tool call; None where it does."""
+    try:
+        data = FileRecordStore(root).read(place)
+    except (OSError, InvocationError):
+        return None
+    started = open_line(data.partition(b"\n")[0]).fields or {}
+    actor = started.get("actor")
+    harness = str(actor.get("tool")) if isinstance(actor, dict) and actor.get("actor_type") == "llm" else ""
+    if harness not in installed or millis_of(place.invocation_id) < installed[harness]:
+        return None
+    if b'"event":"tool_call"' in data or started.get("tombstone") is True or started.get("verb") == "advise":
+        return None
+    title = HARNESSES[harness].title
+    why = _REASONS.get(harness, f"look whether {title} runs its hooks")
+    return f"{place.invocation_id} holds no tool call, though hooks of {title} are installed: none of them ran. {why}"

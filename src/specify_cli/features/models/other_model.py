@@ -1,0 +1,247 @@
+"""Ask another model what a run asked its own, and hold the answers against each other (docs/replay.md).
+
+    found = ask_other_model(project, "01J…", "small-1", "https://…/v1/chat/completions", send, caller=caller)
+    found.match            # True, False, or None where something could not be evaluated and nothing differs
+
+Guarantees: nothing is sent but to an endpoint that a person accepted; what was masked, cut or not captured is not asked
+but listed as not evaluated; a failed request ends the asking. Sending is an argument.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from specify_cli.errors import CallerError, InvocationError
+from specify_cli.features.models.dialects import (
+    CHAT,
+    MESSAGES,
+    Answer,
+    UnknownFormError,
+    find_dialect,
+    list_calls,
+    name_other_model,
+    read_answer,
+    read_error,
+    read_question,
+    write_question,
+)
+from specify_cli.features.programs.history import History
+from specify_cli.features.programs.resume import open_child
+from specify_cli.features.programs.run import Run
+from specify_cli.features.replay.replay import read_intact
+from specify_cli.invocation.caller import Caller
+from specify_cli.project.config import Project
+from specify_cli.record.reading.views import fields_of
+from specify_cli.redaction.json_values import foreign_text, parse_foreign
+from specify_cli.redaction.redact import RuleSet, redact
+from specify_cli.storage.index import Index
+from specify_cli.storage.store import FileObjectStore, FileRecordStore
+
+SAME, DIFFERS, NOT_EVALUATED = "same", "differs", "not_evaluated"
+_DIFF_LINES = 200
+Send = Callable[[bytes], bytes]
+
+
+class AnswerDiff(NamedTuple):
+    """Two answers against each other; where a part is the same its diff is empty and both sides are null."""
+
+    text: list[str]
+    recorded_calls: list[dict[str, object]] | None
+    answered_calls: list[dict[str, object]] | None
+    recorded_decision: str | None
+    answered_decision: str | None
+
+
+class AnswerCompared(NamedTuple):
+    """One model call: its verdict (same, differs, not_evaluated), and why or how it differs."""
+
+    seq: int
+    model: str
+    verdict: str
+    reason: str | None
+    child_seq: int | None
+    diff: AnswerDiff | None
+
+
+class ModelReplay(NamedTuple):
+    """How another model answered what a run had asked; no child where nothing could be asked."""
+
+    original_invocation_id: str
+    replay_invocation_id: str | None
+    model: str
+    endpoint: str
+    match: bool | None
+    calls: tuple[AnswerCompared, ...]
+
+    def count(self, verdict: str) -> int:
+        """Return how many calls have a verdict."""
+        return sum(call.verdict == verdict for call in self.calls)
+
+
+class _Due(NamedTuple):
+    """A recorded call that can be asked again."""
+
+    prompt: object
+    body: bytes
+    recorded: Answer
+
+
+def ask_other_model(
+    project: Project,
+    invocation_id: str,
+    model: str,
+    endpoint: str,
+    send: Send,
+    *,
+    events: Sequence[int] = (),
+    home: str | None = None,
+    caller: Caller = Caller(),
+) -> ModelReplay:
+    """Ask every captured model call of a record, or those of these seqs, anew; record the answers as its child.
+
+    Raises CallerError CONSENT_NEEDED, ENDPOINT_INVALID, INVALID_VALUE before anything is sent or written, and what
+    reading a record that is not intact raises.
+    """
+    # 1. Where it may go, and what is asked.
+    dialect = _find_dialect(project, endpoint)
+    place = Index(project.root).resolve(invocation_id)
+    _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
+    lines = [fields for fields in fields_of(record) if fields.get("event") == "model_call"]
+    _check_events(events, lines, place.invocation_id)
+    history, rules = History((), FileObjectStore(project.root).get), project.config.redaction
+    run: Run | None = None
+    compared: list[AnswerCompared] = []
+    stopped = ""
+    # 2. One question after another; the child begins with the first that can be asked.
+    for fields in lines:
+        seq, name = int(str(fields.get("seq"))), str(fields.get("model"))
+        if events and seq not in events:
+            continue
+        due = stopped or _prepare(fields, history, model, dialect, rules)
+        if isinstance(due, str):
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, due, None, None))
+            continue
+        if run is None:
+            run = Run(*open_child(project.root, record.started, place.invocation_id, caller=caller, home=home))
+        began = time.monotonic()
+        try:
+            answer, masked = _read_sent(send(due.body), rules)
+        except (InvocationError, UnknownFormError) as error:
+            why = redact(error.message if isinstance(error, InvocationError) else str(error), rules).text
+            compared.append(AnswerCompared(seq, name, NOT_EVALUATED, why, None, None))
+            stopped = f"not asked, for the endpoint failed at seq {seq}"
+            continue
+        payload = {"model": name, "prompt": due.prompt, "response": masked, "tokens": dict(answer.tokens)}
+        other = name_other_model(masked, model)
+        child_seq = _record(run, payload, f"{other or model} at {endpoint}", began)
+        compared.append(_judge(due, answer, other, rules)._replace(seq=seq, model=name, child_seq=child_seq))
+    # 3. What all of it comes to.
+    if run is not None:
+        run.close("failed" if stopped else "done")
+    verdicts = {call.verdict for call in compared}
+    match = False if DIFFERS in verdicts else None if NOT_EVALUATED in verdicts or not compared else True
+    child = None if run is None else run.invocation_id
+    return ModelReplay(place.invocation_id, child, model, endpoint, match, tuple(compared))
+
+
+def _judge(due: _Due, answer: Answer, other: str | None, rules: RuleSet) -> AnswerCompared:
+    """Return what an answer comes to, without its place; `other` is a model it names that was not asked."""
+    if other is not None:
+        why = f"the answer names another model than the one asked: {redact(other[:200], rules).text}"
+        return AnswerCompared(0, "", NOT_EVALUATED, why, None, None)
+    diff = compare_answers(due.recorded, answer)
+    return AnswerCompared(0, "", SAME if diff is None else DIFFERS, None, None, diff)
+
+
+def compare_answers(recorded: Answer, answered: Answer) -> AnswerDiff | None:
+    """Return how two answers differ; None where text, tool calls and decision are the same. Pure."""
+    then, now = list_calls(recorded.calls), list_calls(answered.calls)
+    before, after = (answer.text.strip().splitlines() for answer in (recorded, answered))
+    text = list(difflib.unified_diff(before, after, "recorded", "answered", lineterm=""))[:_DIFF_LINES]
+    decisions = (recorded.decision, answered.decision)
+    if not text and then == now and decisions[0] == decisions[1]:
+        return None
+    calls = (None, None) if then == now else (then, now)
+    return AnswerDiff(text, *calls, *((None, None) if decisions[0] == decisions[1] else decisions))
+
+
+def _find_dialect(project: Project, endpoint: str) -> str:
+    """Return how an endpoint is spoken to, by its path, if a person accepted it for this clone."""
+    dialect = find_dialect(endpoint)
+    if dialect is None:
+        raise CallerError(
+            "ENDPOINT_INVALID",
+            f"{endpoint}: its path tells no form; expected one that ends in {CHAT} or {MESSAGES}",
+            "--endpoint https://models.example.org/v1/chat/completions",
+        )
+    if endpoint not in project.config.endpoints:
+        raise CallerError(
+            "CONSENT_NEEDED",
+            f"nobody accepted that what models were asked is sent to {endpoint}; nothing was sent",
+            "name it in .kittify/config.yaml (replay: {endpoints: [URL]}), then in a terminal: spec-kitty config "
+            "accept",
+        )
+    return dialect
+
+
+def _check_events(events: Sequence[int], lines: Sequence[Mapping[str, object]], invocation_id: str) -> None:
+    known = [fields.get("seq") for fields in lines]
+    unknown = sorted(seq for seq in events if seq not in known)
+    if unknown:
+        listed = ", ".join(map(str, known[:20])) or "none"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--event: expected the seq of a model call ({listed}), found {unknown[0]}",
+            f"spec-kitty invocations show {invocation_id}",
+        )
+
+
+def _prepare(fields: Mapping[str, object], history: History, model: str, dialect: str, rules: RuleSet) -> _Due | str:
+    """Return a recorded call ready to be asked, or why it cannot be."""
+    if fields.get("ok") is False:
+        return "the model gave no answer then"
+    try:
+        prompt = history.value(fields, "prompt")
+        recorded = read_answer(history.value(fields, "response"))
+        question = read_question(prompt)
+    except InvocationError as error:
+        return error.message
+    except UnknownFormError as error:
+        return str(error)
+    except (TypeError, AttributeError, KeyError):
+        return "its prompt or answer has a form that is not known"
+    if recorded.calls and not question.tools:
+        return "it answered with tool calls, and the tools it was offered are not on the record"
+    body = foreign_text(write_question(question, model, dialect), rules)
+    if body.counts:
+        return f"today's rules mask something in it: {', '.join(sorted(body.counts))}"
+    return _Due(prompt, body.text.encode(), recorded)
+
+
+def _read_sent(data: bytes, rules: RuleSet) -> tuple[Answer, object]:
+    """Return an endpoint's answer, masked, and its body. Raises UnknownFormError."""
+    try:
+        masked: Any = parse_foreign(foreign_text(json.loads(data), rules).text)
+        if (error := read_error(masked)) is not None:
+            raise UnknownFormError(f"the endpoint answered with an error: {error[:400]}")
+        if not isinstance(masked, dict):
+            raise UnknownFormError("the endpoint answered with no message")
+        return read_answer(masked), masked
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        known = isinstance(error, UnknownFormError)
+        raise UnknownFormError(
+            str(error) if known else "the endpoint answered with no message of a known form"
+        ) from error
+
+
+def _record(run: Run, payload: dict[str, object], answered_by: str, began: float) -> int:
+    """Record one answer in the child and return the seq of its line."""
+    took = {"duration_ms": int(1000 * (time.monotonic() - began)), "ok": True}
+    composed = run.compose("model_call", payload | took)
+    composed.body["answered_by"] = answered_by
+    run.append(composed)
+    return run.state.seq

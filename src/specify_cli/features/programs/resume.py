@@ -1,0 +1,670 @@
+"""Going on with an unfinished run, and running a finished one again (docs/replay.md).
+
+A program is a function of one argument, the run. Guarantees: nothing is appended before the checks have passed
+and the program has something new to say; what completed is not run again; a call that may have taken effect is
+not made twice without being asked for; the original of a re-execution is never touched.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import json
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from charter.context import load_inputs
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.programs.history import (
+    History,
+    NotKept,
+    Recorded,
+    Watch,
+    changed_members,
+    in_doubt_error,
+    side_effects_not_allowed,
+)
+from specify_cli.features.programs.run import Past, Run, open_invocation
+from specify_cli.features.programs.values import Default
+from specify_cli.features.replay.judge import execution_hash_of
+from specify_cli.invocation import gates
+from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.ends.opening import InvocationPayload, Terms
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.invocation.recorder import Recorder
+from specify_cli.libraries.comparison.compare import Chain, ReplayResult, about_of, receipts_of, settle, verify_replay
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.reading.views import fields_of, find_places, pick
+from specify_cli.record.record import Record, lines_in_force
+from specify_cli.record.seal import GENESIS, bulk_codec, digest_of, open_line
+from specify_cli.record.snapshot import policy_digests
+from specify_cli.record.state import ExecutionState, StateFold
+from specify_cli.record.verify import OF_THE_LINES, RecordReport
+from specify_cli.routing.registry import ProfileRegistry
+from specify_cli.storage.index import Index
+from specify_cli.storage.queries import read_record, read_record_lines, read_whole, verify_file, verify_place
+from specify_cli.storage.store import FileObjectStore, Place, digest, place_of, require_started
+
+Program = Callable[[Run], Any]
+_SHOWN = 5
+
+
+class ResumePlan(NamedTuple):
+    """What a resume would do: where it begins, what is in doubt, what changed since the run began."""
+
+    invocation_id: str
+    state: ExecutionState
+    first_incomplete: tuple[str, int] | None
+    in_doubt: tuple[Recorded, ...]
+    not_kept: tuple[NotKept, ...]
+    changed: tuple[str, ...]
+    unchecked: tuple[str, ...]
+
+    @property
+    def resumable(self) -> bool:
+        """Return whether a resume can be tried: nothing changed, and what is sure to be asked for was kept."""
+        return not self.changed and not any(item.needed for item in self.not_kept)
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/resume-plan.json`."""
+        step = self.first_incomplete
+        return {
+            "invocation_id": self.invocation_id,
+            "resumable": self.resumable,
+            "first_incomplete": None if step is None else {"step": step[0], "ordinal": step[1]},
+            "in_doubt": [
+                {
+                    "call_id": item.call_id,
+                    "attempt": item.attempt,
+                    "tool": item.fields.get("tool"),
+                    "step": item.fields.get("step"),
+                    "side_effect": item.fields.get("side_effect"),
+                    "safe_again": item.safe_again,
+                }
+                for item in self.in_doubt
+            ],
+            "not_kept": [item._asdict() for item in self.not_kept],
+            "changed": list(self.changed),
+            "unchecked": list(self.unchecked),
+            "state": self.state.as_value(),
+        }
+
+
+class Reexecution(NamedTuple):
+    """A re-execution that ran to its end, held against its original."""
+
+    original_invocation_id: str
+    invocation_id: str
+    comparison: ReplayResult
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape `docs/schemas/reexecution.json`."""
+        return {
+            "original_invocation_id": self.original_invocation_id,
+            "reexecution_invocation_id": self.invocation_id,
+            "comparison": self.comparison.as_value(),
+        }
+
+
+class _Opened(NamedTuple):
+    """An unfinished record read and judged."""
+
+    project: Project
+    recorder: Recorder
+    record: Record
+    history: History
+    plan: ResumePlan
+
+
+def program_digest(program: Program) -> str:
+    """Return the digest of a program: its module's source and those it imports from beside it, its name, its closure.
+
+    Of a closure what cannot change counts: numbers, texts, functions. A list may hold what the program itself puts in.
+    """
+    return digest_of(_describe_program(program, frozenset()))
+
+
+def _describe_program(program: Any, seen: frozenset[int]) -> dict[str, object]:
+    bound: list[object] = []
+    while isinstance(program, functools.partial):
+        bound += [_describe_value(program.args, seen), _describe_value(tuple(sorted(program.keywords.items())), seen)]
+        program = program.func
+    module = sys.modules.get(getattr(program, "__module__", ""))
+    path = getattr(module, "__file__", None)
+    sources = {} if path is None else _read_sources(path, str(getattr(module, "__name__", "")))
+    described: dict[str, object] = {
+        "source": sources.pop("", None) or gates.source_digest(program),
+        "name": getattr(program, "__qualname__", ""),
+    }
+    for cell in getattr(program, "__closure__", None) or ():
+        try:
+            bound.append(_describe_value(cell.cell_contents, seen | {id(program)}))
+        except ValueError:
+            pass  # nothing has been put into it yet
+    modules = [item for item in bound if item is not None]
+    return described | ({"modules": sources} if sources else {}) | ({"bound": modules} if modules else {})
+
+
+def _describe_value(value: object, seen: frozenset[int]) -> object:
+    if isinstance(value, (str, int, float, bytes)):
+        return repr(value)
+    if isinstance(value, tuple):
+        return [_describe_value(item, seen) for item in value]
+    if isinstance(value, (types.FunctionType, functools.partial)) and id(value) not in seen:
+        return _describe_program(value, seen | {id(value)})
+    return None
+
+
+def _read_sources(path: str, name: str) -> dict[str, object]:
+    """Return the source of a module under "", and the digests of the modules it imports from the folder it lies in."""
+    base = path
+    for _ in range(1 + name.count(".") + os.path.basename(path).startswith("__init__.")):
+        base = os.path.dirname(base)
+    # Of an installed package its own modules, not all that are installed.
+    top = f"{name.partition('.')[0]}." if base.endswith(("-packages", "/lib-dynload")) else ""
+    sources: dict[str, object] = {}
+    due = [(path, name if os.path.basename(path) == "__init__.py" else name.rpartition(".")[0])]
+    known = {path}
+    while due:
+        file, package = due.pop()
+        try:
+            with open(file, encoding="utf-8") as source:
+                text = source.read()
+            tree = ast.parse(text)
+        except (OSError, UnicodeDecodeError, SyntaxError):
+            continue
+        sources["" if file == path else os.path.relpath(file, base)] = text if file == path else digest(text.encode())
+        for module in filter(lambda item: f"{item}.".startswith(top), _list_imports(tree, package)):
+            stem = os.path.join(base, *module.split("."))
+            for candidate in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+                if candidate not in known and os.path.isfile(candidate):
+                    known.add(candidate)
+                    due.append((candidate, module if candidate.endswith("__init__.py") else module.rpartition(".")[0]))
+    return sources
+
+
+def _list_imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield every module that a source may import, by its full name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".") if package else []
+            parts = above[: len(above) - node.level + 1] if node.level else []
+            start = ".".join([*parts, *([node.module] if node.module else [])])
+            names = [start, *(f"{start}.{alias.name}".lstrip(".") for alias in node.names)]
+        else:
+            continue
+        for name in filter(None, names):
+            pieces = name.split(".")
+            yield from (".".join(pieces[: end + 1]) for end in range(len(pieces)))
+
+
+def load_program(name: str) -> Program:
+    """Return the function a user names as module:function. Raises CallerError PROGRAM_NOT_FOUND."""
+
+    module_name, _, function = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that nothing there takes the place of an installed module
+    try:
+        if not module_name or not function:
+            raise ValueError("expected module:function")
+        program = getattr(importlib.import_module(module_name), function)
+    except (Exception, SystemExit) as error:  # it is a caller's module: whatever it raises is why it cannot be used
+        raise CallerError(
+            "PROGRAM_NOT_FOUND",
+            f"{name!r} cannot be loaded: {type(error).__name__}: {error}",
+            "name it as module:function, from its folder",
+        ) from error
+    if not callable(program):
+        raise CallerError("PROGRAM_NOT_FOUND", f"{name!r} is no function", "name a function that takes the run")
+    return program  # type: ignore[no-any-return]
+
+
+def run_program(
+    repo: str | os.PathLike[str], request: str, program: Program, profile: str | None = None, **given: Any
+) -> str:
+    """Open an invocation for a program, run it, close it; the invocation's id. A later process can resume it."""
+    run = open_invocation(repo, request, profile, program=program_digest(program), **given)
+    return _run_program(run, program)
+
+
+def state_of(project: Project, invocation_id: str, at: int | None = None) -> ExecutionState:
+    """Return the state of a run after the line with seq `at`, or after its last. Raises CallerError INVALID_VALUE."""
+    place = Index(project.root).resolve(invocation_id)
+    codec = bulk_codec()
+    folded = StateFold()
+    prev, suspect = GENESIS, False
+    for raw in read_record_lines(project.root, place):
+        line = open_line(raw[:-1], codec) if raw.endswith(b"\n") else None
+        if line is None or line.fields is None or line.problems or line.fields.get("prev") != prev:
+            # A crash that was repaired, or damage: verify tells which, once all is read.
+            suspect = True
+        if line is not None and line.fields is not None and not line.problems:
+            folded.apply(line.fields)
+            prev = str(line.seal)
+            if at is not None and folded.seq >= at:
+                break
+    if suspect:
+        _require_sound(place, verify_file(project.root, place))
+        folded = StateFold()
+        for _, raw in lines_in_force(read_whole(project.root, place)):
+            fields = open_line(raw, codec).fields
+            if fields is not None and (at is None or folded.seq < at):
+                folded.apply(fields)
+    if at is not None and folded.seq != at:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--at: expected a seq from 0 to {folded.seq}, found {at}",
+            f"spec-kitty invocations state {place.invocation_id} --at {folded.seq}",
+        )
+    return folded.state()
+
+
+def plan_resume(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    *,
+    home: str | None = None,
+    program: Program | None = None,
+    request: str | None = None,
+    limits: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
+) -> ResumePlan:
+    """Return what a resume would do; writes nothing. Raises as `resume` does, but for what it would find changed."""
+    opened = _open(repo, invocation_id, home, program, request, limits, tools)
+    opened.recorder.close()
+    return opened.plan
+
+
+def resume(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    program: Program,
+    *,
+    rerun: Sequence[str] = (),
+    home: str | None = None,
+    request: str | None = None,
+    limits: Mapping[str, int] | None = None,
+    tools: Mapping[str, str] | None = None,
+    rules: gates.RuleRegistry | None = None,
+    caller: Caller | None = None,
+    default: Default | None = None,
+) -> str:
+    """Run an unfinished run's program to its end: what completed is given back, the rest is done; the id.
+
+    Where `caller` is not who opened the record, the lines it adds name it (`by`).
+
+    Raises InvocationError: ALREADY_COMPLETED, EXECUTION_HASH_MISMATCH, STATE_DIVERGENCE, IN_DOUBT, RESULT_NOT_KEPT.
+    Where it is raised before the program did anything new, not a byte was appended.
+    """
+    # 1. Read and judge the record; nothing is written.
+    opened = _open(repo, invocation_id, home, program, request, limits, tools, caller)
+    plan, recorder = opened.plan, opened.recorder
+    try:
+        if plan.changed:
+            raise CallerError(
+                "EXECUTION_HASH_MISMATCH",
+                f"{plan.invocation_id} cannot be resumed: {', '.join(plan.changed)} changed since it began",
+                "restore what changed, or begin another invocation",
+            )
+        _check_consent(rerun, opened)
+        # 2. Go on: same record, same trace, the seam before the first new line.
+        seam: dict[str, object] = {
+            "event": "resumed",
+            "from_seq": plan.state.seq,
+            "state_hash": plan.state.state_hash,
+            "program": program_digest(program),
+            "in_doubt": [item.call_id for item in plan.in_doubt],
+            "rerun": sorted({item.partition(":")[0] for item in rerun}),
+        }
+        past = Past(
+            history=opened.history,
+            trace_id=str(opened.record.started.get("trace_id", "")),
+            spent_seconds=spent_seconds(opened.record),
+            rerun=frozenset(rerun),
+            seam=seam,
+        )
+        for call in plan.in_doubt:
+            if not past.allows(call):
+                raise in_doubt_error(call, plan.invocation_id)
+        run = Run(
+            ProfileInvocationExecutor(repo, home=home), recorder, None, rules, past=past, caller=caller, default=default
+        )
+        try:
+            return _run_program(run, program)
+        finally:
+            run.release()
+    finally:
+        recorder.close()
+
+
+def _check_consent(rerun: Sequence[str], opened: _Opened) -> None:
+    """Refuse consent to a call the run did not make. To an attempt that has its result by now it is spent.
+
+    Raises CallerError INVALID_VALUE.
+    """
+    unknown = {item for item in rerun if not opened.history.has_call(item.partition(":")[0])}
+    if unknown:
+        call_ids = {fields.get("call_id") for fields in fields_of(opened.record)}
+        unknown = {item for item in unknown if item.partition(":")[0] not in call_ids}
+    if unknown:
+        known = ", ".join(item.attempt for item in opened.plan.in_doubt) or "none"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--rerun: expected calls that are in doubt ({known}), found {min(unknown)}",
+            f"spec-kitty resume {opened.plan.invocation_id}",
+        )
+
+
+def _run_program(run: Run, program: Program) -> str:
+    with run:
+        drive(program, run)
+        run.all_asked()
+    if run.violated is not None:
+        raise run.violated
+    return run.invocation_id
+
+
+def drive(program: Program, run: Run) -> None:
+    """Run a program to its end, in a loop of its own where it is an async one."""
+    work = program(run)
+    if hasattr(work, "__await__"):
+        import asyncio  # slow to load, and only an async program needs it
+
+        async def finish() -> None:
+            run.adopt_lane()
+            await work
+
+        asyncio.run(finish())
+
+
+def _open(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    home: str | None,
+    program: Program | None,
+    request: str | None,
+    limits: Mapping[str, int] | None,
+    tools: Mapping[str, str] | None,
+    caller: Caller | None = None,
+) -> _Opened:
+    project, cache = load_project(os.fspath(repo), home)
+    place = Index(project.root).resolve(invocation_id)
+    record = _read_intact(project, place)
+    if record.completed is not None:
+        raise CallerError(
+            "ALREADY_COMPLETED",
+            f"{place.invocation_id} was closed at {record.completed.get('completed_at')}; there is nothing to resume",
+            f"spec-kitty invocations show {place.invocation_id}",
+        )
+    state = _fold_again(record)
+    history = History(fields_of(record), FileObjectStore(project.root).get)
+    writer = None if caller is None else caller.writer
+    recorder = Recorder(project, place, cache=cache, follow=True, writer=writer)
+    recorded = _collect_members(record)
+    profiles = {item.profile_id: item.digest for item in ProfileRegistry(project.root, cache).all()}
+    now = {
+        "request": request,
+        "profile": profiles.get(str(record.started.get("profile_id")), "absent"),
+        "policy": _read_policy_now(project, cache),
+        "tools": None if tools is None else dict(tools),
+        "program": None if program is None else program_digest(program),
+        "limits": None if limits is None else dict(limits),
+    }
+    recorded["profile"] = _read_profile_then(project, record)
+    # What the record says of itself has to be what it was bound to.
+    bound = execution_hash_of(record.started, str(recorded["request"]), recorded["profile"], _read_policy_then(record))
+    if bound is not None and recorded["request"] is not None:
+        recorded["execution_hash"], now["execution_hash"] = record.started.get("execution_hash"), bound
+    plan = ResumePlan(
+        place.invocation_id,
+        state,
+        history.first_incomplete,
+        history.in_doubt,
+        tuple(history.list_not_kept()),
+        tuple(changed_members(recorded, now)),
+        tuple(name for name in recorded if recorded[name] is None or now[name] is None),
+    )
+    return _Opened(project, recorder, record, history, plan)
+
+
+def _read_intact(project: Project, place: Place) -> Record:
+    """Return a record that verifies.
+
+    Raises StoredDataError RECORD_DAMAGED. A torn tail is the next append's to mend.
+    """
+    _require_sound(place, verify_place(project, place))
+    return require_started(read_record(project.root, place), place)
+
+
+def _require_sound(place: Place, report: RecordReport) -> None:
+    """Refuse a record whose lines are not intact or not all there. Raises StoredDataError RECORD_DAMAGED."""
+    for item in report.findings:
+        harmed = item.severity == "error" and item.code in OF_THE_LINES and item.code != "TORN_TAIL"
+        if harmed or item.code == "WITHHELD":
+            raise StoredDataError(
+                "RECORD_DAMAGED",
+                f"{place.path}: {item.code} at {item.place}: {item.message}",
+                f"spec-kitty invocations verify {place.invocation_id}",
+            )
+
+
+def _fold_again(record: Record) -> ExecutionState:
+    """Return the state of the record, checked against every state it recorded. Raises STATE_DIVERGENCE."""
+    folded = StateFold()
+    for entry in record.entries:
+        if entry.problems:
+            continue
+        fields = entry.fields
+        if entry.event in ("checkpoint", "resumed"):
+            actual = folded.state().state_hash
+            if fields.get("state_hash") != actual:
+                raise StoredDataError(
+                    "STATE_DIVERGENCE",
+                    f"{entry.event} at seq {fields.get('seq')}: the record folds to state {actual}, it says "
+                    f"{fields.get('state_hash')}; nothing was appended",
+                    f"spec-kitty invocations state {record.invocation_id} --at {fields.get('seq')}",
+                )
+        folded.apply(fields)
+    return folded.state()
+
+
+def _collect_members(record: Record) -> dict[str, object]:
+    started = record.started
+    references = [entry.fields for entry in record.entries if entry.event == "policy_snapshot_ref"]
+    last = references[-1] if references else {}
+    return {
+        "request": started.get("request_text") if "request_object" not in started else None,
+        "profile": None,
+        "policy": last.get("policy_hash") or ("unreadable" if last.get("error") else "none"),
+        "tools": started.get("tools"),
+        "program": started.get("program"),
+        "limits": started.get("limits"),
+    }
+
+
+def _read_policy_then(record: Record) -> object:
+    return next(
+        (item.fields.get("policy_hash") for item in record.entries if item.event == "policy_snapshot_ref"), None
+    )
+
+
+def _read_policy_now(project: Project, cache: Any) -> str:
+
+    inputs = load_inputs(project.root, cache, settings=project.config.document)
+    return (
+        policy_digests(inputs.policy_bytes, inputs.policy_state, inputs.policy_document).policy_hash
+        or inputs.policy_state
+    )
+
+
+def _read_profile_then(project: Project, record: Record) -> object:
+
+    try:
+        manifest = json.loads(FileObjectStore(project.root).get(str(record.started.get("snapshot"))))
+        return manifest["profiles"].get(record.started.get("profile_id"))
+    except (InvocationError, ValueError, KeyError, TypeError):
+        return None
+
+
+def spent_seconds(record: Record) -> float:
+    """Return how long a run was at work: from its start, and from each resume, to the last line before the next."""
+    total, begun, last = 0.0, None, None
+    for entry in record.entries:
+        text = entry.fields.get("started_at") or entry.fields.get("at") or entry.fields.get("completed_at")
+        try:
+            moment = datetime.fromisoformat(str(text))
+        except ValueError:
+            continue
+        if begun is None or entry.event == "resumed":
+            if begun is not None and last is not None:
+                total += (last - begun).total_seconds()
+            begun = moment
+        last = moment
+    return total + ((last - begun).total_seconds() if begun is not None and last is not None else 0.0)
+
+
+def reexecute(
+    repo: str | os.PathLike[str],
+    invocation_id: str,
+    program: Program,
+    *,
+    allow_external: bool = False,
+    tools: str = "record",
+    models: Mapping[str, Callable[[Any], Any]] | None = None,
+    home: str | None = None,
+    caller: Caller = Caller(),
+    rules: gates.RuleRegistry | None = None,
+    default: Default | None = None,
+) -> Reexecution:
+    """Run a program again as a child of a recorded run; its events have to be those of the original.
+
+    With another model (`models`) they may differ, and the comparison says where. Raises CallerError
+    SIDE_EFFECTS_NOT_ALLOWED, StoredDataError DETERMINISM_VIOLATION; the child is closed as failed then.
+    """
+    project, _ = load_project(os.fspath(repo), home)
+    place = Index(project.root).resolve(invocation_id)
+    record = _read_intact(project, place)
+    started = record.started
+    lines = settle(fields_of(record))
+    if not allow_external:
+        _refuse_external(lines, live=tools == "live")
+    _check_models(lines, models or {}, place.invocation_id)
+    executor, recorder, payload = open_child(
+        repo, started, place.invocation_id, caller=caller, home=home, program=program_digest(program)
+    )
+    watch = None if models else Watch(lines)
+
+    def begin() -> Run:
+        past = Past(
+            history=History(lines, FileObjectStore(project.root).get, whole=True),
+            trace_id=str(started.get("trace_id", "")),
+            again=f"inv://{place.invocation_id}",
+            live_tools=tools == "live",
+            allow_external=allow_external,
+            models=models or {},
+            watch=watch,
+        )
+        return Run(executor, recorder, payload, rules, past=past, default=default)
+
+    # Nobody here holds the run: it goes before the two records are compared.
+    _run_again(begin(), program, failed_then=(record.completed or {}).get("outcome") == "failed")
+    child = read_record(project.root, recorder.place)
+    assert child is not None
+    passed_over = set() if watch is None else watch.passed_over
+    if passed_over:
+        lines = pick(lines, find_places(lines, lambda fields: fields.get("seq") not in passed_over))
+    original = chain_of_run(lines, record.completed)
+    replay = chain_of_run(fields_of(child), child.completed)
+    return Reexecution(place.invocation_id, payload.invocation_id, verify_replay(original, replay))
+
+
+def _refuse_external(lines: Sequence[Mapping[str, object]], *, live: bool) -> None:
+    """Refuse to run again what had effects outside the project. Raises CallerError SIDE_EFFECTS_NOT_ALLOWED."""
+    external = [fields for fields in lines if fields.get("event") == "tool_call" and _is_external(fields)]
+    if external:
+        listed = ", ".join(f"{fields.get('tool')} (seq {fields.get('seq')})" for fields in external[:_SHOWN])
+        more = f" and {len(external) - _SHOWN} more" if len(external) > _SHOWN else ""
+        raise side_effects_not_allowed(listed + more, live=live)
+
+
+def _check_models(lines: Sequence[Mapping[str, object]], models: Mapping[str, object], invocation_id: str) -> None:
+    """Refuse a stand-in for a model that the run did not ask. Raises CallerError INVALID_VALUE."""
+    if not models:
+        return
+    asked = {str(fields.get("model")) for fields in lines if fields.get("event") == "model_call"}
+    unknown = sorted(set(models) - asked)
+    if unknown:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"--model: expected a model the run asked ({', '.join(sorted(asked)) or 'none'}), found {unknown[0]}",
+            f"spec-kitty invocations show {invocation_id}",
+        )
+
+
+def open_child(
+    repo: str | os.PathLike[str],
+    started: Mapping[str, object],
+    parent: str,
+    *,
+    caller: Caller,
+    home: str | None,
+    program: str | None = None,
+) -> tuple[ProfileInvocationExecutor, Recorder, InvocationPayload]:
+    """Begin a run of the same request under the terms of its parent. Raises CallerError NOT_RESUMABLE.
+
+    Limits are those of a program; without one there are none.
+    """
+    if started.get("tombstone") is True or "request_object" in started:
+        raise CallerError("NOT_RESUMABLE", f"{parent} does not hold its request", "re-execute another run")
+    capture, limits = started.get("capture"), started.get("limits")
+    terms = Terms(
+        capture={str(key): str(mode) for key, mode in capture.items()} if isinstance(capture, dict) else None,
+        limits=dict(limits) if program is not None and isinstance(limits, dict) else None,
+        program=program,
+        run_kind="reexecution",
+        parent=parent,
+    )
+    executor = ProfileInvocationExecutor(repo, home=home)
+    payload = executor.invoke(
+        str(started.get("request_text")),
+        profile=str(started.get("profile_id")),
+        verb=str(started.get("verb")),
+        caller=caller,
+        terms=terms,
+    )
+    project, _ = load_project(os.fspath(repo), home)
+    recorder = Recorder(project, place_of(payload.profile_id, payload.invocation_id), follow=True)
+    return executor, recorder, payload
+
+
+def _run_again(run: Run, program: Program, *, failed_then: bool) -> None:
+    """Run a program to where the original ended; where that ended in an error, so may this."""
+    try:
+        with run:
+            drive(program, run)
+            run.finished()
+    except InvocationError as error:
+        if error.code != "LIMIT_EXCEEDED" or not failed_then or run.outstanding:
+            raise
+    except Exception:
+        # It is the same run if every event was the same up to its end.
+        if not failed_then or run.outstanding:
+            raise
+
+
+def chain_of_run(lines: Sequence[Mapping[str, object]], completed: Mapping[str, object] | None) -> Chain:
+    """Return the chain of a record that was verified, with what the run was about."""
+    redaction = lines[0].get("redaction_rules")
+    about = about_of(lines[0], completed)
+    return Chain(receipts_of(lines), True, None if redaction is None else str(redaction), about=about)
+
+
+def _is_external(fields: Mapping[str, object]) -> bool:
+    return fields.get("side_effect") == "external"

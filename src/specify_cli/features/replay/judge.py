@@ -1,0 +1,820 @@
+"""Would a record's decisions come out the same: what was recorded held against what came out again.  [pure]
+
+Guarantees: every difference is a finding with its line, both values and, where code or inputs explain it, the cause;
+what could not be asked again is listed with the reason and never counted as the same. Running the router, the
+retrieval and the rules again on frozen inputs is `replay`'s part; putting it into words is `report`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
+
+from doctrine.text import say
+from specify_cli.features.programs.history import held_text
+from specify_cli.features.replay.strict_patch import PatchError, apply_diff
+from specify_cli.invocation.gates import GateRule
+from specify_cli.record import snapshot
+from specify_cli.record.event_table import EVENTS
+from specify_cli.record.reading.views import View, pick
+from specify_cli.record.record import is_stand_in
+from specify_cli.record.seal import digest_of
+from specify_cli.record.state import StateFold
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
+
+Fields = Mapping[str, object]
+Get = Callable[[str], bytes]
+ERROR, WARNING = "error", "warning"
+# code → (severity, what it means); docs/replay.md holds the same table and a test compares them.
+FINDINGS: Mapping[str, tuple[str, str]] = {
+    "HIT_MISSING": (ERROR, "an artifact that was found is not found again"),
+    "HIT_EXTRA": (ERROR, "an artifact is found that was not found before"),
+    "HIT_CHANGED": (ERROR, "an artifact is found again with other bytes"),
+    "SCORE_MISMATCH": (ERROR, "a score differs by more than epsilon"),
+    "ORDER_CHANGED": (WARNING, "hits whose scores are within epsilon of each other changed places"),
+    "EXPLAIN_MISMATCH": (ERROR, "the explanation of a score differs"),
+    "DECISION_MISMATCH": (ERROR, "the router, the policy or a gate decides otherwise"),
+    "PATCH_MISMATCH": (ERROR, "a recorded change does not give the recorded file"),
+    "PATCH_GAP": (WARNING, "a file was not, before a change, what the recorded change before it had left"),
+    "CONTEXT_MISMATCH": (ERROR, "on another corpus the governance context is another"),
+    "NOT_REPRODUCED": (ERROR, "the same code gives another result on the same inputs"),
+    "CODE_DRIFT": (ERROR, "other code gives another result on the same inputs"),
+}
+DEFAULT_EPSILON = "0.000000001"
+# The versions of the snapshot a part of the replay depends on.
+_VERSIONS: Mapping[str, tuple[str, ...]] = {
+    "router": ("router",),
+    "retrieval": ("retrieval",),
+    "context": ("retrieval", "context"),
+    "state": (),
+}
+_COMPONENTS = ("lexical", "graph", "tag")
+# (event, captured field, side of `started.capture`) of what a model was asked and answered.
+MODEL_SIDES = ("prompt", "response")
+
+
+class Finding(NamedTuple):
+    """One difference at one line; `part` is what was run again there."""
+
+    code: str
+    severity: str
+    seq: int | None
+    part: str
+    message: str
+    expected: object
+    actual: object
+
+    def as_value(self) -> dict[str, object]:
+        """Return the JSON shape inside `docs/schemas/replay-report.json`."""
+        return self._asdict()
+
+
+class Outcome(NamedTuple):
+    """What a retrieval came to, recorded or again. `text_hash` is there for the governance context alone."""
+
+    hits: tuple[Fields, ...]
+    filters_applied: tuple[Fields, ...]
+    error: str | None = None
+    query: str | None = None
+    text_hash: str | None = None
+    failure: str | None = None
+
+
+class Code(NamedTuple):
+    """The versions of the code that decided and of the code that decides now, `build` among them."""
+
+    recorded: Mapping[str, object]
+    current: Mapping[str, object]
+
+    def drift(self, part: str) -> tuple[str, ...]:
+        """Return where the code behind a part is not the one that decided, each as `name then -> now`."""
+        names = (*_VERSIONS[part], "build")
+        pairs = ((name, self.recorded.get(name), self.current.get(name)) for name in names)
+        return tuple(f"{name} {_shorten(then)} -> {_shorten(now)}" for name, then, now in pairs if then != now)
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """Return every part of the code that is not the one that decided."""
+        return tuple(dict.fromkeys(change for part in _VERSIONS for change in self.drift(part)))
+
+
+class Retrieval(NamedTuple):
+    """A request and its answer; `response` is None where the run ended between the two."""
+
+    request: Fields
+    response: Fields | None
+
+    @property
+    def seq(self) -> int:
+        return _get_seq(self.request)
+
+    @property
+    def request_id(self) -> str:
+        return str(self.request.get("request_id"))
+
+    @property
+    def is_context(self) -> bool:
+        return self.request_id == "context"
+
+
+class Point(NamedTuple):
+    """A checkpoint: where it stands, the corpus in force there, and the stage it begins, if it begins one."""
+
+    seq: int
+    label: str | None
+    corpus: str
+    stage: str | None = None
+
+
+class SortedRecord(NamedTuple):
+    """The lines of a record by what a replay does with them."""
+
+    started: Fields
+    completed: Fields | None
+    references: Sequence[Fields]
+    retrievals: tuple[Retrieval, ...]
+    points: tuple[Point, ...]
+    gates: Sequence[Fields]
+    patches: Sequence[Fields]
+    tools: Sequence[tuple[Fields, Fields | None]]
+    models: Sequence[Fields]
+    steps: Sequence[Fields]
+    unknown: Sequence[Fields]
+    withheld: Sequence[Fields]
+    lines: int
+
+    @property
+    def invocation_id(self) -> str:
+        return str(self.started.get("invocation_id"))
+
+    def point(self, text: str, corpus: str) -> Point | None:
+        """Return the checkpoint a text names: `start` with its corpus, a seq, `<id>:<seq>`, a label, a stage.
+
+        Of several under one label or stage it is the newest.
+        """
+        head, colon, tail = text.partition(":")
+        name = text
+        if colon:
+            if head.upper() != self.invocation_id:
+                return None
+            name = tail
+        if name in ("start", "0"):
+            return Point(0, "start", corpus)
+        if name.isascii() and name.isdigit():
+            return next((point for point in self.points if str(point.seq) == name), None)
+        named = [point for point in self.points if point.label == name and not colon]
+        named = named or [point for point in self.points if point.stage == name and not colon]
+        return named[-1] if named else None
+
+
+def read_past(lines: Sequence[Fields]) -> SortedRecord:
+    """Return a record's lines sorted out. Events this reader does not know are listed and otherwise passed over."""
+    places: dict[str, array[int]] = {}
+    retrievals, tools = _Pairs("request_id"), _Pairs("call_id")
+    points: list[Point] = []
+    stage: str | None = None
+    for place, fields in enumerate(lines):
+        event = _WITHHELD if is_stand_in(fields) else str(fields.get("event"))
+        places.setdefault(event if event in EVENTS or event is _WITHHELD else _UNKNOWN, array("I")).append(place)
+        if event in ("retrieval_request", "retrieval_response"):
+            retrievals.take(place, fields, asks=event == "retrieval_request")
+        elif event in ("tool_call", "tool_result"):
+            tools.take(place, fields, asks=event == "tool_call")
+        elif event == "stage_transition":
+            stage = str(fields.get("to"))
+        elif event == "checkpoint":
+            points.append(_read_point(fields, None if fields.get("manual") is True else stage))
+
+    def of(event: str) -> Sequence[Fields]:
+        return pick(lines, places.get(event, ()))
+
+    closing = of("completed")
+    return SortedRecord(
+        started=of("started")[0],
+        completed=closing[-1] if closing else None,
+        references=of("policy_snapshot_ref"),
+        retrievals=tuple(Retrieval(asked, answer) for asked, answer in retrievals.among(lines)),
+        points=tuple(points),
+        gates=of("gate_decision"),
+        patches=of("patch_apply"),
+        tools=tools.among(lines),
+        models=of("model_call"),
+        steps=of("step_completed"),
+        unknown=of(_UNKNOWN),
+        withheld=of(_WITHHELD),
+        lines=len(lines),
+    )
+
+
+# No event is called so.
+_UNKNOWN, _WITHHELD = "", "~"
+
+
+class _Pairs:
+    """Questions with their answers, in order; an id asked again is another question."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._asked, self._answers = array("I"), array("I")
+        self._open: dict[str, int] = {}
+
+    def take(self, place: int, fields: Fields, *, asks: bool) -> None:
+        name = str(fields.get(self._key))
+        if asks:
+            self._open[name] = len(self._asked)
+            self._asked.append(place)
+            self._answers.append(0)
+        elif name in self._open:
+            self._answers[self._open.pop(name)] = place
+
+    def among(self, lines: Sequence[Fields]) -> Sequence[tuple[Fields, Fields | None]]:
+        asked, answers = self._asked, self._answers
+        return View(len(asked), lambda at: (lines[asked[at]], lines[answers[at]] if answers[at] else None))
+
+
+def _read_point(fields: Fields, stage: str | None) -> Point:
+    label = fields.get("label")
+    return Point(_get_seq(fields), None if label is None else str(label), str(fields.get("corpus")), stage)
+
+
+# --- numbers
+
+
+def parse_epsilon(text: str) -> Decimal:
+    """Return how far two scores may be apart. Raises ValueError for what is no decimal from 0 to 1."""
+    try:
+        value = Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"expected a decimal such as 1e-9, found {text!r}") from error
+    if not value.is_finite() or not 0 <= value <= 1:
+        raise ValueError(f"expected a decimal from 0 to 1, found {text!r}")
+    return value
+
+
+def plain(number: Decimal) -> str:
+    """Return a decimal as text without an exponent, nine digits at least behind the point."""
+    text = f"{number:f}"
+    whole, point, fraction = text.partition(".")
+    return f"{whole}.{fraction.ljust(9, '0')}" if point else f"{whole}.{'0' * 9}"
+
+
+def _parse_number(value: object) -> Decimal | None:
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() else None
+
+
+def _compare_numbers(one: object, two: object, epsilon: Decimal) -> tuple[bool, str | None]:
+    """Return whether two scores are more than epsilon apart, and by how much where both are numbers."""
+    first, second = _parse_number(one), _parse_number(two)
+    if first is None or second is None:
+        return one != two, None
+    return abs(first - second) > epsilon, plain(abs(first - second))
+
+
+# --- the router
+
+
+def judge_router(started: Fields, again: Mapping[str, object], code: Code) -> list[Finding]:
+    """Return the recorded routing against the one that came out again; both give the same four fields."""
+    differing = [name for name in again if started.get(name) != again[name]]
+    findings = [
+        _make_finding("DECISION_MISMATCH", 0, "router", f"router: {name}", started.get(name), again[name])
+        for name in differing
+    ]
+    return [*findings, *_report_drift("router", code, 0, differing)]
+
+
+# --- what the run was bound to
+
+
+def execution_hash_of(started: Fields, request: str, profile: object, policy: object) -> str | None:
+    """Return the execution hash of what a record itself says; None where it does not hold every member.
+
+    `profile` is the digest in its snapshot, `policy` the hash in its first reference.
+    """
+    tools, limits = started.get("tools", {}), started.get("limits")
+    # A name that was masked, or is not ASCII, stands in the record by a digest.
+    masked = not isinstance(tools, Mapping) or any(re.fullmatch("[0-9a-f]{16}", str(name)) for name in tools)
+    if masked or not isinstance(profile, str) or started.get("execution_hash") is None:
+        return None
+    return snapshot.execution_hash(
+        request=request,
+        action=str(started.get("action")),
+        profile=profile,
+        policy=None if policy is None else str(policy),
+        tools=tools if isinstance(tools, Mapping) else {},
+        program=None if started.get("program") is None else str(started["program"]),
+        limits=limits if isinstance(limits, Mapping) else None,
+    )
+
+
+def judge_execution(started: Fields, again: str | None) -> list[Finding]:
+    """Return where the recorded execution hash is not that of the members the record states."""
+    recorded = started.get("execution_hash")
+    if again is None or recorded == again:
+        return []
+    return [_make_finding("NOT_REPRODUCED", 0, "execution", "started: execution_hash", recorded, again)]
+
+
+# --- retrieval
+
+
+def recorded_outcome(retrieval: Retrieval, started: Fields) -> Outcome | None:
+    """Return what the record says a retrieval came to."""
+    response = retrieval.response
+    if response is None:
+        return None
+    error = response.get("error")
+    # A charter that could not be read is said beside the result and is no part of it.
+    problem = None if error is None or str(error).startswith("charter unreadable") else str(error)
+    text_hash = started.get("governance_context_hash") if retrieval.is_context else None
+    return Outcome(
+        _filter_maps(response.get("hits")),
+        _filter_maps(response.get("filters_applied")),
+        problem,
+        str(retrieval.request.get("query")),
+        None if text_hash is None else str(text_hash),
+    )
+
+
+def judge_retrieval(
+    retrieval: Retrieval, expected: Outcome, actual: Outcome, epsilon: Decimal, code: Code | None
+) -> list[Finding]:
+    """Return two outcomes of one request.
+
+    `code` is given where both saw the same inputs, so that only it can explain.
+    """
+    seq, where = retrieval.seq, f"retrieval {retrieval.request_id}"
+    findings: list[Finding] = []
+    unexplained: list[tuple[str, object, object]] = []
+    if actual.failure is not None:
+        unexplained.append(("it", "a result", actual.failure))
+    else:
+        findings += _compare_hits(seq, where, expected, actual, epsilon)
+        findings += _compare_filters(seq, where, expected, actual)
+        specific = any(item.severity == ERROR for item in findings)
+        pairs = [(name, getattr(expected, name), getattr(actual, name)) for name in ("error", "query")]
+        if not specific:
+            pairs.append(("governance text", expected.text_hash, actual.text_hash))
+        unexplained += [(name, one, two) for name, one, two in pairs if one != two]
+    if not unexplained and code is not None and _is_inconsistent(retrieval, expected, actual):
+        assert retrieval.response is not None
+        recorded, computed = retrieval.response.get("result_hash"), _compute_result_hash(actual)
+        unexplained.append(("result_hash", recorded, computed))
+    part = "context" if retrieval.is_context else "retrieval"
+    if code is None:
+        return [
+            *findings,
+            *(_make_finding("CONTEXT_MISMATCH", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained),
+        ]
+    differing = [
+        *dict.fromkeys(item.code for item in findings if item.severity == ERROR),
+        *(n for n, _, _ in unexplained),
+    ]
+    drifted = _report_drift(part, code, seq, differing, where)
+    if drifted:
+        return [*findings, *drifted]
+    return [*findings, *(_make_finding("NOT_REPRODUCED", seq, part, f"{where}: {n}", a, b) for n, a, b in unexplained)]
+
+
+def _is_inconsistent(retrieval: Retrieval, expected: Outcome, actual: Outcome) -> bool:
+    """Return whether the same result has another digest than the recorded one."""
+    response = retrieval.response
+    same = expected.hits == actual.hits and expected.filters_applied == actual.filters_applied
+    return response is not None and same and response.get("result_hash") != _compute_result_hash(actual)
+
+
+def _compute_result_hash(outcome: Outcome) -> str:
+    return digest_of({"hits": list(outcome.hits), "filters_applied": list(outcome.filters_applied)})
+
+
+def _compare_hits(seq: int, where: str, expected: Outcome, actual: Outcome, epsilon: Decimal) -> list[Finding]:
+    then = {str(hit.get("uri")): hit for hit in expected.hits}
+    now = {str(hit.get("uri")): hit for hit in actual.hits}
+    findings: list[Finding] = []
+    apart: set[str] = set()
+    for uri, hit in then.items():
+        if uri not in now:
+            findings.append(_make_finding("HIT_MISSING", seq, "retrieval", f"{where}: {uri}", _describe_hit(hit), None))
+            continue
+        again = now[uri]
+        if hit.get("digest") != again.get("digest"):
+            one, two = hit.get("digest"), again.get("digest")
+            findings.append(_make_finding("HIT_CHANGED", seq, "retrieval", f"{where}: {uri}", one, two))
+        differs, by = _compare_numbers(hit.get("score"), again.get("score"), epsilon)
+        if differs:
+            apart.add(uri)
+            detail = f"{where}: {uri}: {say(hit.get('score'))} then, {say(again.get('score'))} now"
+            detail += "" if by is None else f", {by} apart"
+            findings.append(
+                _make_finding("SCORE_MISMATCH", seq, "retrieval", detail, hit.get("score"), again.get("score"))
+            )
+        findings += _compare_explanations(seq, f"{where}: {uri}", hit.get("explain"), again.get("explain"), epsilon)
+    for uri, hit in now.items():
+        if uri not in then:
+            findings.append(_make_finding("HIT_EXTRA", seq, "retrieval", f"{where}: {uri}", None, _describe_hit(hit)))
+    return [*findings, *_order(seq, where, then, now, apart, epsilon)]
+
+
+def _describe_hit(hit: Fields) -> dict[str, object]:
+    return {key: hit.get(key) for key in ("rank", "score", "digest")}
+
+
+def _compare_explanations(seq: int, where: str, one: object, two: object, epsilon: Decimal) -> list[Finding]:
+    then, now = (value if isinstance(value, Mapping) else {} for value in (one, two))
+    names = sorted({*then, *now} - set(_COMPONENTS))
+    findings = []
+    for name in (*_COMPONENTS, *names):
+        if _compare_numbers(then.get(name), now.get(name), epsilon)[0]:
+            findings.append(
+                _make_finding("EXPLAIN_MISMATCH", seq, "retrieval", f"{where}: {name}", then.get(name), now.get(name))
+            )
+    return findings
+
+
+def _order(
+    seq: int, where: str, then: Mapping[str, Fields], now: Mapping[str, Fields], apart: set[str], epsilon: Decimal
+) -> list[Finding]:
+    """Return a change of order among the hits of both: a warning where epsilon explains it, for ties go by uri."""
+    before, after = [uri for uri in then if uri in now], [uri for uri in now if uri in then]
+    if before == after:
+        return []
+    place = {uri: rank for rank, uri in enumerate(after)}
+    explained = True
+    for number, first in enumerate(before):
+        for second in before[number + 1 :]:
+            if place[first] > place[second] and not {first, second} & apart:
+                differs, _ = _compare_numbers(then[first].get("score"), then[second].get("score"), 2 * epsilon)
+                explained = explained and not differs
+    moved = [uri for uri, other in zip(before, after, strict=True) if uri != other]
+    item = _make_finding("ORDER_CHANGED", seq, "retrieval", f"{where}: {', '.join(moved[:4])}", before, after)
+    return [item if explained else item._replace(severity=ERROR)]
+
+
+def _compare_filters(seq: int, where: str, expected: Outcome, actual: Outcome) -> list[Finding]:
+    then, now = (dict.fromkeys(map(_filter_key, outcome.filters_applied)) for outcome in (expected, actual))
+    gone = [(key, True) for key in then if key not in now]
+    added = [(key, False) for key in now if key not in then]
+    findings = []
+    for (rule_id, uri, action), was in (*gone, *added):
+        detail, described = f"{where}: policy: {uri}", f"{action} by {rule_id}"
+        one, two = (described, None) if was else (None, described)
+        findings.append(_make_finding("DECISION_MISMATCH", seq, "policy", detail, one, two))
+    return findings
+
+
+def _filter_key(applied: Fields) -> tuple[str, str, str]:
+    return str(applied.get("rule_id")), str(applied.get("uri")), str(applied.get("action"))
+
+
+def _filter_maps(value: object) -> tuple[Fields, ...]:
+    return tuple(item for item in value if isinstance(item, Mapping)) if isinstance(value, list) else ()
+
+
+def _report_drift(part: str, code: Code, seq: int, differing: Sequence[str], where: str = "") -> list[Finding]:
+    """Return the finding that the code behind a differing part is another one."""
+    drift = code.drift(part)
+    if not differing or not drift:
+        return []
+    names = (*_VERSIONS[part], "build")
+    detail = f"{where or part}: {', '.join(differing)} with other code ({'; '.join(drift)})"
+    then, now = ({name: side.get(name) for name in names} for side in (code.recorded, code.current))
+    return [_make_finding("CODE_DRIFT", seq, part, detail, then, now)]
+
+
+# --- gates
+
+
+class Asked(NamedTuple):
+    """A gate asked again: `reproduced`, `differs`, or `not_reevaluated` and why."""
+
+    fields: Fields
+    status: str
+    why: str
+    outcome: str | None
+    reason_code: str | None
+
+
+def ask_gate(fields: Fields, rule: GateRule | None, get: Get, *, any_version: bool = False) -> Asked:
+    """Return a recorded gate decision put to its rule again, if that is the same rule and its inputs are held.
+
+    `any_version` asks the rule of that name, whichever it is now.
+    """
+    name, recorded = str(fields.get("rule_ref")), fields.get("rule_digest")
+    if recorded is None and not any_version:
+        return Asked(fields, "not_reevaluated", f"no digest of rule {name} was recorded", None, None)
+    if rule is None:
+        return Asked(fields, "not_reevaluated", f"no rule {name} is registered; --rules MODULE names one", None, None)
+    if rule.digest != recorded and not any_version:
+        why = f"rule {name} is another one now (digest {_shorten(rule.digest)}, recorded {_shorten(recorded)})"
+        return Asked(fields, "not_reevaluated", why, None, None)
+    if not isinstance(fields.get("inputs"), str):
+        return Asked(fields, "not_reevaluated", "its inputs were not kept (capture mode of tool_args)", None, None)
+    try:
+        inputs = parse_foreign(get(str(fields["inputs"])))
+    except ForeignError as error:
+        return Asked(fields, "not_reevaluated", f"its inputs cannot be read: {error}", None, None)
+    try:
+        verdict = rule(inputs)
+        outcome, reason = verdict.outcome, verdict.reason_code
+    except (Exception, SystemExit) as error:  # the rule is a caller's code: whatever it raises is its answer
+        outcome, reason = "raised", f"{type(error).__name__}: {error}"
+    same = (outcome, reason) == (fields.get("outcome"), fields.get("reason_code"))
+    if not same and fields.get("redactions"):
+        return Asked(
+            fields, "not_reevaluated", "its inputs hold masked secrets, so it was not asked the same", None, None
+        )
+    return Asked(fields, "reproduced" if same else "differs", "", outcome, reason)
+
+
+def judge_gate(asked: Asked) -> list[Finding]:
+    """Return where a gate decides otherwise."""
+    if asked.status != "differs":
+        return []
+    fields, where = asked.fields, f"gate {say(asked.fields.get('gate'))}"
+    pairs = [("outcome", asked.outcome), ("reason_code", asked.reason_code)]
+    return [
+        _make_finding("DECISION_MISMATCH", _get_seq(fields), "gate", f"{where}: {name}", fields.get(name), value)
+        for name, value in pairs
+        if fields.get(name) != value
+    ]
+
+
+# --- patches
+
+
+class Applied(NamedTuple):
+    """A patch applied again: `reproduced`, `differs`, or `not_reapplied` and why.
+
+    `text` is the file after it, if known. With `gap` it was made of another file than the patch before it had left.
+    """
+
+    fields: Fields
+    status: str
+    why: str
+    after_hash: str | None
+    text: str | None = None
+    gap: bool = False
+
+
+def apply_patches(patches: Iterable[Fields], get: Get) -> tuple[Applied, ...]:
+    """Return the recorded changes made again in memory, each where what was before it, or its result, is held.
+
+    The patches of one path are a chain: what one left is before the next, where that does not say so itself.
+    """
+    left: dict[str, str | None] = {}
+    applied_patches = []
+    for fields in patches:
+        path = str(fields.get("path"))
+        known = left.get(path)
+        done = _apply_patch(fields, known, get)
+        before = fields.get("before_hash")
+        if known is not None and before is not None and "digest_key" not in fields:
+            done = done._replace(gap=_digest(known) != before)
+        left[path] = done.text
+        applied_patches.append(done)
+    return tuple(applied_patches)
+
+
+def _apply_patch(fields: Fields, known: str | None, get: Get) -> Applied:
+    """Return one recorded change made again: from its diff, or from the whole file after it."""
+
+    def not_again(why: str) -> Applied:
+        return Applied(fields, "not_reapplied", why, None)
+
+    if fields.get("ok") is not True:
+        return not_again("it did not apply when it was recorded")._replace(text=known)
+    if fields.get("redactions"):
+        return not_again("a secret in it was masked")
+    kind = fields.get("kind")
+    diff, why_diff = held_text(fields, "diff", get)
+    after, why_after = held_text(fields, "after", get)
+    before, why_before = held_text(fields, "before", get)
+    if kind == "create" and "before" not in fields:
+        before = ""
+    if before is not None and fields.get("before_hash") not in (None, _digest(before)):
+        return Applied(fields, "differs", "the file before it is not the one its digest names", None)
+    expected = fields.get("after_hash")
+    if diff is None:
+        after = "" if kind == "delete" else after
+        if before is None or after is None:
+            part, why = ("file before it", why_before) if before is None else ("file after it", why_after)
+            return not_again(f"its diff is not held: {why_diff}; nor is the {part}: {why}")
+    else:
+        start = known if before is None else before
+        if start is None:
+            return not_again(f"the file before it is not held: {why_before}")
+        try:
+            after = apply_diff(start, diff)
+        except PatchError as error:
+            if before is None:
+                return not_again(f"the file before it is not held, and the diff does not fit what is known: {error}")
+            return Applied(fields, "differs", f"the diff does not apply: {error}", None)
+        if expected not in (None, _digest(after)) and "\n\\" not in diff:
+            # Some writers of diffs never say that a file ends without a line feed; the digest tells.
+            other = after[:-1] if after.endswith("\n") else after + "\n"
+            after = other if _digest(other) == expected else after
+    if expected is None and kind == "delete":
+        expected = _digest("")
+    same = expected in (None, _digest(after))
+    return Applied(fields, "reproduced" if same else "differs", "", _digest(after), after)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def judge_patch(applied: Applied) -> list[Finding]:
+    """Return where a change made again gives another file, and where it was made of another than was left."""
+    fields, where = applied.fields, f"patch {say(applied.fields.get('path'))}"
+    findings = []
+    if applied.gap:
+        findings.append(_make_finding("PATCH_GAP", _get_seq(fields), "patch", where, None, fields.get("before_hash")))
+    if applied.status == "differs":
+        detail = where + (f": {applied.why}" if applied.why else "")
+        pair = fields.get("after_hash"), applied.after_hash
+        findings.append(_make_finding("PATCH_MISMATCH", _get_seq(fields), "patch", detail, *pair))
+    return findings
+
+
+# --- what was captured
+
+
+def model_gaps(fields: Fields, capture: Mapping[str, object], get: Get) -> list[dict[str, object]]:
+    """Return why a model step cannot be reconstructed exactly: one entry for each side that is not whole."""
+    gaps: list[dict[str, object]] = []
+    for side in MODEL_SIDES:
+        text, why = held_text(fields, side, get)
+        mode = capture_mode(fields, side, capture)
+        if text is None and mode == "full" and f"{side}_hash" not in fields:
+            why = "none was recorded"
+        if text is None:
+            gaps.append({"side": side, "mode": mode, "reason": f"{side} (mode {mode}): {why}"})
+    masked = fields.get("redactions")
+    if isinstance(masked, Mapping) and masked:
+        rules = ", ".join(sorted(map(str, masked)))
+        mode = capture_mode(fields, "prompt", capture)
+        gaps.append({"side": None, "mode": mode, "reason": f"secrets in it were masked ({rules})"})
+    return gaps
+
+
+def capture_mode(fields: Fields, name: str, capture: Mapping[str, object]) -> str:
+    """Return the mode a captured value was kept in, as the line shows it; the record's own where it shows nothing."""
+    captured = fields.get(name)
+    if isinstance(captured, str) or (
+        isinstance(captured, Mapping) and ("object" in captured or "truncated" in captured)
+    ):
+        return "full"
+    if isinstance(captured, Mapping):
+        return "summary"
+    return "hash" if f"{name}_size" in fields else str(capture.get(name, "off"))
+
+
+# --- states
+
+
+def judge_states(lines: Iterable[Fields], code: Code) -> tuple[int, list[Finding]]:
+    """Return how many recorded states were folded again, and where one is another."""
+    folded, count = StateFold(), 0
+    findings: list[Finding] = []
+    for fields in lines:
+        recorded = fields.get("state_hash")
+        if fields.get("event") in ("checkpoint", "resumed") and isinstance(recorded, str):
+            count += 1
+            again = folded.state().state_hash
+            if again != recorded:
+                seq, what = _get_seq(fields), str(fields["event"])
+                drifted = _report_drift("state", code, seq, ["state_hash"], what)
+                same = [_make_finding("NOT_REPRODUCED", seq, "state", f"{what}: state_hash", recorded, again)]
+                findings += drifted or same
+        folded.apply(fields)
+    return count, findings
+
+
+# --- the whole
+
+
+class Rerun(NamedTuple):
+    """One retrieval made again: the corpora behind both outcomes, the outcomes, what differs."""
+
+    retrieval: Retrieval
+    corpora: tuple[str, str]
+    expected: Outcome | None
+    actual: Outcome
+    findings: tuple[Finding, ...]
+
+
+def list_not_evaluated(
+    past: SortedRecord,
+    reruns: Sequence[Rerun],
+    gates: Sequence[Asked],
+    patches: Sequence[Applied],
+    tools: Iterable[tuple[Fields, Fields | None, str]],
+    get: Get,
+) -> tuple[NotEvaluated, ...]:
+    """Return everything that was not asked again or cannot be given back, with the reason."""
+    parts: list[NotEvaluated] = []
+
+    def note(fields: Fields, what: str, reason: str) -> None:
+        parts.append(NotEvaluated(_get_seq(fields), what, reason))
+
+    for rerun in reruns:
+        if rerun.expected is None:
+            note(rerun.retrieval.request, f"retrieval {rerun.retrieval.request_id}", "no response was recorded")
+    for gate in gates:
+        if gate.status == "not_reevaluated":
+            note(
+                gate.fields, f"gate {say(gate.fields.get('gate'))} (rule {say(gate.fields.get('rule_ref'))})", gate.why
+            )
+    for patch in patches:
+        if patch.status == "not_reapplied":
+            note(patch.fields, f"patch {say(patch.fields.get('path'))}", patch.why)
+    for call, result, why in tools:
+        if why:
+            note(result or call, f"result of tool {say(call.get('tool'))}", why)
+    for fields in past.steps:
+        text, why = held_text(fields, "output", get)
+        if text is None:
+            note(fields, f"output of step {say(fields.get('step'))} ({say(fields.get('ordinal'))})", why)
+    for fields in past.unknown:
+        note(fields, f"event {say(fields.get('event'))}", "this version does not know the event")
+    for fields in past.withheld:
+        note(
+            fields, f"line {say(fields.get('seq'))}", f"a safe export left the line out: {say(fields.get('withheld'))}"
+        )
+    hidden = [_get_seq(fields) for fields in past.withheld]
+    for point in past.points if hidden else ():
+        if point.seq > min(hidden):
+            reason = f"the line at seq {min(hidden)}, before it, was left out"
+            parts.append(NotEvaluated(point.seq, f"state at checkpoint {point.label or point.seq}", reason))
+    return tuple(sorted(parts, key=lambda item: -1 if item.seq is None else item.seq))
+
+
+class Integrity(NamedTuple):
+    """What verify said before anything was run again; `notes` are its findings that forbid nothing."""
+
+    tip: str | None
+    objects: int
+    notes: tuple[tuple[str, str, int | None, str], ...]
+
+
+class NotEvaluated(NamedTuple):
+    """Something that was not asked again, or cannot be given back, and why."""
+
+    seq: int | None
+    what: str
+    reason: str
+
+
+class Replayed(NamedTuple):
+    """A replay whole: what a report is made of."""
+
+    past: SortedRecord
+    request: str
+    as_of: Point | None
+    compare_to: Point | None
+    until: Point | None
+    epsilon: Decimal
+    code: Code
+    integrity: Integrity
+    router: tuple[Fields, Fields]
+    reruns: tuple[Rerun, ...]
+    gates: tuple[Asked, ...]
+    patches: tuple[Applied, ...]
+    tools: Sequence[tuple[Fields, Fields | None, str]]
+    models: Sequence[tuple[Fields, Sequence[dict[str, object]]]]
+    states: int
+    findings: tuple[Finding, ...]
+    not_evaluated: tuple[NotEvaluated, ...]
+    held: frozenset[str]
+
+    @property
+    def match(self) -> bool | None:
+        """Return whether everything came out as it was; None where nothing differs and not all could be evaluated."""
+        if any(item.severity == ERROR for item in self.findings):
+            return False
+        return None if self.not_evaluated or any(gaps for _, gaps in self.models) else True
+
+
+# --- findings
+
+
+def _make_finding(code: str, seq: int | None, part: str, detail: str, expected: object, actual: object) -> Finding:
+    severity, meaning = FINDINGS[code]
+    return Finding(code, severity, seq, part, f"{meaning}: {detail}", expected, actual)
+
+
+def _get_seq(fields: Fields) -> int:
+    seq = fields.get("seq")
+    return seq if type(seq) is int else -1
+
+
+def _shorten(value: object) -> str:
+    return str(value)[:12] if value is not None else "unknown"

@@ -1,0 +1,98 @@
+"""Replay every record of many sources exactly: which decisions came out as they were, which did not, which cannot.
+
+for row in replay_again(find_sources("."), Engine(workers=4)):
+    print(row.invocation_id, row.verdict)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from specify_cli.errors import InvocationError
+from specify_cli.features.replay.judge import DEFAULT_EPSILON
+from specify_cli.features.replay.replay import replay_bytes, spare_running_threads
+from specify_cli.features.replay.report import describe_verdict
+from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.libraries.work.sources import Item, Source, iter_opened, list_items
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+
+MATCH, DIFFERS, NOT_EVALUATED, REFUSED = VERDICTS = ("match", "differs", "not_evaluated", "refused")
+
+
+class Again(NamedTuple):
+    """How one record came out: `verdict` is one of VERDICTS, not_evaluated where nothing differs and not all was asked.
+
+    `code` says why a record was refused, or NOT_CHECKED where no worker survived it; `message` is the first line of
+    the record's report, or of the refusal.
+    """
+
+    source: str
+    invocation_id: str | None
+    file: str
+    verdict: str
+    code: str | None
+    message: str
+
+
+class _Terms(NamedTuple):
+    """How each record is replayed; on a cluster its workers' own threads need the network."""
+
+    epsilon: str
+    rules: str | None
+    on_cluster: bool
+
+
+def replay_again(
+    sources: Sequence[Source], engine: Engine = HERE, *, epsilon: str = DEFAULT_EPSILON, rules: str | None = None
+) -> Iterator[Again]:
+    """Yield how each record of these sources came out, in their order; nothing is written.
+
+    Raises EnvironmentFault where the engine does, CallerError INVALID_VALUE, RULES_NOT_FOUND.
+    """
+    items = [item for source in sources for item in list_items(source)]
+    terms = _Terms(epsilon, rules, engine.scheduler is not None)
+    for rows in share_out(engine, partial(_replay_items, terms), items, _lose):
+        yield from rows
+
+
+def _replay_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Again]]:
+    if terms.on_cluster:
+        spare_running_threads()
+    for item in items:
+        rows: list[Again] = []
+        for root, places, failure in iter_opened(item):
+            if failure is not None:
+                rows += _refuse(Item(item.source, places), *failure)
+            else:
+                rows += [_replay_one(item.source, root, place, terms) for place in places]
+        yield rows
+
+
+def _replay_one(source: Source, root: str, place: Place, terms: _Terms) -> Again:
+    def row(verdict: str, message: str, code: str | None = None) -> Again:
+        return Again(source.name, place.invocation_id, place.path, verdict, code, message)
+
+    try:
+        record, objects = FileRecordStore(root).hold(place), FileObjectStore(root)
+        replayed = replay_bytes(record, place.path, objects, epsilon=terms.epsilon, rules_module=terms.rules)
+    except InvocationError as error:
+        if error.code in ("INVALID_VALUE", "RULES_NOT_FOUND"):
+            raise
+        return row(REFUSED, error.message, error.code)
+    except OSError as error:
+        return row(REFUSED, str(error.strerror), "ACCESS_FAILED")
+    verdict = NOT_EVALUATED if replayed.match is None else MATCH if replayed.match else DIFFERS
+    return row(verdict, describe_verdict(replayed))
+
+
+def _lose(item: Item, why: str) -> list[Again]:
+    return _refuse(item, "NOT_CHECKED", why)
+
+
+def _refuse(item: Item, code: str, why: str) -> list[Again]:
+    name = item.source.name
+    if not item.places:
+        return [Again(name, None, name, REFUSED, code, why)]
+    return [Again(name, place.invocation_id, place.path, REFUSED, code, why) for place in item.places]

@@ -1,0 +1,72 @@
+"""invocations search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.filters import read_filters, say_number
+from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.render import bar_when_long, local_time, shown_width
+from specify_cli.features.search.database import Hit, Query, SearchIndex
+from specify_cli.project.config import Project
+
+
+def read_query(values: Values) -> Query:
+    """Return what a command line looks for."""
+    words = values.get("text")
+    inside = {name: shell.get_text(values, name) for name in ("path", "tool", "commit", "rule")}
+    return Query(" ".join(map(str, words)) if isinstance(words, list) else "", **inside, rows=read_filters(values))
+
+
+@contextmanager
+def open_index(project: Project) -> Iterator[SearchIndex]:
+    """Open the index of words and bring it up to date, with a bar where a person watches."""
+    with SearchIndex(project) as index:
+        with bar_when_long("indexing records") as tell:
+            index.update(tell)
+        for problem in index.problems:
+            write_note(f"warning: {problem}")
+        yield index
+
+
+def search(values: Values) -> int:
+    """Print the lines that fit, the newest record first."""
+    project, cache = shell.reading_project()
+    cache.save()
+    limit = values["limit"]
+    with open_index(project) as index:
+        hits, unread = index.find(read_query(values), limit if isinstance(limit, int) else 20)
+    if unread:
+        write_note(
+            f"note: the newest {count(len(hits), 'line')} that fit; {say_number(unread)} more "
+            f"{'record holds' if unread == 1 else 'records hold'} what was looked for: --limit, --until"
+        )
+    if values["json"]:
+        write_json(hits)
+        return 0
+    if not hits:
+        write_text("nothing was found")
+        return 0
+    write_lines(_render_hits(hits))
+    return 0
+
+
+def _render_hits(hits: list[Hit]) -> Iterator[str]:
+    """Yield each record once with its request, and below it the lines that were found."""
+    last_id, width = None, shown_width()
+    for hit in hits:
+        if hit.invocation_id != last_id:
+            last_id = hit.invocation_id
+            head = one_line(
+                f"{last_id[-6:]}  {local_time(hit.started_at)}  {hit.profile_id} · {hit.action}", width - 28
+            )
+            room = width - len(head) - len(str(hit.outcome)) - 5
+            request = one_line(hit.request or "", max(10, min(60, room)))
+            yield f"{paint(head, 'head')} · {paint(str(hit.outcome), hit.outcome)}  {request}"
+        if hit.seq is not None:
+            yield f"  {hit.seq:>4}  {one_line(hit.event or '')}  {one_line(hit.snippet, max(40, width - 30))}"
+    yield f"{count(len({hit.invocation_id for hit in hits}), 'record')}; read one with: spec-kitty invocations show ID"

@@ -1,0 +1,193 @@
+"""Which invocation a line of a file is from, on whose request, under which rules, and what was run after it.
+
+    explanation = explain_file(project, index, "src/login.py")
+    print(explanation.origins[0].request)
+
+Told by content alone (`blame`). What no record tells is unknown, never a guess.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from doctrine.text import make_encodable
+from specify_cli.errors import CallerError
+from specify_cli.features.search.blame import Edit, attribute
+from specify_cli.features.search.database import SearchIndex
+from specify_cli.project.config import Project
+from specify_cli.record.reading.checks import judge_check, name_change, read_commands
+from specify_cli.record.reading.patch_lines import digest_line, read_lines_member
+from specify_cli.record.reading.timeline import Entry, make_timeline
+from specify_cli.storage.queries import show_invocation
+from specify_cli.storage.store import FileObjectStore
+
+_MAX_FILE = 8 * 1024 * 1024
+
+
+class Check(NamedTuple):
+    """A test run after a patch: how its command ended, what it shows, and whether files were changed after it.
+
+    `shows` is `passed`, `failed`, `no tests ran` or `not known`; the exit code alone does not decide it.
+    """
+
+    seq: int
+    command: str
+    status: str | None
+    shows: str
+    changed_since: bool
+
+
+class Origin(NamedTuple):
+    """The invocation that wrote lines: who asked, which rules it was given, what was run after its last patch."""
+
+    invocation_id: str
+    profile_id: str | None
+    action: str | None
+    outcome: str | None
+    started_at: str | None
+    actor_id: str | None
+    request: str | None
+    rules: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+class Range(NamedTuple):
+    """Lines `first` to `last`, counted from 1, of one origin: its invocation and the line of the record that tells it.
+
+    Both are None where it is unknown.
+    """
+
+    first: int
+    last: int
+    invocation_id: str | None
+    uri: str | None
+
+
+class Explanation(NamedTuple):
+    """What is known of a file's lines: the ranges in order, and each invocation they name."""
+
+    path: str
+    lines: int
+    unknown: int
+    ranges: tuple[Range, ...]
+    origins: tuple[Origin, ...]
+
+
+def explain_file(project: Project, index: SearchIndex, path: str, line: int | None = None) -> Explanation:
+    """Return where the lines of a file come from, or one of them. Raises CallerError for a file that cannot be read."""
+    place = _place_below(project, path)
+    lines, name = _read_lines(project, place), make_encodable(place)
+    if line is not None and not 1 <= line <= len(lines):
+        raise CallerError(
+            "INVALID_VALUE", f"{name} has {len(lines)} lines, and no line {line}", f"spec-kitty why {name}"
+        )
+    edits = list(_find_edits(index, lines, name))
+    asked_lines = range(len(lines)) if line is None else range(line - 1, line)
+    # A file that is gone may be this one before it was moved.
+    gone = {edit.path for edit in edits if not os.path.lexists(os.path.join(project.root, edit.path))}
+    edits_of_lines = attribute(lines, {name, *gone}, edits)
+    ranges: list[Range] = []
+    for at in asked_lines:
+        edit = edits_of_lines[at]
+        invocation_id = None if edit is None else edit.invocation_id
+        if ranges and ranges[-1].invocation_id == invocation_id:
+            ranges[-1] = ranges[-1]._replace(last=at + 1)
+        else:
+            uri = None if edit is None else f"inv://{edit.invocation_id}/event/{edit.seq}"
+            ranges.append(Range(at + 1, at + 1, invocation_id, uri))
+    last_seq: dict[str, int] = {}
+    for edit in (edits_of_lines[at] for at in asked_lines):
+        if edit is not None:
+            last_seq[edit.invocation_id] = max(edit.seq, last_seq.get(edit.invocation_id, 0))
+    origins = tuple(_describe_origin(project, invocation_id, seq) for invocation_id, seq in last_seq.items())
+    return Explanation(name, len(lines), sum(edits_of_lines[at] is None for at in asked_lines), tuple(ranges), origins)
+
+
+def _place_below(project: Project, path: str) -> str:
+    """Return a path as records name it, below the project's root."""
+    whole = os.path.normpath(os.path.join(os.getcwd(), path))
+    root = os.path.realpath(project.root)
+    if not whole.startswith(root + os.sep):
+        whole = os.path.realpath(whole)
+    if not whole.startswith(root + os.sep):
+        raise CallerError(
+            "INVALID_VALUE", f"{path} lies outside the project {project.root}", "name a file of the project"
+        )
+    return os.path.relpath(whole, root)
+
+
+def _read_lines(project: Project, name: str) -> list[str]:
+    whole = os.path.join(project.root, name)
+    try:
+        if not os.path.isfile(whole):
+            raise FileNotFoundError
+        with open(whole, "rb") as file:
+            data = file.read(_MAX_FILE + 1)
+    except OSError as error:
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected a file of the work tree, found {error.strerror or 'none'}",
+            f"spec-kitty invocations search --path {name}",
+        ) from error
+    if len(data) > _MAX_FILE or b"\0" in data[:8192]:
+        found = "a binary file" if b"\0" in data[:8192] else "more"
+        raise CallerError(
+            "INVALID_VALUE",
+            f"{name}: expected a text of at most {_MAX_FILE} bytes, found {found}",
+            f"spec-kitty invocations search --path {name}",
+        )
+    text = data.decode("utf-8", "surrogateescape")
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _find_edits(index: SearchIndex, lines: Sequence[str], path: str) -> Iterator[Edit]:
+    for place, fields in index.find_patches({digest_line(line) for line in lines}, path):
+        seq = fields.get("seq")
+        hunks = read_lines_member(fields.get("lines"))
+        if fields.get("ok") is not False and type(seq) is int and hunks:
+            # The id tells when the invocation began; the line when the patch was made.
+            moment = str(fields.get("at") or "")
+            yield Edit(place.invocation_id, seq, (moment, seq), str(fields.get("path")), hunks)
+
+
+def _describe_origin(project: Project, invocation_id: str, seq: int) -> Origin:
+    value = show_invocation(project, invocation_id)
+    context = value.get("context")
+    hits = context.get("hits", []) if isinstance(context, dict) else []
+    events = value.get("events")
+    entries = make_timeline(events if isinstance(events, list) else [])
+    started = events[0] if isinstance(events, list) and events else {}
+    commands = read_commands(started, FileObjectStore(project.root).get)
+
+    def text(key: str) -> str | None:
+        member = value.get(key)
+        return member if isinstance(member, str) else None
+
+    return Origin(
+        invocation_id,
+        text("profile_id"),
+        text("action"),
+        text("outcome") or text("status"),
+        text("started_at"),
+        text("actor_id"),
+        text("request"),
+        tuple(str(hit["uri"]) for hit in hits if isinstance(hit, dict) and "uri" in hit),
+        tuple(find_checks(entries, seq, commands)),
+    )
+
+
+def find_checks(entries: Sequence[Entry], seq: int, commands: Sequence[str]) -> Iterator[Check]:
+    """Yield the test runs after a line of the record; `commands` are the charter's."""
+    later = [entry for entry in entries if entry.seq > seq]
+    last_change = max((entry.seq for entry in later if _is_change(entry, commands)), default=-1)
+    for entry in later:
+        if (shows := judge_check(entry, commands)) is not None:
+            yield Check(entry.seq, entry.about or entry.name, entry.status, shows, entry.seq <= last_change)
+
+
+def _is_change(entry: Entry, commands: Sequence[str]) -> bool:
+    if entry.kind == "tool_call":
+        return entry.status != "denied" and bool(name_change(entry.about, commands))
+    return (entry.kind == "patch_apply" and not entry.bad) or entry.fields.get("reason") == "unseen_change"

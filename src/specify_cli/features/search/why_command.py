@@ -1,0 +1,65 @@
+"""why: from a line of a file to the invocation, the request and the rules behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines
+from specify_cli.cli.terminal.render import local_time
+from specify_cli.features.search.commands import open_index
+from specify_cli.features.search.why import Explanation, Origin, explain_file
+
+_RULES = 6
+
+
+def why(values: Values) -> int:
+    """Tell where a file's lines come from."""
+    project, cache = shell.reading_project()
+    cache.save()
+    path, colon, number = str(values["place"]).rpartition(":")
+    line = int(number) if colon and number.isdecimal() and len(number) < 10 else None
+    with open_index(project) as index:
+        explanation = explain_file(project, index, path if line is not None else str(values["place"]), line)
+    if values["json"]:
+        write_json(explanation)
+        return 0
+    write_lines(_render(explanation, whole=line is None))
+    return 0
+
+
+def _render(explanation: Explanation, *, whole: bool) -> Iterator[str]:
+    """Yield the ranges with what asked for them; of a single line everything that is known."""
+    origins = {origin.invocation_id: origin for origin in explanation.origins}
+    for part in explanation.ranges:
+        place = f"{part.first}" if part.first == part.last else f"{part.first}-{part.last}"
+        if part.invocation_id is None:
+            yield f"{place:>11}  {paint('unknown: no record tells who wrote it', 'dim')}"
+            continue
+        origin = origins[part.invocation_id]
+        head = f"{origin.invocation_id[-6:]}  {local_time(origin.started_at)}  {one_line(origin.profile_id or '')}"
+        yield f"{place:>11}  {head}  {one_line(origin.request or '', 60)}"
+        if not whole:
+            yield from _render_origin(origin, part.uri or "")
+    if whole:
+        known = explanation.lines - explanation.unknown
+        yield f"{known} of {count(explanation.lines, 'line')} from {count(len(origins), 'invocation')}"
+
+
+def _render_origin(origin: Origin, uri: str) -> Iterator[str]:
+    yield ""
+    yield f"request:  {one_line(origin.request or '', 400)}"
+    yield f"asked by: {one_line(origin.actor_id or 'unknown')} at {local_time(origin.started_at)}"
+    did = filter(None, (origin.profile_id, origin.action, origin.outcome))
+    yield f"done by:  {' · '.join(map(one_line, did))}"
+    yield f"told by:  {uri}"
+    yield f"rules:    {count(len(origin.rules), 'rule')} in front of the agent"
+    yield from (f"  {one_line(rule)}" for rule in origin.rules[:_RULES])
+    if len(origin.rules) > _RULES:
+        yield f"  and {len(origin.rules) - _RULES} more: spec-kitty invocations context {origin.invocation_id[-6:]}"
+    yield f"tested:   {'no test run is known after it' if not origin.checks else ''}".rstrip()
+    for check in origin.checks:
+        shows = f"{check.shows}, and changed since" if check.changed_since else check.shows
+        yield f"  {check.seq:>4}  {shows}  {one_line(check.command, 100)}"

@@ -1,0 +1,77 @@
+"""import sessions: records of the sessions that agents' programs kept, from before the hooks."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+from doctrine.light_imports import TYPE_CHECKING
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.terminal.output import one_line, write_json, write_lines, write_note
+from specify_cli.cli.terminal.render import progress_at_terminal
+from specify_cli.errors import EnvironmentFault
+from specify_cli.features.sessions.importer import HarnessCounts, ImportResult, SessionImporter, SessionsImported
+from specify_cli.features.sessions.transcripts import find_transcripts
+from specify_cli.project.config import load_project
+from specify_cli.project.tracked import refuse_tracked_private
+from specify_cli.storage.queries import parse_moment
+
+if TYPE_CHECKING:
+    from specify_cli.cli.command_table import Values
+
+# state → what is said of that many transcripts.
+_SAID = {
+    "imported": "imported; their times are the transcripts' claims, sealed now and not then",
+    "present": "here already",
+    "grown": "written to after they were imported, but tell nothing of a later time",
+    "live": "recorded by hooks already",
+    "at_work": "written to in the last five minutes: import them when they are over",
+    "earlier": "begun before --since",
+    "elsewhere": "of other projects",
+    "empty": "tell nothing",
+    "refused": "could not be read",
+}
+
+
+def import_sessions(values: Values) -> int:
+    """Import the sessions of the harnesses that are named."""
+    home = shell.home()
+    if home is None:
+        raise EnvironmentFault("ACCESS_FAILED", "there is no home folder to look for transcripts in", "set HOME")
+    project, cache = load_project(shell.here(), home)
+    refuse_tracked_private(project.root)
+    since = shell.get_text(values, "since")
+    importer = SessionImporter(project, cache, since=0 if since is None else parse_moment(since))
+    option = values["harness"]
+    named = list(dict.fromkeys(map(str, option))) if isinstance(option, list) else [str(option)]
+    done: list[tuple[str, ImportResult]] = []
+    with progress_at_terminal("importing sessions", quiet=bool(values["json"])) as progress:
+        for harness in named:
+            transcripts = list(find_transcripts(harness, home, os.environ))
+            for number, transcript in enumerate(transcripts, 1):
+                done.append((harness, importer.take(transcript, harness)))
+                if progress is not None:
+                    progress(number, len(transcripts))
+    cache.save()
+    answer = _summarize(named, done)
+    if values["json"]:
+        write_json(answer)
+    else:
+        for row in answer.harnesses:
+            write_lines(_describe(row) or [f"{row.harness}: no transcripts found"])
+        for why in answer.refused:
+            write_note(f"warning: {one_line(why)}")
+    return 1 if answer.refused else 0
+
+
+def _summarize(named: list[str], done: list[tuple[str, ImportResult]]) -> SessionsImported:
+    counts = {name: Counter(item.state for harness, item in done if harness == name) for name in named}
+    rows = (HarnessCounts(name, *(counts[name][state] for state in HarnessCounts._fields[1:])) for name in named)
+    ids = (item.invocation_id for _, item in done if item.state == "imported" and item.invocation_id is not None)
+    return SessionsImported(tuple(ids), tuple(rows), tuple(item.why for _, item in done if item.why is not None))
+
+
+def _describe(row: HarnessCounts) -> list[str]:
+    counted = zip(HarnessCounts._fields[1:], row[1:], strict=True)
+    return [f"{row.harness}: {count(number, 'session')} {_SAID[state]}" for state, number in counted if number]

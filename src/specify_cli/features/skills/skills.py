@@ -1,0 +1,201 @@
+"""Agent skills and the replay command, as files of a project; and a marked block in AGENTS.md and CLAUDE.md.
+
+Guarantees: a file that is there and differs is kept unless it is to be replaced; each file is written whole; the
+second time nothing changes; outside the marks of a block every byte stays as its owner wrote it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+from specify_cli import durable
+from specify_cli.errors import EnvironmentFault
+from specify_cli.features.hooks.settings.install import difference
+
+_FOLDER = os.path.join(os.path.dirname(__file__), "texts")
+_SKILL, _COMMAND, _TOML = "spec-kitty/SKILL.md", "speckit.replay.md", "speckit.replay.toml"
+_PLAIN = "speckit.replay.plain.md"  # for those that put nothing in the place of a word
+# Where each file goes, and the harness that alone reads it there; None for the places every project gets.
+FILES: tuple[tuple[str, str, str | None], ...] = (
+    (".claude/skills/spec-kitty/SKILL.md", _SKILL, None),
+    (".agents/skills/spec-kitty/SKILL.md", _SKILL, None),
+    (".claude/commands/speckit.replay.md", _COMMAND, None),
+    (".opencode/commands/speckit.replay.md", _COMMAND, "opencode"),
+    (".gemini/commands/speckit.replay.toml", _TOML, "gemini"),
+    (".cursor/commands/speckit.replay.md", _PLAIN, "cursor"),
+    (".github/prompts/speckit.replay.prompt.md", _PLAIN, "copilot"),
+)
+
+
+# Files that harnesses show every agent of a project; on request they get a block between two marks.
+BLOCK_FILES = ("AGENTS.md", "CLAUDE.md")
+_MARKS = ("<!-- spec-kitty: begin -->", "<!-- spec-kitty: end -->")
+_MARKED = re.compile(f"{_MARKS[0]}.*?{_MARKS[1]}", re.DOTALL)
+State = Literal["new", "unchanged", "edited", "replaced", "removed", "absent"]
+
+
+class SkillFile(NamedTuple):
+    """One file, what became of it, the text it is to have, and the one that is there; None where there is no file."""
+
+    path: str
+    state: State
+    content: str | None
+    there: str | None
+
+    @property
+    def diff(self) -> str:
+        """Return what is there against what is to be there, empty where they are the same."""
+        return difference(self.path, self.there, self.content)
+
+
+class InstalledFile(NamedTuple):
+    """A file of ours and what became of it; one that was edited is kept."""
+
+    path: str
+    state: State
+    diff: str | None
+
+
+class SkillsInstalled(NamedTuple):
+    """What install, status or uninstall of skills found and did, or would do."""
+
+    dry_run: bool
+    files: list[InstalledFile]
+
+
+def describe_installed(files: Sequence[SkillFile], *, dry_run: bool) -> SkillsInstalled:
+    """Return what is said of the files."""
+    return SkillsInstalled(dry_run, [InstalledFile(file.path, file.state, file.diff or None) for file in files])
+
+
+def install_skills(
+    root: str, harnesses: Collection[str], blocks: Collection[str] = (), *, force: bool = False, dry_run: bool = False
+) -> tuple[SkillFile, ...]:
+    """Write what is missing. Raises StoredDataError where a link or folder stands in the way, EnvironmentFault."""
+    there = {name for name in BLOCK_FILES if (text := _read(root, name)) is not None and _MARKED.search(text)}
+    files = [file for file in look_at_skills(root) if _is_wanted(file, harnesses, there | set(blocks))]
+    planned = [_plan_install(file, force=force) for file in files]
+    if not dry_run:
+        for file in planned:
+            if file.state in ("new", "replaced"):
+                _write(root, file)
+    return tuple(planned)
+
+
+def uninstall_skills(root: str, *, force: bool = False, dry_run: bool = False) -> tuple[SkillFile, ...]:
+    """Take away what is as it was shipped, with `force` also what was edited. Raises as `install_skills`."""
+    planned = []
+    for file in look_at_skills(root):
+        if file.state == "unchanged" or (force and file.state == "edited"):
+            rest = _without_block(file.there or "") if file.path in BLOCK_FILES else ""
+            file = file._replace(state="removed", content=rest or None)
+            if not dry_run:
+                _write(root, file)
+        planned.append(file)
+    return tuple(planned)
+
+
+def look_at_skills(root: str) -> tuple[SkillFile, ...]:
+    """Return every file of ours as it stands: absent, unchanged or edited. Raises StoredDataError."""
+    files = []
+    for path, source, _ in FILES:
+        content, there = shipped(source), _read(root, path)
+        state: State = "absent" if there is None else "unchanged" if there == content else "edited"
+        files.append(SkillFile(path, state, content, there))
+    for path in BLOCK_FILES:
+        there = _read(root, path)
+        block = _make_block(there or "")
+        marked = None if there is None else _MARKED.search(there)
+        if there is None or marked is None:
+            files.append(SkillFile(path, "absent", _with_block(there or ""), there))
+        else:
+            whole = there[: marked.start()] + block + there[marked.end() :]
+            files.append(SkillFile(path, "unchanged" if there == whole else "edited", whole, there))
+    return tuple(files)
+
+
+def shipped(source: str) -> str:
+    """Return the text of a shipped file."""
+    with open(os.path.join(_FOLDER, source), encoding="utf-8") as file:
+        return file.read()
+
+
+def _is_wanted(file: SkillFile, harnesses: Collection[str], blocks: Collection[str]) -> bool:
+    if file.path in BLOCK_FILES:
+        return file.path in blocks
+    return next(harness is None or harness in harnesses for path, _, harness in FILES if path == file.path)
+
+
+def _plan_install(file: SkillFile, *, force: bool) -> SkillFile:
+    if file.state == "absent":
+        return file._replace(state="new")
+    return file._replace(state="replaced") if file.state == "edited" and force else file
+
+
+def _newline_of(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _make_block(text: str) -> str:
+    """Return the block with the line ends of the file it is for."""
+    return "\n".join((_MARKS[0], shipped("block.md").strip("\n"), _MARKS[1])).replace("\n", _newline_of(text))
+
+
+def _with_block(text: str) -> str:
+    """Return a text with the block at its end, a blank line before it."""
+    newline = _newline_of(text)
+    ended = text if not text or text.endswith("\n") else text + newline
+    return f"{ended}{newline if ended else ''}{_make_block(text)}{newline}"
+
+
+def _without_block(text: str) -> str:
+    """Return a text as it was before the block came."""
+    return re.sub(rf"(?:^|(?<=\n))(?:\r?\n)?{_MARKED.pattern}(?:\r?\n|$)", "", text, flags=re.DOTALL)
+
+
+def _read(root: str, path: str) -> str | None:
+    try:
+        return durable.read_below(root, path).decode("utf-8", "surrogateescape")
+    except FileNotFoundError:
+        return None
+
+
+def _write(root: str, file: SkillFile) -> None:
+    """Write a file whole, or take it away with the folders that hold nothing else."""
+    folder, _, name = file.path.rpartition("/")
+    try:
+        with durable.folder(root, folder, create=True) as fd:
+            if file.content is None:
+                os.unlink(name, dir_fd=fd)
+            elif file.there is None:
+                durable.create_exclusive(fd, name, _encode(file.content), durable.SHARED)
+            else:
+                mode = stat.S_IMODE(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode)
+                durable.replace(fd, name, _encode(file.content), mode & 0o600)
+                os.chmod(name, mode, dir_fd=fd)
+        if file.content is None:
+            _remove_empty_folders(root, folder)
+    except FileExistsError as error:
+        raise EnvironmentFault(
+            "WRITE_FAILED", f"{file.path} was written by another program meanwhile", "run the same command again"
+        ) from error
+    except OSError as error:
+        raise durable.write_failed(file.path, error) from error
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _remove_empty_folders(root: str, folder: str) -> None:
+    while folder:
+        folder, _, name = folder.rpartition("/")
+        try:
+            with durable.folder(root, folder) as fd:
+                os.rmdir(name, dir_fd=fd)
+        except OSError:
+            return

@@ -1,0 +1,348 @@
+"""sync: agree to an endpoint, deliver, see how delivery stands."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, write_error, write_json, write_lines, write_note, write_text
+from specify_cli.cli.terminal.person import require_person
+from specify_cli.cli.terminal.render import progress_at_terminal
+from specify_cli.errors import CallerError, EnvironmentFault
+from specify_cli.features.sync import consent as consents
+from specify_cli.features.sync.offer import Offer, accept, make_offer
+from specify_cli.features.sync.sending.outbox import Outbox
+from specify_cli.features.sync.status import SyncStatus, token_state, waiting
+from specify_cli.features.sync.status import status as standing
+from specify_cli.features.sync.trigger import is_running, sync_folder
+from specify_cli.libraries.wire.contract import FIELDS, GAPS, MAX_EVENTS, RECORDS, flat
+from specify_cli.project.config import Project, load_project
+from specify_cli.project.root import find_root
+from specify_cli.redaction.json_values import ForeignError, parse_foreign
+
+if TYPE_CHECKING:
+    from specify_cli.features.sync.sending.push import Pushed
+
+
+# More lines of a record are counted by their events.
+_LINES_SHOWN = 200
+# Of an object so many members or lines are shown, and so many characters of each.
+_MEMBERS_SHOWN, _SHOWN = 40, 200
+
+
+def enable(values: Values) -> int:
+    """Show what would leave, ask, and remember the answer in the git directory."""
+    project = _project()
+    _load_sender()
+    agreed = bool(values["yes"])
+    token_file = values["token_file"]
+    offer = make_offer(
+        project,
+        os.environ,
+        endpoint=shell.get_text(values, "endpoint"),
+        level=shell.get_text(values, "level"),
+        token=None if token_file is None else _read_token_file(str(token_file)),
+        proposed=not agreed,
+    )
+    if not values["json"]:
+        where = "stdin" if token_file == "-" else str(token_file or "")
+        write_text(_describe_offer(offer) + _describe_credential(offer, where))
+    if offer.token is not None and offer.bound_to and agreed and not values["reuse_token"]:
+        consents.check_binding(offer.folder, offer.token, offer.endpoint)
+    question = f"Send this to {offer.endpoint} from now on?"
+    if not agreed and not shell.asks_yes(question, as_json=bool(values["json"])):
+        raise CallerError(
+            "CONSENT_NEEDED",
+            "nobody agreed, so nothing is sent and nothing was changed",
+            f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level} --yes",
+        )
+    require_person(
+        shell.caller().actor,
+        f"sending to {offer.endpoint}",
+        f"spec-kitty sync enable --endpoint {offer.endpoint} --level {offer.level}",
+    )
+    consent = accept(offer)
+    state = token_state(offer.folder, os.environ)
+    if values["json"]:
+        write_json(
+            {
+                **consent._asdict(),
+                "enabled": True,
+                "token": state,
+                "records": offer.records,
+                "preview": offer.events,
+                "preview_is_real": offer.real,
+                "preview_record": offer.lines,
+                "preview_objects": offer.objects,
+                "gaps": [gap._asdict() for gap in GAPS],
+            }
+        )
+        return 0
+    write_text(f"enabled: {consent.endpoint} at level {consent.level}; `spec-kitty sync disable` ends it at once")
+    if state in ("missing", "unusable"):
+        where = f"{consents.TOKEN_VARIABLE}, or keep one: spec-kitty sync enable … --token-file FILE"
+        write_note(f"warning: the token is {state}, so nothing can be delivered yet; set {where}")
+    return 0
+
+
+def disable(values: Values) -> int:
+    """Withdraw consent; what was delivered stays known, for the day it is given again."""
+    # Whatever the project's files say by now: what was agreed to can be withdrawn.
+    folder = sync_folder(find_root(shell.here(), shell.home())[0])
+    was = folder is not None and consents.withdraw(folder)
+    if values["json"]:
+        write_json({"enabled": False, "was_enabled": was})
+    else:
+        write_text("disabled: nothing leaves this project" if was else "sync was not enabled")
+    return 0
+
+
+def status(values: Values) -> int:
+    """Show how delivery stands."""
+    project, _ = shell.reading_project()
+    sync_status = standing(project, os.environ)
+    if values["json"]:
+        write_json(sync_status)
+        return 0
+    write_text(_render_status(sync_status))
+    return 0
+
+
+def push(values: Values) -> int:
+    """Deliver what is due, or show it."""
+    project = _project()
+    sender = _load_sender()
+    if values["dry_run"]:
+        folder, consent = sender.agreed(project)
+        events, counts = waiting(project, folder, consent, MAX_EVENTS)
+        if values["json"]:
+            write_json(
+                {
+                    "endpoint": consent.endpoint,
+                    "level": consent.level,
+                    "pending": counts.pending,
+                    "records": counts.records,
+                    "events": events,
+                }
+            )
+        else:
+            lines = [f"{len(events)} envelopes would go to {consent.endpoint} next; {counts.pending} are pending"]
+            if counts.records is not None:
+                lines.append(f"{count(counts.records, 'whole record')} would follow, with the objects they lead to")
+            for event in events:
+                lines += ["", *_render_event(event)]
+            write_lines(lines)
+        return 0
+    return _push(project, values)
+
+
+def retry(values: Values) -> int:
+    """Make what was refused due again, then push."""
+    project = _project()
+    folder, consent = _load_sender().agreed(project)
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        again = outbox.retry_refused()
+    finally:
+        outbox.close()
+    if not values["json"]:
+        write_note(f"{again} refused envelopes are tried again")
+    return _push(project, values)
+
+
+def _push(project: Project, values: Values) -> int:
+    sender = _load_sender()
+    if is_running(sender.agreed(project)[0], project.root):
+        write_note("another push is under way; waiting for it")
+    with progress_at_terminal("delivering", quiet=bool(values["json"])) as progress:
+        done = sender.push(project, os.environ, progress=progress)
+    if values["json"]:
+        write_json({**done._asdict(), "left": done.left._asdict()})
+    else:
+        write_text(_describe_push(done))
+    if done.state == "delivered" and not done.left.refused and not (done.records and done.records.refused):
+        return 0
+    if done.state != "delivered" and not values["json"]:
+        write_error(
+            EnvironmentFault(
+                "DELIVERY_FAILED", f"{done.state}: {done.why}; everything that is left is kept", "spec-kitty sync push"
+            ),
+            as_json=False,
+        )
+    return 1
+
+
+def _describe_push(done: Pushed) -> str:
+    line = f"{done.delivered} delivered, {done.refused} refused, {done.left.pending} left"
+    blocked = done.left.held
+    line += f", {blocked} wait behind a refused Started" if blocked else ""
+    line = line if done.witness is None else f"{line}\nlog: {done.witness}"
+    if done.records is None:
+        return line
+    records = done.records
+    return (
+        f"{line}\nwhole records: {records.records} delivered, {records.refused} refused, {done.left.records or 0} left;"
+        f" {count(records.objects, 'object')}; {records.leaves} leaves of the log"
+    )
+
+
+def _project() -> Project:
+    project, _ = load_project(shell.here(), shell.home())
+    return project
+
+
+def _load_sender() -> ModuleType:
+    """Return `sync.push`, which needs the extra `sync`; who only asks how delivery stands does not."""
+    return import_module("specify_cli.features.sync.sending.push")
+
+
+def _read_token_file(path: str) -> str:
+    if path == "-":
+        data = shell.stdin_bytes(64 * 1024)
+    else:
+        with open(path, "rb") as file:
+            data = file.read(64 * 1024)
+    return consents.checked_token(data.decode("ascii", "replace").strip(), "stdin" if path == "-" else path)
+
+
+def _describe_credential(offer: Offer, where: str) -> str:
+    """Return the end of the offer: which credential goes there, and who is taken for the receiver on this machine."""
+    if offer.token is None:
+        lines = ["credential: none is set yet"]
+    elif where or consents.TOKEN_VARIABLE not in os.environ:
+        lines = [f"credential: the token of {where or f'{offer.folder}/{consents.TOKEN}'}"]
+    else:
+        lines = [f"credential: the token in {consents.TOKEN_VARIABLE}"]
+    if offer.bound_to:
+        others = " and ".join(offer.bound_to)
+        lines.append(f"  this token belongs to {others}; a yes sends it to the endpoint above as well")
+    if offer.listener and offer.listener != str(os.geteuid()):
+        lines.append(f"receiver: the program of user {offer.listener} that listens there now, and nobody else's")
+    return "\n".join(lines) + "\n"
+
+
+def _describe_offer(offer: Offer) -> str:
+    """Return the page a person decides by: where to, what leaves, what stays."""
+    withheld = [field.path for field in FIELDS if offer.level not in field.levels]
+    stays = sorted(set(withheld) - {field.path for field in FIELDS if offer.level in field.levels})
+    example = (
+        "what would leave for your newest record:"
+        if offer.real
+        else "no record yet; what would leave for one such as this:"
+    )
+    lines = [
+        f"endpoint: {offer.endpoint}",
+        f"level: {offer.level}",
+        f"when: each as it happens; of the {offer.records} invocations recorded so far, with the next command, what "
+        "this endpoint does not hold yet",
+        "the log: where the endpoint is a witness, the log's public keys and its state (name, number of leaves, root "
+        "hash), for a cosignature",
+        "",
+        example,
+    ]
+    for event in offer.events:
+        lines += ["", *_render_event(event)]
+    lines += _describe_records(offer)
+    lines += ["", f"what stays here at this level: {', '.join(stays) or 'nothing of the table'}"]
+    return "\n".join(lines) + "\n"
+
+
+def _describe_records(offer: Offer) -> Iterator[str]:
+    """Yield what leaves of a whole record, line by line and member by member, and of the log."""
+    if offer.level != RECORDS:
+        return
+    yield ""
+    yield "each record whole, open ones as they are so far, replays and imported sessions too, with its annexes and its"
+    yield "objects (charter, doctrine, context, long outputs); and the log: a line for each start, close and annex"
+    yield "of a record, what redaction would mask today or was captured in full stays here; its seal leaves"
+    yield "of the objects stay here: what redaction would mask today, what policy denies or redacts, what is no text"
+    yield "what stays here: records that others made and you imported"
+    if not offer.lines:
+        yield "no record is closed yet; the first one leaves as soon as it is"
+        return
+    yield "what would leave of your newest closed record:"
+    for number, line in enumerate(offer.lines[:_LINES_SHOWN]):
+        yield ""
+        yield f"line {number}: {one_line(line.get('event') or 'withheld')}"
+        yield from (f"  {name} = {json.dumps(value, ensure_ascii=False)}" for name, value in line.items())
+    if len(offer.lines) > _LINES_SHOWN:
+        rest = Counter(str(line.get("event") or "withheld") for line in offer.lines[_LINES_SHOWN:])
+        yield ""
+        yield "and " + ", ".join(f"{number} more {one_line(name)}" for name, number in sorted(rest.items()))
+    yield ""
+    yield f"it leads to {count(len(offer.objects), 'object')}, whole texts with --json (preview_objects):"
+    for item in offer.objects:
+        yield ""
+        yield from _describe_object(item)
+
+
+def _describe_object(item: dict[str, object]) -> Iterator[str]:
+    """Yield an object as its members, or as its lines where it is no JSON object, each by its beginning."""
+    title, text = f"object {item['digest']}: {one_line(item['field'])}", item["text"]
+    if not isinstance(text, str):
+        yield f"{title}, stays here: {one_line(item['withheld'])}"
+        return
+    yield f"{title}, {item['size']} bytes"
+    try:
+        value = parse_foreign(text)
+    except ForeignError:
+        value = None
+    members = list(value.items()) if isinstance(value, dict) else [(None, line) for line in text.splitlines()]
+    for name, inner in members[:_MEMBERS_SHOWN]:
+        rendered = json.dumps(inner, ensure_ascii=False) if name is not None else str(inner)
+        begin = rendered if len(rendered) <= _SHOWN else f"{rendered[:_SHOWN]}… ({len(rendered)} characters)"
+        yield f"  {one_line(begin if name is None else f'{name} = {begin}')}"
+    if len(members) > _MEMBERS_SHOWN:
+        yield f"  and {len(members) - _MEMBERS_SHOWN} more"
+
+
+def _render_event(event: dict[str, object]) -> Iterator[str]:
+    """Yield one event as the members it is made of, a line each."""
+    yield f"{event['type']}"
+    for path, value in flat(event).items():
+        if path != "type":
+            yield f"  {path} = {json.dumps(value, ensure_ascii=False)}"
+
+
+def _describe_uncovered(found: SyncStatus) -> str | None:
+    """Return what a consent of before does not cover, and how it is given."""
+    if found.level != RECORDS or found.whole:
+        return None
+    return "objects, open records, replays and imported sessions; sync enable --level records shows them and asks"
+
+
+def _render_status(state: SyncStatus) -> str:
+    if state.endpoint is None:
+        lines = ["sync is off: nothing leaves this project"]
+        if state.proposal is not None:
+            lines.append(f"the project proposes {one_line(state.proposal)}; see it with: spec-kitty sync enable")
+        return "\n".join(lines)
+    left_out = ", ".join(f"{number} {why}" for why, number in (state.excluded or {}).items())
+    rows = [
+        ("endpoint", f"{state.endpoint} at level {state.level}, agreed {state.consented_at}"),
+        ("token", state.token),
+        ("pending", f"{state.pending}" + (f", oldest {state.oldest_pending}" if state.oldest_pending else "")),
+        ("whole records", None if state.records is None else f"{state.records} pending, with their objects"),
+        ("not agreed", _describe_uncovered(state)),
+        ("delivered", state.delivered),
+        ("refused", f"{state.refused}" + (f", see {state.propagation_errors}" if state.refused else "")),
+        ("held", f"{state.held} behind a refused Started" if state.held else None),
+        ("excluded", left_out or "0"),
+        ("last success", state.last_success or "never"),
+        ("failing since", state.failing_since),
+        ("why", state.why),
+        ("paused until", state.paused_until),
+        ("now", "a push is under way" if state.running else None),
+    ]
+    lines = [f"{name + ':':<15}{one_line(value)}" for name, value in rows if value is not None]
+    if not state.enabled:
+        lines.append("off: consent was given for another project.uuid; agree again with: spec-kitty sync enable")
+    return "\n".join(lines)

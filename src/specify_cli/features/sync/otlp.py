@@ -1,0 +1,50 @@
+"""Send one OTLP/HTTP request (https://opentelemetry.io/docs/specs/otlp/#otlphttp) and judge its answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+from specify_cli.errors import CallerError
+from specify_cli.features.sync.consent import checked_endpoint
+from specify_cli.features.sync.sending.transport import failed, post_json
+
+_TRACES = "/v1/traces"
+
+
+def read_endpoint(text: str) -> str:
+    """Return where traces go: an address without a path gets OTLP's own. Raises CallerError ENDPOINT_INVALID."""
+    url = checked_endpoint(text)
+    return url.rstrip("/") + _TRACES if urlsplit(url).path in ("", "/") else url
+
+
+def read_headers(text: str) -> dict[str, str]:
+    """Return the headers of OTEL_EXPORTER_OTLP_HEADERS: `name=value` with commas between, values URL-encoded.
+
+    Raises CallerError INVALID_VALUE.
+    """
+    headers = {}
+    for pair in filter(None, text.split(",")):
+        name, equals, value = pair.partition("=")
+        name, value = name.strip(), unquote(value.strip())
+        if not equals or not name or not (name + value).isascii() or not (name + value).isprintable():
+            raise CallerError(
+                "INVALID_VALUE",
+                "OTEL_EXPORTER_OTLP_HEADERS: expected NAME=VALUE,NAME=VALUE, found another form",
+                "for example: OTEL_EXPORTER_OTLP_HEADERS='api-key=…'",
+            )
+        headers[name] = value
+    return headers
+
+
+def send_otlp(url: str, headers: Mapping[str, str], body: bytes) -> None:
+    """Send one request once. Raises EnvironmentFault DELIVERY_FAILED where it was not taken whole."""
+    answer = post_json(url, headers, body)
+    try:
+        partial = json.loads(answer or b"{}").get("partialSuccess") or {}
+        rejected = int(partial.get("rejectedSpans") or 0)
+    except (ValueError, AttributeError, TypeError):
+        return  # An answer in another form than was asked for; the status says that it was taken.
+    if rejected:
+        raise failed(url, f"{rejected} spans were refused: {partial.get('errorMessage', '')}", headers)

@@ -1,0 +1,302 @@
+"""One request to the endpoint and what its answer means (docs/sync-contract.md §4).
+
+`judge` decides, from values alone; `Endpoint` does the network, bounded in time and in what it reads.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import hashlib
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+from standardwebhooks.webhooks import Webhook
+
+from specify_cli import VERSION
+from specify_cli.errors import EnvironmentFault
+from specify_cli.features.sync.consent import is_loopback
+from specify_cli.libraries.wire.contract import CONTENT_TYPE
+
+CONNECT_SECONDS = 5.0
+ANSWER_SECONDS = 10.0
+MAX_ANSWER = 1024 * 1024
+MAX_RETRY_AFTER = 24 * 3600.0
+
+_AGAIN = frozenset({408, 425, 429})
+_AT_FAULT = frozenset({400, 409, 413, 415, 422})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_TEXT = 500
+
+
+class Problem(NamedTuple):
+    """Why an envelope was refused: the RFC 9457 members that a person needs, cut to a readable length."""
+
+    status: int | None
+    title: str
+    detail: str
+    errors: tuple[tuple[str, str], ...] = ()
+
+
+class PostVerdict(NamedTuple):
+    """What an answer means.
+
+    `kind` is `answered` (`results` tells for each id whether it is held, None, or why not), `halve` (the batch
+    holds an event at fault), `stop` (the endpoint or the token is at fault) or `later`.
+    """
+
+    kind: str
+    results: Mapping[str, Problem | None]
+    why: str
+    retry_after: float | None = None
+
+
+def judge(
+    status: int, headers: Mapping[str, str], body: bytes, ids: Sequence[str], now: float, token: str = ""
+) -> PostVerdict:
+    """Return the verdict on one answer; `headers` have lowercase names, `now` is in seconds since 1970.
+
+    No text of it holds the `token`, should the endpoint have sent it back, nor anything a line cannot show.
+    """
+    if 200 <= status < 300:
+        results = _read_results(body, ids, token)
+        if results:
+            return PostVerdict("answered", results, "")
+        return PostVerdict("later", {}, f"status {status}, but the answer acknowledges none of the events")
+    problem = _read_problem(_parse_object(body), status, token)
+    if status in _AT_FAULT:
+        if len(ids) > 1:
+            return PostVerdict("halve", {}, f"status {status} for {len(ids)} events")
+        return PostVerdict("answered", {ids[0]: problem}, "")
+    what = f"status {status}" + (f": {problem.detail}" if problem.detail else "")
+    if is_passing(status):
+        return PostVerdict("later", {}, what, _retry_after(headers, now))
+    if status in _REDIRECTS:
+        what = f"status {status}: the endpoint redirects; data goes nowhere but where consent says"
+    return PostVerdict("stop", {}, what)
+
+
+def _read_results(body: bytes, ids: Sequence[str], token: str) -> dict[str, Problem | None]:
+    """Return the events an answer names, each once and with a known status; nothing where it has another form.
+
+    One that is refused for a reason that passes is not among them: it stays due.
+    """
+    value = _parse_object(body)
+    listed = value.get("results")
+    results: dict[str, Problem | None] = {}
+    for item in listed if isinstance(listed, list) else []:
+        if not isinstance(item, dict) or item.get("id") not in ids or item["id"] in results:
+            return {}
+        if item.get("status") in ("stored", "duplicate"):
+            results[item["id"]] = None
+        elif item.get("status") == "refused":
+            stated = item.get("problem")
+            problem = _read_problem(stated if isinstance(stated, dict) else {}, None, token)
+            if problem.status is None or not is_passing(problem.status):
+                results[item["id"]] = problem
+        else:
+            return {}
+    return results
+
+
+def _read_problem(value: Mapping[str, object], status: int | None, token: str) -> Problem:
+    def text(found: object) -> str:
+        return shown(found, token) if isinstance(found, str) else ""
+
+    own = value.get("status")
+    listed = value.get("errors")
+    errors = tuple(
+        (text(item.get("pointer")), text(item.get("detail")))
+        for item in (listed if isinstance(listed, list) else [])[:20]
+        if isinstance(item, dict)
+    )
+    return Problem(own if type(own) is int else status, text(value.get("title")), text(value.get("detail")), errors)
+
+
+def is_passing(status: int) -> bool:
+    """Return whether a status, or none (0), says that the same request may be answered later."""
+    return status in _AGAIN or status >= 500 or status < 200
+
+
+def shown(text: str, token: str) -> str:
+    """Return what somebody else said, as one line of what can be shown: the token masked before anything is cut."""
+    masked = text.replace(token, "⟦token⟧") if token else text
+    line = " ".join(masked.split())
+    return "".join(character if character.isprintable() else "\ufffd" for character in line)[:_MAX_TEXT]
+
+
+def _parse_object(body: bytes) -> dict[str, object]:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds the endpoint asks for, as a number or a date (RFC 9110 §10.2.3), within a day."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return min(float(text), MAX_RETRY_AFTER)
+    try:
+        seconds = email.utils.parsedate_to_datetime(text).timestamp() - now
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
+
+
+class Endpoint:
+    """The one place data goes to. Proxies of the environment are respected, redirects are not followed.
+
+    What is meant for this machine goes through no proxy: plain http is agreed to for it alone.
+    Raises ValueError, ImportError, OSError and httpx.InvalidURL for settings no connection can be made with.
+    """
+
+    def __init__(self, url: str, token: str, signer: Webhook | None = None) -> None:
+        self._url = url
+        self._token = token
+        self._signer = signer
+        self._client = open_client(
+            url, {"Authorization": f"Bearer {token}", "Accept": "application/json, application/problem+json"}
+        )
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._client.close()
+
+    def exchange(self, method: str, url: str, content: bytes = b"") -> tuple[int, bytes]:
+        """Return status and body of one small request; 0 and why where there was no whole answer. Never raises."""
+        end = time.monotonic() + ANSWER_SECONDS
+        answer = b""
+        headers = {"Content-Type": "text/plain; charset=utf-8"} if content else {}
+        try:
+            with (
+                stop_after(ANSWER_SECONDS),
+                self._client.stream(method, url, content=content, headers=headers) as response,
+            ):
+                for piece in response.iter_raw():
+                    answer += piece
+                    if len(answer) > MAX_ANSWER or time.monotonic() > end:
+                        return 0, b"no whole answer in time"
+                return response.status_code, answer
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            return 0, shown(f"{type(error).__name__}: {error}", self._token).encode()
+
+    def post(self, events: Sequence[Mapping[str, object]], seconds: float = ANSWER_SECONDS) -> PostVerdict:
+        """Send one batch and judge the answer. Never raises for what the network or the endpoint does.
+
+        It is over after `seconds`, whatever drips in; outside the main thread a drip before the body is not bounded.
+        """
+        ids = [str(event["id"]) for event in events]
+        body = body_of(events)
+        key = hashlib.sha256(body).hexdigest()
+        headers = {"Content-Type": CONTENT_TYPE, "Idempotency-Key": f'"{key}"'}
+        if self._signer is not None:
+            moment = datetime.now(tz=UTC)
+            headers |= {
+                "webhook-id": key,
+                "webhook-timestamp": str(int(moment.timestamp())),
+                "webhook-signature": self._signer.sign(key, moment, body.decode("utf-8")),
+            }
+        late = PostVerdict("later", {}, f"no whole answer within {seconds:g} s")
+        end = time.monotonic() + seconds
+        answer = b""
+        try:
+            with (
+                stop_after(seconds),
+                self._client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    return PostVerdict(
+                        "later", {}, f"status {response.status_code} and a compressed answer nobody asked for"
+                    )
+                for piece in response.iter_raw():
+                    answer += piece
+                    if len(answer) > MAX_ANSWER:
+                        return PostVerdict("later", {}, f"status {response.status_code} and an answer of over 1 MiB")
+                    if time.monotonic() > end:
+                        return late
+                named = {name.lower(): value for name, value in response.headers.items()}
+                return judge(response.status_code, named, answer, ids, time.time(), self._token)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+            # ValueError: what h11, ssl and the codecs raise for answers that are none.
+            if time.monotonic() > end:
+                return late
+            what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            return PostVerdict("later", {}, shown(what, self._token))
+
+
+def open_client(url: str, headers: Mapping[str, str], seconds: float = ANSWER_SECONDS) -> httpx.Client:
+    """Return a client for one endpoint, which follows no redirect and reaches this machine through no proxy."""
+    host = urlsplit(url).hostname or ""
+    direct = f"all://[{host}]" if ":" in host else f"all://{host}"
+    return httpx.Client(
+        follow_redirects=False,
+        timeout=httpx.Timeout(seconds, connect=CONNECT_SECONDS),
+        mounts={direct: None} if is_loopback(host) else None,
+        headers={"User-Agent": f"spec-kitty/{VERSION}", "Accept-Encoding": "identity", **headers},
+    )
+
+
+def post_json(url: str, headers: Mapping[str, str], body: bytes, *, seconds: float = ANSWER_SECONDS) -> bytes:
+    """Send one request once and return its answer. Raises EnvironmentFault DELIVERY_FAILED, which names no header."""
+    answer = b""
+    try:
+        with (
+            stop_after(seconds),
+            open_client(url, {"Accept": "application/json", **headers}, seconds) as client,
+            client.stream("POST", url, content=body, headers={"Content-Type": "application/json"}) as response,
+        ):
+            for piece in response.iter_raw():
+                answer += piece
+                if len(answer) > MAX_ANSWER:
+                    raise failed(url, "an answer of over 1 MiB", headers)
+            status = response.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
+        raise failed(url, f"{type(error).__name__}: {error}", headers) from error
+    if not 200 <= status < 300:
+        raise failed(url, f"status {status} {answer[:300].decode('utf-8', 'replace')}", headers)
+    return answer
+
+
+def failed(url: str, why: str, headers: Mapping[str, str]) -> EnvironmentFault:
+    """Return the error for a request that was not taken, without what its headers hold."""
+    for secret in filter(None, (part for value in headers.values() for part in (value, value.rpartition(" ")[2]))):
+        why = why.replace(secret, "⟦header⟧")
+    return EnvironmentFault(
+        "DELIVERY_FAILED", f"{url} did not take what was sent: {shown(why, '')}", "correct that, then run it again"
+    )
+
+
+@contextmanager
+def stop_after(seconds: float) -> Iterator[None]:
+    """End whatever blocks inside by a TimeoutError after some seconds.
+
+    It works in the main thread, which has the signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(*_: object) -> None:
+        raise TimeoutError("the time for this request is over")
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def body_of(events: Sequence[Mapping[str, object]]) -> bytes:
+    """Return the bytes of a batch: the same events give the same bytes."""
+    return json.dumps(events, ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode("utf-8")

@@ -1,0 +1,212 @@
+"""How delivery stands, as one value, and what doctor says of it. Reads no network and sends nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from doctrine.text import count
+from specify_cli.errors import InvocationError
+from specify_cli.features.doctor.doctor import Finding
+from specify_cli.features.sync import consent as consents
+from specify_cli.features.sync.sending.outbox import Counts, Outbox, envelope, look_at
+from specify_cli.features.sync.trigger import PAUSE, is_running, paused_until
+from specify_cli.libraries.wire.contract import PHASES, RECORDS, compose
+from specify_cli.project.config import Project
+from specify_cli.record.ids import rfc3339
+from specify_cli.record.verify import ERROR, INFO, WARNING
+from specify_cli.redaction.redact import RedactionError
+from specify_cli.storage.index import Index
+
+_LOOKED_AT = 50
+# What `enable` shows where no record is yet.
+_EXAMPLE: dict[str, object] = {
+    "invocation_id": "01J00000000000000000000000",
+    "seq": 0,
+    "started_at": "2026-01-01T00:00:00.000Z",
+    "profile_id": "implementer",
+    "action": "implement",
+    "actor": {"actor_id": "claude-code", "actor_type": "llm", "tool": "claude-code"},
+    "request_text": "fix the login test",
+    "governance_context_hash": "0" * 64,
+    "governance_context_available": True,
+    "mode_of_work": "task_execution",
+    "router_confidence": "canonical_verb",
+    "match_reason": "“fix” is a verb of implement",
+    "trace_id": "0" * 32,
+    "run_kind": "live",
+    "verb": "do",
+    "~": "0" * 64,
+}
+_EXAMPLE_CLOSED: dict[str, object] = {
+    "seq": 4,
+    "completed_at": "2026-01-01T00:05:00.000Z",
+    "outcome": "done",
+    "closed_by": "agent",
+    "evidence_ref": None,
+    "~": "1" * 64,
+}
+
+
+TokenState = Literal["environment", "file", "missing", "unusable"]
+
+
+class SyncStatus(NamedTuple):
+    """How delivery stands; counts are null where nobody agreed to an endpoint. A proposal is unchecked."""
+
+    enabled: bool
+    endpoint: str | None
+    level: str | None
+    project_uuid: str | None
+    consented_at: str | None
+    listener: str | None
+    log: str | None
+    whole: str | None
+    proposal: dict[str, str] | None
+    token: TokenState | None = None
+    running: bool = False
+    pending: int | None = None
+    delivered: int | None = None
+    refused: int | None = None
+    held: int | None = None
+    excluded: dict[str, int] | None = None
+    oldest_pending: str | None = None
+    records: int | None = None
+    last_success: str | None = None
+    last_failure: str | None = None
+    failing_since: str | None = None
+    paused_until: str | None = None
+    why: str | None = None
+    propagation_errors: str | None = None
+
+
+def status(project: Project, environment: Mapping[str, str]) -> SyncStatus:
+    """Return how delivery stands. Raises InvocationError."""
+    uuid = project.config.project_uuid
+    none = SyncStatus(False, None, None, uuid, None, None, None, None, dict(consents.proposal(project)) or None)
+    folder = consents.sync_folder(project.root)
+    consent = None if folder is None else consents.read_consent(folder)
+    if folder is None or consent is None:
+        return none
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        outbox.scan()
+        counts = outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
+        facts = outbox.facts()
+    finally:
+        outbox.close()
+    until, why = _pause(folder)
+    errors = f"{folder}/{consents.ERRORS}"
+    return none._replace(
+        **consent._asdict(),
+        **counts._asdict(),
+        last_success=facts.get("last_success"),
+        last_failure=facts.get("last_failure"),
+        failing_since=facts.get("failing_since"),
+        enabled=consent.project_uuid == uuid,
+        token=token_state(folder, environment),
+        running=is_running(folder, project.root),
+        paused_until=until,
+        why=facts.get("why") or why,
+        propagation_errors=errors if counts.refused and os.path.exists(errors) else None,
+    )
+
+
+def token_state(folder: str, environment: Mapping[str, str]) -> TokenState:
+    """Return where a usable token is found: environment or file; else missing or unusable."""
+    try:
+        consents.read_token(folder, environment)
+    except InvocationError as error:
+        return "missing" if error.code == "TOKEN_MISSING" else "unusable"
+    return "environment" if consents.TOKEN_VARIABLE in environment else "file"
+
+
+def _pause(folder: str) -> tuple[str | None, str | None]:
+    until = paused_until(folder)
+    if until is None:
+        return None, None
+    try:
+        with open(f"{folder}/{PAUSE}", encoding="utf-8", errors="replace") as file:
+            return rfc3339(int(until * 1000)), file.read(1000).strip() or None
+    except OSError:
+        return None, None
+
+
+def preview(project: Project, uuid: str, level: str) -> tuple[list[dict[str, object]], bool]:
+    """Return the events that would leave for one record, and whether it is a real one of this project.
+
+    The newest that would be sent is taken, a closed one if one is near.
+    """
+    index = Index(project.root)
+    best: list[dict[str, object]] | None = None
+    for key in islice(index.newest(), _LOOKED_AT):
+        place = index.place(key)
+        seen = None if place is None else look_at(project.root, place)
+        if seen is None or seen.excluded is not None or (best is not None and seen.completed is None):
+            continue
+        assert seen.started is not None
+        try:
+            events = [
+                envelope(project, uuid, level, seen, phase) for phase in PHASES[: 1 + (seen.completed is not None)]
+            ]
+        except (InvocationError, RedactionError):
+            continue  # it would be refused, and said so; another one shows what leaves
+        if seen.completed is not None:
+            return events, True
+        best = [*events, compose(uuid, level, seen.started, _EXAMPLE_CLOSED)]
+    if best is not None:
+        return best, True
+    return [compose(uuid, level, _EXAMPLE), compose(uuid, level, _EXAMPLE, _EXAMPLE_CLOSED)], False
+
+
+def waiting(
+    project: Project, folder: str, consent: consents.Consent, limit: int
+) -> tuple[list[dict[str, object]], Counts]:
+    """Return the events that are due now, in the order they would leave, and how much is pending in all.
+
+    A Completed follows once its Started is held.
+    """
+    outbox = Outbox(project, folder, consent.endpoint)
+    try:
+        outbox.scan()
+        events = []
+        for due in outbox.due(limit):
+            event = outbox.event(due, consent.project_uuid, consent.level)
+            if event is not None:
+                events.append(event)
+        return events, outbox.counts(records=consent.level == RECORDS, whole=bool(consent.whole))
+    finally:
+        outbox.close()
+
+
+def find_problems(project: Project, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is wrong with the delivery that was agreed to."""
+    folder = consents.folder_of(project)
+    try:
+        now = status(project, environment)
+    except InvocationError as error:
+        yield Finding(error.code, ERROR, folder, error.message, error.suggestion)
+        return
+    if not now.enabled:
+        what = f"consent is for project {now.project_uuid}, which .kittify/config.yaml no longer names"
+        yield Finding("SYNC_CONSENT", ERROR, folder, what, "spec-kitty sync enable")
+    if now.token in ("missing", "unusable"):
+        what = f"the token is {now.token}: nothing can be delivered from here"
+        yield Finding(
+            "SYNC_TOKEN", WARNING, f"{folder}/{consents.TOKEN}", what, "spec-kitty sync enable --token-file FILE"
+        )
+    if now.refused:
+        what = f"the endpoint refused {count(now.refused, 'envelope')}; {now.propagation_errors} says why"
+        yield Finding("SYNC_REFUSED", ERROR, folder, what, "spec-kitty sync retry")
+    if now.failing_since:
+        what = f"nothing could be delivered since {now.failing_since}: {now.why}"
+        unknown = (now.why or "").startswith("status 401")
+        repair = "spec-kitty sync enable --token-file FILE" if unknown else "spec-kitty sync push"
+        yield Finding("SYNC_FAILING", WARNING, str(now.endpoint), what, repair)
+    excluded = now.excluded or {}
+    doubtful = excluded.get("damaged", 0) + excluded.get("unreadable", 0)
+    if doubtful:
+        what = f"{doubtful} records are damaged or cannot be read and are not sent"
+        yield Finding("SYNC_EXCLUDED", INFO, folder, what, "spec-kitty invocations verify --all")

@@ -1,0 +1,133 @@
+"""Make the page of a record: one HTML file, no request to anywhere, checked by a script of its own.
+
+    page = write_page(project, place, "run.html", proofs=True)
+
+The file carries the record's lines as they are, the objects a reader wants beside them, and proofs. Its script, which
+the policy in its head names by its digest, checks seals, chain, digests and proofs with WebCrypto and only then makes
+the page of them: one changed byte shows at its line. The script is `page.js`, the same in every page of a version, so
+its digest can be compared with that of another page.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from specify_cli.errors import InvocationError, StoredDataError
+from specify_cli.features.replay.replay import replay
+from specify_cli.features.replay.report import describe_verdict
+from specify_cli.libraries.archive.archive import create_file, require_whole
+from specify_cli.libraries.web.document import make_page, read_script
+from specify_cli.project.config import Project
+from specify_cli.record.reading.checks import read_commands
+from specify_cli.record.reading.coverage import list_unseen
+from specify_cli.record.reading.done_note import note_done
+from specify_cli.record.record import fold, lines_in_force
+from specify_cli.storage.queries import annex_files, verify_place
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.notes import ED25519
+from specify_cli.trail.log.signing import make_checkpoint, prove, read_keys
+
+# Objects beyond this are named and left out, so that a page can be mailed.
+_MAX_OBJECT = 64 * 1024
+_MAX_OBJECTS = 256 * 1024
+
+
+class Page(NamedTuple):
+    """A page that was written: its path, digest and size in bytes, and the digest of the script it carries."""
+
+    path: str
+    invocation_id: str
+    sha256: str
+    size: int
+    script_sha256: str
+    left_out: tuple[str, ...]
+
+
+def write_page(project: Project, place: Place, output: str, *, proofs: bool) -> Page:
+    """Write the page of one record into a new file. Raises InvocationError; a record that is not intact has none.
+
+    `proofs` signs the log and takes along the proofs that the record is in it. The replay's verdict is what it was at
+    the export; the page says so and does not check it.
+    """
+    page, left_out = compose_page(project, place, proofs=proofs)
+    create_file(output, page)
+    return Page(
+        output, place.invocation_id, hashlib.sha256(page).hexdigest(), len(page), read_script()[1], tuple(left_out)
+    )
+
+
+def compose_page(project: Project, place: Place, *, proofs: bool) -> tuple[bytes, list[str]]:
+    """Return the page of one record, and the objects it leaves out. Raises as `write_page`."""
+    require_whole(verify_place(project, place), place)
+    data = FileRecordStore(project.root).read(place)
+    record = fold(data)
+    if record is None or not record.sealed:
+        raise StoredDataError(
+            "RECORD_UNSEALED", f"{place.path} carries no seals, so a page cannot check it", "export it as an archive"
+        )
+    lines = [raw.decode("utf-8") for _, raw in lines_in_force(data)]
+    annexes = [
+        annex.rstrip(b"\n").decode("utf-8")
+        for _, annex in annex_files(project.root, place.invocation_id)
+        if not isinstance(annex, InvocationError)
+    ]
+    objects, left_out = _read_objects(project, (entry.fields for entry in record.entries))
+    proven = list(_collect_proofs(project, place.invocation_id)) if proofs else []
+    keys = sorted({str(item["key"]) for item in proven})
+    lines_told = [*(entry.fields for entry in record.entries), *(json.loads(annex) for annex in annexes)]
+    commands = read_commands(record.started, FileObjectStore(project.root).get)
+    facts = {
+        "replay": _replay(project, place.invocation_id),
+        "note": [remark.line for remark in note_done(lines_told, commands)],
+        "not_seen": list_unseen(record.started, lines_told),
+        "left_out": left_out,
+        "keys": keys,
+    }
+    return make_page(lines, annexes, objects, proven, facts), left_out
+
+
+def _read_objects(project: Project, events: Iterable[Mapping[str, object]]) -> tuple[list[str], list[str]]:
+    """Return the texts a reader wants beside the lines, and what was too large: the context, and patches' texts."""
+    digests: list[object] = []
+    for fields in events:
+        if fields.get("event") == "started" and fields.get("governance_context_available"):
+            digests.append(fields.get("governance_context_hash"))
+        if fields.get("event") == "patch_apply":
+            digests += [value.get("object") for value in fields.values() if isinstance(value, dict)]
+    store, embedded, left_out, room = FileObjectStore(project.root), [], [], _MAX_OBJECTS
+    for digest in dict.fromkeys(map(str, filter(None, digests))):
+        try:
+            data = store.get(digest)
+            text = data.decode("utf-8")
+        except (InvocationError, UnicodeDecodeError):
+            left_out.append(f"{digest} (not here, or no text)")
+            continue
+        if len(data) > min(_MAX_OBJECT, room):
+            left_out.append(f"{digest} ({len(data)} bytes)")
+            continue
+        room -= len(data)
+        embedded.append(text)
+    return embedded, left_out
+
+
+def _collect_proofs(project: Project, invocation_id: str) -> Iterator[dict[str, object]]:
+    """Sign the log and yield the proof of each leaf of a record, with the Ed25519 key of its log."""
+    make_checkpoint(project)
+    for generation in open_log(project).generations():
+        proofs = list(prove(generation, {invocation_id}))
+        keys = [str(key) for key, _ in read_keys(generation) if key.kind == ED25519] if proofs else []
+        for item in proofs:
+            value = {"kind": item.kind, "invocation_id": item.invocation_id, "seal": item.seal, "text": str(item.proof)}
+            yield {**value, "key": keys[0] if keys else ""}
+
+
+def _replay(project: Project, invocation_id: str) -> str:
+    """Return in a line what a replay of the record says now."""
+    try:
+        return f"{describe_verdict(replay(project, invocation_id))} (at the export)"
+    except InvocationError as error:
+        return f"not replayed: {error.code}"

@@ -1,0 +1,488 @@
+"""Making past decisions again under a charter that is proposed: what would have gone otherwise, for which records, why.
+
+Each record is asked on its own frozen request, profiles, config and doctrine; only what the candidate brings takes the
+place of what was there. A policy decision that changed is said once, as such, and not as a rule that came or went;
+rules are compared for the profile and action of then, so a route that changed is one transition. No record is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from charter.context import (
+    CHARTER_BYTES,
+    CHARTER_MARKDOWN,
+    CHARTER_YAML,
+    DOCTRINE_FOLDER,
+    POLICY_PATH,
+    ContextInputs,
+    files_of,
+    load_inputs,
+)
+from charter.retrieval import deciding
+from doctrine.agent_profiles.profile import AgentProfile
+from doctrine.agent_profiles.repository import PROJECT_FOLDERS, AgentProfileRepository
+from doctrine.load import ParseCache, ShippedBundle, SourceError, read_source, shipped_bundle
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.features.replay.judge import Outcome, Retrieval, ask_gate, recorded_outcome
+from specify_cli.features.replay.replay import (
+    Opened,
+    assembled,
+    load_rules,
+    network_denied,
+    open_past,
+    outcome_of,
+    routed_among,
+    spare_running_threads,
+)
+from specify_cli.invocation import gates
+from specify_cli.libraries.work.sharing import HERE, Engine, share_out
+from specify_cli.libraries.work.sources import Failure, HeldLog, Item, Source, group_items, iter_opened, list_items
+from specify_cli.project.config import Project, load_project
+from specify_cli.record.ids import millis_of
+from specify_cli.storage.frozen import inputs_of_corpus
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import START
+from specify_cli.trail.log.notes import encode
+from specify_cli.trail.log.signing import make_checkpoint
+
+_CHARTER = {CHARTER_MARKDOWN: "charter.md", CHARTER_YAML: "charter.yaml", POLICY_PATH: "policy.yaml"}
+
+
+class Candidate(NamedTuple):
+    """What is proposed: files in place of those under `replaced`, and profiles in place of a project's, or None.
+
+    With `bundle`, the doctrine that ships is that one.
+    """
+
+    files: Mapping[str, bytes]
+    replaced: tuple[str, ...]
+    profiles: tuple[AgentProfile, ...] | None
+    bundle: ShippedBundle | None = None
+
+
+class Sights:
+    """What decisions saw, and would have seen under a candidate: records share most of it, so each is built once."""
+
+    def __init__(self, candidate: Candidate, cache: ParseCache | None = None) -> None:
+        self.candidate = candidate
+        self.cache = cache or ParseCache(None)
+        self._known: dict[str, tuple[ContextInputs, ContextInputs]] = {}
+
+    def of(self, opened: Opened, corpus: str) -> tuple[ContextInputs, ContextInputs]:
+        """Return what a corpus of a record held, and what the candidate makes of it."""
+        if corpus not in self._known:
+            then = inputs_of_corpus(opened.objects, corpus, cache=self.cache)
+            self._known[corpus] = then, self._replace_in(then)
+        return self._known[corpus]
+
+    def _replace_in(self, then: ContextInputs) -> ContextInputs:
+        files, replaced, _, bundle = self.candidate
+        return ContextInputs.from_bytes(
+            {path: then.blobs[name] for path, name in then.files.items() if not path.startswith(replaced)}
+            | dict(files),
+            settings={"governance": then.settings},
+            bundle=bundle or then.bundle,
+            unreadable={path: why for path, why in then.unreadable.items() if not path.startswith(replaced)},
+            cache=self.cache,
+        )
+
+
+class Transition(NamedTuple):
+    """One thing that would have come out otherwise: for a policy decision `kind` reads as in `deny->allow`."""
+
+    invocation_id: str
+    kind: str
+    name: str
+    then: str | None
+    now: str | None
+    cause: str
+
+
+class Skipped(NamedTuple):
+    """What could not be asked, and why; `gate` and `seq` where it is one gate of a record."""
+
+    invocation_id: str
+    reason: str
+    seq: int | None = None
+    gate: str | None = None
+
+
+class Row(NamedTuple):
+    """Transitions of one kind and cause: how many, over how many records, and the first."""
+
+    kind: str
+    cause: str
+    transitions: int
+    records: int
+    first: Transition
+
+
+class LogState(NamedTuple):
+    """The log these records are leaves of, signed just now; records it holds of that time and this clone does not."""
+
+    origin: str
+    size: int
+    root: str
+    missing: tuple[str, ...]
+
+
+class Backtest(NamedTuple):
+    """The report: the table, everything in it, what was left out, and the log that shows if a record is missing.
+
+    `log` is None where the log cannot be signed; `unsigned` says why.
+    """
+
+    records: int
+    unchanged: int
+    table: tuple[Row, ...]
+    transitions: tuple[Transition, ...]
+    not_evaluated: tuple[Skipped, ...]
+    log: LogState | None
+    unsigned: str | None
+    loosened: bool
+
+
+class Answer(NamedTuple):
+    """What was found of one record, what of it could not be asked, and whether it could be asked at all.
+
+    `failure` is why nothing can be said of its whole source.
+    """
+
+    found: tuple[Transition, ...]
+    skipped: tuple[Skipped, ...]
+    asked: bool = True
+    failure: Failure | None = None
+
+
+# --- the candidate
+
+
+def read_candidate(charter: str, profiles: str | None) -> Candidate:
+    """Return what a folder proposes: a project's charter, policy and doctrine, or a folder of a charter alone.
+
+    Raises CallerError CHARTER_INVALID, where a file of it cannot be used: rules that are not read would seem lost.
+    """
+    if os.path.isdir(f"{charter}/.kittify/charter"):
+        inputs = load_inputs(charter, settings={})
+        files = {source.path: source.data for source in files_of(inputs)}
+        replaced: tuple[str, ...] = (*_CHARTER, DOCTRINE_FOLDER + "/")
+    else:
+        try:
+            sources = {path: read_source(charter, name, max_bytes=CHARTER_BYTES) for path, name in _CHARTER.items()}
+        except SourceError as error:
+            raise _refuse(charter, error.problem.describe()) from error
+        files = {path: source.data for path, source in sources.items() if source is not None}
+        replaced = tuple(_CHARTER)
+        inputs = ContextInputs.from_bytes(files, bundle=shipped_bundle())
+    if CHARTER_MARKDOWN not in files and CHARTER_YAML not in files:
+        raise _refuse(charter, "expected charter.md or charter.yaml, or .kittify/charter with one of them")
+    if inputs.problems:
+        raise _refuse(charter, inputs.problems[0].describe())
+    return Candidate(files, replaced, None if profiles is None else _read_profiles(profiles))
+
+
+def read_project(root: str) -> Candidate:
+    """Return what a whole project holds: charter, policy, doctrine and profiles, whatever of it can be used."""
+    inputs = load_inputs(root, settings={})
+    profiles = AgentProfileRepository(project_dir=PROJECT_FOLDERS, root=root).all()
+    files = {source.path: source.data for source in files_of(inputs)}
+    own = tuple(profile for profile in profiles if profile.origin == "project")
+    return Candidate(files, (*_CHARTER, DOCTRINE_FOLDER + "/"), own)
+
+
+def _read_profiles(folder: str) -> tuple[AgentProfile, ...]:
+    if not os.path.isdir(folder):
+        raise _refuse(folder, "there is no such folder")
+    repository = AgentProfileRepository(project_dir=folder)
+    if repository.problems:
+        raise _refuse(folder, repository.problems[0].describe())
+    return tuple(profile for profile in repository.all() if profile.origin == "project")
+
+
+def _refuse(folder: str, why: str) -> CallerError:
+    return CallerError("CHARTER_INVALID", f"{folder}: {why}", "spec-kitty charter lint, in the project it belongs to")
+
+
+# --- one record
+
+
+def judge_record(opened: Opened, sights: Sights, rules: gates.RuleRegistry) -> Answer:
+    """Return what would have come out otherwise for one record."""
+    transitions = list(_judge_route(opened, sights.candidate))
+    retrieved = judge_retrievals(opened, sights, opened.past.retrievals)
+    decided = judge_gates(opened, rules)
+    return Answer(
+        tuple(dict.fromkeys((*transitions, *retrieved.found, *decided.found))), (*retrieved.skipped, *decided.skipped)
+    )
+
+
+def judge_retrievals(opened: Opened, sights: Sights, retrievals: Iterable[Retrieval]) -> Answer:
+    """Return which rules these retrievals would have put in front of the agent, and did not, or the other way about."""
+    transitions: list[Transition] = []
+    skipped: list[Skipped] = []
+    for retrieval in retrievals:
+        then = recorded_outcome(retrieval, opened.past.started)
+        if then is None:
+            why = f"retrieval {retrieval.request_id} was never answered"
+            skipped.append(Skipped(opened.past.invocation_id, why, retrieval.seq))
+        else:
+            transitions += _judge_retrieval(opened, retrieval, then, sights)
+    return Answer(tuple(transitions), tuple(skipped))
+
+
+def judge_gates(opened: Opened, rules: gates.RuleRegistry) -> Answer:
+    """Return which gates decide otherwise by the rules of their names, whatever those are now."""
+    invocation_id = opened.past.invocation_id
+    transitions: list[Transition] = []
+    skipped: list[Skipped] = []
+    for fields in opened.past.gates:
+        asked = ask_gate(fields, rules.find(str(fields.get("rule_ref"))), opened.objects.get, any_version=True)
+        name, seq = str(fields.get("gate")), fields.get("seq")
+        if asked.status == "not_reevaluated":
+            skipped.append(Skipped(invocation_id, asked.why, seq if type(seq) is int else None, name))
+        elif asked.outcome != fields.get("outcome"):
+            recorded = None if fields.get("outcome") is None else str(fields["outcome"])
+            transitions.append(Transition(invocation_id, "gate", name, recorded, asked.outcome, "gate rule"))
+    return Answer(tuple(transitions), tuple(skipped))
+
+
+def _judge_route(opened: Opened, candidate: Candidate) -> Iterator[Transition]:
+    started = opened.past.started
+    then = f"{started.get('profile_id')} {started.get('action')}"
+    frozen = _route(opened, opened.frozen.profiles)
+    now = frozen
+    if candidate.profiles is not None:
+        now = _route(opened, _choose_profiles(opened, candidate))
+    if now != then:
+        kind = "refused" if ":" in now else "route"
+        yield Transition(opened.past.invocation_id, kind, "router", then, now, "code" if now == frozen else "profiles")
+
+
+def _choose_profiles(opened: Opened, candidate: Candidate) -> tuple[AgentProfile, ...]:
+    """Return the profiles there would have been: those shipped then, and the candidate's."""
+    if candidate.profiles is None:
+        return opened.frozen.profiles
+    shipped = {item.profile_id: item for item in opened.frozen.profiles if item.origin == "shipped"}
+    return tuple({**shipped, **{item.profile_id: item for item in candidate.profiles}}.values())
+
+
+def _route(opened: Opened, profiles: tuple[AgentProfile, ...]) -> str:
+    """Return profile and action, or the refusal with its code before a colon."""
+    decision = routed_among(opened, tuple(sorted(profiles, key=lambda item: item.profile_id)))
+    return decision if isinstance(decision, str) else f"{decision.profile_id} {decision.action}"
+
+
+def _judge_retrieval(opened: Opened, retrieval: Retrieval, then: Outcome, sights: Sights) -> Iterator[Transition]:
+    frozen, inputs = sights.of(opened, str(retrieval.request.get("corpus")))
+    profile = next(
+        (item for item in _choose_profiles(opened, sights.candidate) if item.profile_id == opened.profile.profile_id),
+        opened.profile,
+    )
+    first, now = (
+        outcome_of(assembled(opened, chosen_inputs, retrieval, profile=who), retrieval)
+        for chosen_inputs, who in ((frozen, opened.profile), (inputs, profile))
+    )
+    if now.failure is not None:
+        yield Transition(opened.past.invocation_id, "retrieval failed", retrieval.request_id, None, now.failure, "code")
+        return
+    before, unchanged, after = (_list_rules(outcome) for outcome in (then, first, now))
+    ruled_then, ruled_now = (_judge_policy(chosen_inputs) for chosen_inputs in (frozen, inputs))
+    for uri in sorted({*before, *after}):
+        earlier, says = ruled_then.get(uri), ruled_now.get(uri)
+        if earlier != says and earlier is not None and says is not None:
+            name = f"{earlier}->{says}"
+            yield Transition(opened.past.invocation_id, name, uri, earlier, says, "policy")
+        elif before.get(uri) != after.get(uri):
+            kind = "rule gained" if uri not in before else "rule lost" if uri not in after else "rule changed"
+            ours = unchanged.get(uri) == after.get(uri)
+            cause = "code" if ours else _find_cause(uri, frozen, inputs, opened, profile)
+            yield Transition(opened.past.invocation_id, kind, uri, before.get(uri), after.get(uri), cause)
+
+
+def _list_rules(outcome: Outcome) -> dict[str, str]:
+    """Return the digest of each rule that was put in front of the agent."""
+    return {str(hit.get("uri")): str(hit.get("digest")) for hit in outcome.hits}
+
+
+def _judge_policy(inputs: ContextInputs) -> dict[str, str]:
+    """Return what the policy says of each rule there is."""
+    decided = ((item.uri, deciding(inputs.policy, item)) for item in (*inputs.charter.sections, *inputs.artifacts))
+    return {uri: "allow" if rule is None else rule.action for uri, rule in decided}
+
+
+def _find_cause(uri: str, then: ContextInputs, now: ContextInputs, opened: Opened, profile: AgentProfile) -> str:
+    """Return what a rule came, went or changed by: its own text, the profile, or others that outweigh it now."""
+    if then.corpus.get(uri) != now.corpus.get(uri):
+        sections = {item.uri for inputs in (then, now) for item in inputs.charter.sections}
+        return "charter" if uri in sections else "doctrine"
+    return "weight" if profile.digest == opened.profile.digest else "profiles"
+
+
+# --- all records
+
+
+class Asked(NamedTuple):
+    """What was found of one source: its report, or why there is none."""
+
+    source: str
+    report: Backtest | None
+    failure: Failure | None = None
+
+
+class _Terms(NamedTuple):
+    """How each record is asked; on a cluster its workers' own threads need the network."""
+
+    candidate: Candidate
+    since: int | None
+    rules: str | None
+    on_cluster: bool
+
+
+def backtest(
+    project: Project,
+    candidate: Candidate,
+    *,
+    since: int | None = None,
+    rules: str | None = None,
+    engine: Engine = HERE,
+) -> Backtest:
+    """Ask every live record that began at `since` (milliseconds since 1970) or later; the same on every engine.
+
+    Raises InvocationError.
+    """
+    [asked] = backtest_sources([Source(".", project.root)], candidate, since=since, rules=rules, engine=engine)
+    if asked.report is None:
+        failure = asked.failure or Failure("INTERNAL", "there is no report")
+        raise EnvironmentFault(failure.code, failure.message, "spec-kitty doctor")
+    return asked.report
+
+
+def backtest_sources(
+    sources: Sequence[Source],
+    candidate: Candidate,
+    *,
+    since: int | None = None,
+    rules: str | None = None,
+    engine: Engine = HERE,
+) -> Iterator[Asked]:
+    """Yield what was found of each source, in their order. Raises EnvironmentFault, CallerError RULES_NOT_FOUND."""
+    items = [[item for item in list_items(source) if _is_wanted(item, since)] for source in sources]
+    terms = _Terms(candidate, since, rules, engine.scheduler is not None)
+    judged = share_out(engine, partial(_judge_items, terms), [item for group in items for item in group], _lose)
+    for source, group in zip(sources, items, strict=True):
+        answers = [answer for answered in islice(judged, len(group)) for answer in answered]
+        broken = next((answer.failure for answer in answers if answer.failure is not None), None)
+        if broken is not None:
+            yield Asked(source.name, None, broken)
+            continue
+        here = {place.invocation_id for item in group for place in item.places}
+        log: tuple[LogState | None, str | None] = (None, "an archive brings no log of its own")
+        if not source.is_archive:
+            try:
+                log = _read_log(source, here, since)
+            except InvocationError as error:
+                log = None, f"{error.code}: {error.message}"
+        yield Asked(source.name, _make_report(answers, *log))
+
+
+def tabulate(reports: Iterable[Backtest]) -> tuple[Row, ...]:
+    """Return the table of several reports as one."""
+    return tuple(_tabulate([item for report in reports for item in report.transitions]))
+
+
+def _make_report(answers: Sequence[Answer], log: LogState | None, unsigned: str | None) -> Backtest:
+    transitions = [item for answer in answers for item in answer.found]
+    return Backtest(
+        records=sum(answer.asked for answer in answers),
+        unchanged=sum(answer.asked and not answer.found for answer in answers),
+        table=tuple(_tabulate(transitions)),
+        transitions=tuple(transitions),
+        not_evaluated=tuple(item for answer in answers for item in answer.skipped),
+        log=log,
+        unsigned=unsigned,
+        loosened=any(item.kind in ("deny->allow", "redact->allow") for item in transitions),
+    )
+
+
+def _is_wanted(item: Item, since: int | None) -> bool:
+    return since is None or not item.places or millis_of(item.places[-1].invocation_id) >= since
+
+
+def _lose(item: Item, why: str) -> list[Answer]:
+    if not item.places:
+        return [Answer((), (), False, Failure("NOT_CHECKED", why))]
+    return [Answer((), (Skipped(place.invocation_id, f"NOT_CHECKED: {why}"),), False) for place in item.places]
+
+
+def _judge_items(terms: _Terms, items: Iterable[Item]) -> Iterator[list[Answer]]:
+    """Ask some records, in this process or another."""
+    if terms.on_cluster:
+        spare_running_threads()
+    if terms.rules is not None:
+        load_rules(terms.rules)
+    for _, group in group_items(items):
+        # Records of one source share most of what their decisions saw.
+        sights = Sights(terms.candidate)
+        for item in group:
+            answers: list[Answer | None] = []
+            try:
+                for root, places, failure in iter_opened(item):
+                    due = [place for place in places if _is_wanted(item._replace(places=(place,)), terms.since)]
+                    if failure is None:
+                        answers += [_judge_place(root, place, sights) for place in due]
+                    elif places:
+                        reason = f"{failure.code}: {failure.message}"
+                        answers += [Answer((), (Skipped(place.invocation_id, reason),), False) for place in due]
+                    else:
+                        answers.append(Answer((), (), False, failure))
+            except InvocationError as error:
+                answers = [Answer((), (), False, Failure(error.code, error.message))]
+            yield [answer for answer in answers if answer is not None]
+
+
+def _judge_place(root: str, place: Place, sights: Sights) -> Answer | None:
+    """Return what would have come out otherwise for a record; None for a replay, which nobody asks again."""
+    try:
+        with network_denied():
+            opened = open_past(FileRecordStore(root).hold(place), place.path, FileObjectStore(root), cache=sights.cache)
+            if str(opened.past.started.get("run_kind") or "live") != "live":
+                return None
+            return judge_record(opened, sights, gates.RULES)
+    except (InvocationError, OSError) as error:
+        reason = f"{error.code}: {error.message}" if isinstance(error, InvocationError) else str(error)
+        return Answer((), (Skipped(place.invocation_id, reason),), False)
+
+
+def _tabulate(transitions: Sequence[Transition]) -> Iterable[Row]:
+    """Return a row for each kind and cause, what was kept back and would be shown before all others."""
+    groups: dict[tuple[str, str], list[Transition]] = {}
+    for item in transitions:
+        groups.setdefault((item.kind, item.cause), []).append(item)
+    ordered = sorted(groups.items(), key=lambda group: (not group[0][0].endswith("->allow"), group[0]))
+    for (kind, cause), items in ordered:
+        yield Row(kind, cause, len(items), len({item.invocation_id for item in items}), items[0])
+
+
+def _read_log(source: Source, here: set[str], since: int | None) -> tuple[LogState | None, str | None]:
+    """Return the state of the log, signed, with its records that are not here; or why there is none.
+
+    Raises InvocationError where it cannot be signed.
+    """
+    if source.holder is not None:
+        log = source.holder.read_log(source)
+        if log is None:
+            return None, "no log of these records is held"
+    else:
+        project = load_project(source.path, lenient=True)[0]
+        signed = make_checkpoint(project)
+        logged = (leaf for generation in open_log(project).generations() for leaf in generation.read_leaves())
+        began = frozenset(leaf.invocation_id for leaf in logged if leaf.kind == START)
+        log = HeldLog(signed.origin, signed.size, signed.root, began)
+    names = {name for name in log.started if since is None or millis_of(name) >= since}
+    return LogState(log.origin, log.size, encode(log.root), tuple(sorted(names - here))), None

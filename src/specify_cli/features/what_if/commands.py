@@ -1,0 +1,145 @@
+"""backtest and bisect: past decisions under a charter that is proposed, and the commit that changed one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import one_line, paint, write_json, write_lines, write_text
+from specify_cli.features.what_if import bisect as bisecting
+from specify_cli.features.what_if.backtest import (
+    Backtest,
+    Candidate,
+    Row,
+    Transition,
+    backtest_sources,
+    read_candidate,
+    tabulate,
+)
+from specify_cli.features.what_if.backtest import backtest as run_backtest
+from specify_cli.libraries.work.options import list_sources, open_engine
+from specify_cli.libraries.work.sharing import Engine
+from specify_cli.record.seal import is_digest
+from specify_cli.storage.queries import parse_moment
+
+_SHOWN = 10
+
+
+def backtest(values: Values) -> int:
+    """Print what would have come out otherwise; 1 where what was kept back would be shown."""
+    since = shell.get_text(values, "since")
+    candidate = read_candidate(str(values["charter"]), shell.get_text(values, "profiles"))
+    moment, rules = None if since is None else parse_moment(since), shell.get_text(values, "rules")
+    with open_engine(values, "asking records") as engine:
+        if values["source"]:
+            return _backtest_sources(values, candidate, moment, rules, engine)
+        project, cache = shell.reading_project()
+        cache.save()
+        report = run_backtest(project, candidate, since=moment, rules=rules, engine=engine)
+    if values["json"]:
+        write_json(report)
+    else:
+        write_lines(_render(report))
+    return 1 if report.loosened else 0
+
+
+def _backtest_sources(
+    values: Values, candidate: Candidate, since: int | None, rules: str | None, engine: Engine
+) -> int:
+    """Print what would have come out otherwise in many projects or archives, and name those that could not be asked."""
+    sources = list_sources(values, "")
+    results = list(backtest_sources(sources, candidate, since=since, rules=rules, engine=engine))
+    reports = [one.report for one in results if one.report is not None]
+    table = tabulate(reports)
+    if values["json"]:
+        write_json({"sources": results, "table": table})
+    else:
+        for one in results:
+            name, report = one_line(one.source), one.report
+            if report is None:
+                write_text(
+                    f"{name}: not asked: {one_line(one.failure and f'{one.failure.code}: {one.failure.message}')}"
+                )
+            else:
+                changed = f"{report.records - report.unchanged} would have come out otherwise"
+                unasked = f", not asked: {len(report.not_evaluated)}" if report.not_evaluated else ""
+                write_text(f"{name}: {count(report.records, 'record')} asked again, {changed}{unasked}")
+        write_lines(_render_table(table))
+    return 1 if len(reports) < len(results) or any(report.loosened for report in reports) else 0
+
+
+def _render(report: Backtest) -> Iterator[str]:
+    changed = report.records - report.unchanged
+    yield f"{count(report.records, 'record')} asked again, {changed} would have come out otherwise"
+    yield from _render_table(report.table)
+    if report.not_evaluated:
+        yield ""
+        yield f"not asked: {count(len(report.not_evaluated), 'record or gate', 'records and gates')}"
+        for item in report.not_evaluated[:_SHOWN]:
+            gate = "" if item.gate is None else f" gate {one_line(item.gate)}"
+            yield f"  {item.invocation_id}{gate}: {one_line(item.reason)}"
+        if len(report.not_evaluated) > _SHOWN:
+            yield f"  and {len(report.not_evaluated) - _SHOWN} more: --json lists them"
+    yield ""
+    if report.log is None:
+        yield f"log: not signed, so nothing shows whether a record is missing ({one_line(str(report.unsigned))})"
+    else:
+        yield f"log: {report.log.origin}, {count(report.log.size, 'leaf', 'leaves')}, root {report.log.root}"
+        if report.log.missing:
+            yield f"missing here: {count(len(report.log.missing), 'record')} of the log, {report.log.missing[0]} first"
+    if report.loosened:
+        yield paint("what was kept back would be shown: see the rows that end in ->allow", "failed")
+
+
+def _render_table(table: Sequence[Row]) -> Iterator[str]:
+    if table:
+        yield ""
+        yield f"{'transition':18} {'cause':10} {'times':>6} {'records':>8}  first example"
+    for row in table:
+        line = f"{row.kind:18} {row.cause:10} {row.transitions:>6} {row.records:>8}  {_name(row.first)}"
+        yield paint(line, "failed") if row.kind.endswith("->allow") else line
+
+
+def _name(item: Transition) -> str:
+    return f"{item.invocation_id[-6:]} {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+
+
+def _shorten(value: str | None) -> str:
+    """Return a value as it is shown: a digest by its first digits."""
+    if value is None:
+        return "none"
+    return value[:8] if is_digest(value) else one_line(value)
+
+
+def bisect(values: Values) -> int:
+    """Print which commit first changes a record's decision; 1 where one does."""
+    project, cache = shell.reading_project()
+    cache.save()
+    culprit = bisecting.find_culprit(project, str(values["invocation_id"]))
+    if values["json"]:
+        write_json(culprit)
+    else:
+        write_lines(_render_culprit(culprit))
+    return 0 if culprit.cause == "none" else 1
+
+
+def _render_culprit(culprit: bisecting.Culprit) -> Iterator[str]:
+    asked = count(culprit.asked, "commit")
+    if culprit.cause == "none":
+        yield f"nothing up to now changes what {culprit.invocation_id} decided ({asked} asked)"
+        return
+    if culprit.cause == "code":
+        yield f"spec-kitty itself decides otherwise; other than then: {', '.join(culprit.code) or 'nothing it names'}"
+    elif culprit.cause == "work tree":
+        yield f"what is not committed yet changes it ({asked} asked before)"
+    elif culprit.commit is not None:
+        yield f"{culprit.commit.sha} {culprit.commit.at} {one_line(str(culprit.commit.author))}"
+        yield f"  {one_line(str(culprit.commit.subject))}"
+    for item in culprit.transitions[:_SHOWN]:
+        yield f"  {item.kind} ({item.cause}): {one_line(item.name)}: {_shorten(item.then)} -> {_shorten(item.now)}"
+    if len(culprit.transitions) > _SHOWN:
+        yield f"  and {len(culprit.transitions) - _SHOWN} more: --json lists them"
+    if culprit.base is not None:
+        yield f"decided as then up to: {str(culprit.base.sha)[:12]} {one_line(str(culprit.base.subject))}"

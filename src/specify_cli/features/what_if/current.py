@@ -1,0 +1,586 @@
+"""Replaying a record against today: the recorded policy and config, today's doctrine, profiles and code.
+
+Two runs tell the causes apart: R1 on frozen inputs with today's code, R2 on today's inputs with today's code. What
+differs from the record to R1 is the code's doing, from R1 to R2 the data's; policy and config stay frozen and where
+they differ today is listed. Guarantees: the answer is a record of its own, created whole; nothing else is written; the
+same idempotency key gives one child and one answer, whoever asks and however often (docs/replay.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from charter.context import POLICY_PATH, CharterContextResult, ContextInputs, load_inputs
+from doctrine.load import ParseCache
+from specify_cli import durable
+from specify_cli.errors import CallerError, InvocationError, StoredDataError
+from specify_cli.features.replay.judge import Code, Fields, Outcome, Retrieval, recorded_outcome
+from specify_cli.features.replay.replay import (
+    Opened,
+    assembled,
+    load_rules,
+    network_denied,
+    open_past,
+    outcome_of,
+    read_intact,
+    refusal,
+    routed_again,
+    routing_of,
+)
+from specify_cli.features.what_if.backtest import Answer, Candidate, Sights, judge_gates, judge_retrievals
+from specify_cli.invocation import gates
+from specify_cli.invocation.caller import Caller
+from specify_cli.invocation.ends.closing import make_projections
+from specify_cli.invocation.ends.opening import Asked, Routed, Terms, compose_opening, context_object, snapshot_of
+from specify_cli.project.config import Project
+from specify_cli.project.languages import detect_facts
+from specify_cli.record import layout, snapshot, tiers
+from specify_cli.record.ids import new_ulid, rfc3339
+from specify_cli.record.record import chain, fold, genesis_tip, is_profile_id, whole_lines
+from specify_cli.record.seal import open_line
+from specify_cli.record.verify import ERROR, LAST_OPENING_SEQ, verify_record
+from specify_cli.redaction.capture import MODES, narrower
+from specify_cli.redaction.redact import Redacted
+from specify_cli.routing.registry import ProfileRegistry, shipped_table
+from specify_cli.routing.router import RouterAmbiguityError, RouterDecision, route
+from specify_cli.storage.frozen import inputs_of_corpus
+from specify_cli.storage.index import Index, Key
+from specify_cli.storage.publishing import prepare
+from specify_cli.storage.store import FileObjectStore, FileRecordStore, Place
+from specify_cli.trail.log.entries import open_log
+
+CLAIMS = f"{layout.LOCAL}/replays"
+CAUSES = ("code", "data", "policy", "config")
+_DRAWS = 100
+
+
+class Today(NamedTuple):
+    """R2: what the request comes to now under the recorded policy and config."""
+
+    routed: Routed
+    context: CharterContextResult
+    outcome: Outcome
+    live: ContextInputs
+
+
+class Child(NamedTuple):
+    """The child record, ready to be written: id, file name, bytes, and the objects it leads to."""
+
+    invocation_id: str
+    profile_id: str
+    data: bytes
+    members: dict[str, bytes]
+    roots: tuple[bytes, ...]
+
+    @property
+    def name(self) -> str:
+        return layout.record_name(self.profile_id, self.invocation_id)
+
+
+class _Claim(NamedTuple):
+    """An idempotency key that was given before: the child's record, and the answer that was given."""
+
+    child: Child
+    envelope: dict[str, Any]
+
+
+def replay_against(
+    project: Project,
+    cache: ParseCache,
+    invocation_id: str,
+    *,
+    caller: Caller,
+    clock: Callable[[], int],
+    entropy: Callable[[int], bytes] = os.urandom,
+    key: str | None = None,
+    from_root: bool = False,
+    rules_module: str | None = None,
+) -> dict[str, Any]:
+    """Return the envelope of design §8, and the child record it speaks of.
+
+    A child that cannot be written leaves the answer as it is, with `recorded` false and the reason. Raises CallerError
+    INVOCATION_NOT_FOUND and the router's refusals, StoredDataError unreplayable.*.
+    """
+    # 1. The record, or the one it began with.
+    place = Index(project.root).resolve(invocation_id)
+    if from_root:
+        place = _find_root(project, place)
+    objects = FileObjectStore(project.root, project.config.trail)
+    records = FileRecordStore(project.root, project.config.trail)
+    opened = open_past(records.hold(place), place.path, objects, against=True)
+    if str(opened.past.started.get("verb")) not in tiers.MODE_OF_VERB:
+        raise refusal("invalid_snapshot", f"started: verb: expected {', '.join(tiers.MODE_OF_VERB)}")
+    # 2. What was answered before under this key is the answer.
+    known = None if key is None else _claimed(project, opened.past.invocation_id, key)
+    if known is not None:
+        return _write_child(project, records, objects, known.child, known.envelope)
+    # 3. Two runs, and what differs between them and the record.
+    with network_denied():
+        if rules_module is not None:
+            load_rules(rules_module)
+        retrieval, recorded = _read_recorded(opened)
+        then, first = _run_frozen(opened, retrieval)
+        today = _run_today(project, cache, opened, retrieval)
+        others = _ask_others(opened, today)
+    causes = _find_causes(project, opened, (recorded, first, today), then)
+    envelope = _make_envelope(opened.past.invocation_id, diff_of(recorded, today.outcome), causes, others)
+    # 4. The child: objects, then the claim where there is a key, then the record, each durable before the next.
+    for _ in range(_DRAWS):
+        millis = clock() // 1_000_000
+        child = _compose_child(opened, retrieval, today, new_ulid(millis, entropy(10)), millis, caller)
+        if not os.path.lexists(f"{project.root}/{layout.RECORDS}/{child.name}"):
+            break
+    answer = {**envelope, "replay_invocation_id": child.invocation_id, "recorded": True}
+    try:
+        prepare(records)
+        objects.put(child.members, child.roots)
+        if key is not None:
+            claim = _claim(project, opened.past.invocation_id, key, child, answer)
+            child, answer = claim.child, claim.envelope
+    except (InvocationError, OSError) as error:
+        return {**envelope, "reason": _explain_error(error)}
+    return _write_child(project, records, objects, child, answer)
+
+
+def _make_envelope(
+    invocation_id: str, diff: dict[str, Any], causes: list[dict[str, object]], others: Answer
+) -> dict[str, Any]:
+    """Return the answer as it stands before its record is written."""
+    return {
+        "original_invocation_id": invocation_id,
+        "replay_invocation_id": None,
+        "recorded": False,
+        "reason": None,
+        "diff": diff,
+        "causes": causes,
+        "transitions": [item._asdict() for item in others.found],
+        "not_evaluated": [item._asdict() for item in others.skipped],
+    }
+
+
+def _explain_error(error: Exception) -> str:
+    return f"{error.code}: {error.message}" if isinstance(error, InvocationError) else f"WRITE_FAILED: {error}"
+
+
+def _find_root(project: Project, place: Place) -> Place:
+    """Return the record a chain of replays began with. Raises StoredDataError unreplayable.tampered."""
+    seen: set[str] = set()
+    while True:
+        _, record = read_intact(FileRecordStore(project.root).hold(place), place.path)
+        parent = record.started.get("parent_invocation_id")
+        if parent is None or str(record.started.get("run_kind") or "live") == "live":
+            return place
+        seen.add(place.invocation_id)
+        if parent in seen:
+            raise refusal("nested_replay", f"{place.invocation_id} and {parent} name each other as parent")
+        place = Index(project.root).resolve(str(parent))
+
+
+# --- the two runs
+
+
+def _read_recorded(opened: Opened) -> tuple[Retrieval, Outcome]:
+    """Return the retrieval of the governance context, and what the record says of it."""
+    for retrieval in opened.past.retrievals:
+        if retrieval.is_context:
+            outcome = recorded_outcome(retrieval, opened.past.started)
+            if outcome is not None:
+                return retrieval, outcome
+    raise refusal("invalid_snapshot", f"{opened.past.invocation_id} does not hold how its context was found")
+
+
+def _run_frozen(opened: Opened, retrieval: Retrieval) -> tuple[RouterDecision | str, Outcome]:
+    """Run R1: frozen inputs, today's code."""
+    started = opened.past.started
+    decision = routed_again(opened)
+    profile, action = opened.profile, str(started.get("action"))
+    if not isinstance(decision, str):
+        profile = next(item for item in opened.frozen.profiles if item.profile_id == decision.profile_id)
+        action = decision.action
+    inputs = inputs_of_corpus(opened.objects, str(retrieval.request.get("corpus")))
+    context = assembled(opened, inputs, retrieval, profile=profile, action=action)
+    return decision, outcome_of(context, retrieval)
+
+
+def _run_today(project: Project, cache: ParseCache, opened: Opened, retrieval: Retrieval) -> Today:
+    """Run R2: today's doctrine, profiles and charter under the recorded policy and config, today's code."""
+    started = opened.past.started
+    registry = ProfileRegistry(project.root, cache)
+    profiles, table, facts = registry.all(), shipped_table(), detect_facts(project.root)
+    hint = started.get("requested_profile")
+    decision = route(opened.request, profiles, table, facts, None if hint is None else str(hint))
+    if isinstance(decision, RouterAmbiguityError):
+        raise CallerError(
+            decision.error_code,
+            f"today the request of {opened.past.invocation_id} is not routed: {decision.message}",
+            f"spec-kitty replay {opened.past.invocation_id} replays it from what it kept",
+            candidates=[dict(item) for item in decision.candidates],
+        )
+    live = load_inputs(project.root, cache, settings=project.config.document)
+    inputs = under_policy(live, inputs_of_corpus(opened.objects, opened.corpus), _read_settings_then(opened), cache)
+    profile = next(item for item in profiles if item.profile_id == decision.profile_id)
+    context = assembled(opened, inputs, retrieval, profile=profile, action=decision.action)
+    if isinstance(context, str):
+        raise refusal("invalid_snapshot", f"the recorded config cannot be used: {context}")
+    masks = started.get("redactions")
+    redacted = Redacted(opened.request, dict(masks) if isinstance(masks, dict) else {})
+    routed = Routed(project, cache, registry, profiles, table, facts, redacted, decision)
+    return Today(routed, context, outcome_of(context, retrieval), live)
+
+
+def _ask_others(opened: Opened, today: Today) -> Answer:
+    """Ask every gate, and every retrieval but that of the context, under what holds today and the recorded policy."""
+    decided = judge_gates(opened, gates.RULES)
+    others = [item for item in opened.past.retrievals if not item.is_context]
+    if not others:
+        return decided
+    files = {path: today.live.blobs[name] for path, name in today.live.files.items() if path != POLICY_PATH}
+    then = inputs_of_corpus(opened.objects, opened.corpus)
+    replaced = tuple({path for path in (*then.files, *then.unreadable) if path != POLICY_PATH})
+    live = Candidate(files, replaced, today.routed.profiles, today.live.bundle)
+    retrieved = judge_retrievals(opened, Sights(live), others)
+    return Answer((*retrieved.found, *decided.found), (*retrieved.skipped, *decided.skipped))
+
+
+def under_policy(
+    live: ContextInputs, then: ContextInputs, settings: Mapping[str, object], cache: ParseCache
+) -> ContextInputs:
+    """Return these inputs with the policy, and the retrieval settings, of others."""
+    files = {path: live.blobs[name] for path, name in live.files.items() if path != POLICY_PATH}
+    unreadable = {path: why for path, why in live.unreadable.items() if path != POLICY_PATH}
+    if then.policy_bytes is not None:
+        files[POLICY_PATH] = then.policy_bytes
+    elif POLICY_PATH in then.unreadable:
+        unreadable[POLICY_PATH] = then.unreadable[POLICY_PATH]
+    return ContextInputs.from_bytes(
+        files, settings={"governance": dict(settings)}, bundle=live.bundle, unreadable=unreadable, cache=cache
+    )
+
+
+def _read_config_then(opened: Opened) -> Mapping[str, object]:
+    config = opened.manifest.get("config")
+    return config if isinstance(config, dict) else {}
+
+
+def _read_settings_then(opened: Opened) -> Mapping[str, object]:
+    settings = _read_config_then(opened).get("settings")
+    return settings if isinstance(settings, dict) else {}
+
+
+# --- the answer
+
+
+def diff_of(original: Outcome, replay: Outcome) -> dict[str, Any]:
+    """Return what changed between two contexts: entries by uri, filters by (rule_id, uri, action), all sorted."""
+    then, now = ({str(hit.get("uri")): hit.get("digest") for hit in side.hits} for side in (original, replay))
+    filters_then, filters_now = (
+        {tuple(str(item.get(key)) for key in ("rule_id", "uri", "action")) for item in side.filters_applied}
+        for side in (original, replay)
+    )
+    return {
+        "context_hash": {
+            "original": original.text_hash,
+            "replay": replay.text_hash,
+            "changed": original.text_hash != replay.text_hash,
+        },
+        "selected_entries": {
+            "added": [{"uri": uri, "digest": now[uri]} for uri in sorted(now.keys() - then.keys())],
+            "removed": [{"uri": uri, "digest": then[uri]} for uri in sorted(then.keys() - now.keys())],
+            "changed": [
+                {"uri": uri, "original": then[uri], "replay": now[uri]}
+                for uri in sorted(then.keys() & now.keys())
+                if then[uri] != now[uri]
+            ],
+            "common": len(then.keys() & now.keys()),
+        },
+        "filters_applied": {
+            "added": [_filter(item) for item in sorted(filters_now - filters_then)],
+            "removed": [_filter(item) for item in sorted(filters_then - filters_now)],
+        },
+    }
+
+
+def _filter(item: tuple[str, ...]) -> dict[str, str]:
+    return dict(zip(("rule_id", "uri", "action"), item, strict=True))
+
+
+def _find_causes(
+    project: Project, opened: Opened, outcomes: tuple[Outcome, Outcome, Today], then: RouterDecision | str
+) -> list[dict[str, object]]:
+    """Return why the answer differs, and what was held fixed though it differs today."""
+    recorded, first, today = outcomes
+    started = opened.past.started
+    routing_then = {key: started.get(key) for key in routing_of(today.routed.decision)}
+    routing_first = {"refused": then} if isinstance(then, str) else routing_of(then)
+    routing_now = routing_of(today.routed.decision)
+    causes: dict[str, tuple[bool, str, list[dict[str, object]]]] = {}
+    if not _is_same(recorded, first) or routing_then != routing_first:
+        detail = "the recorded inputs give another result with today's code"
+        moved = _compare_hits(recorded, first)
+        causes["code"] = (
+            True,
+            detail,
+            [*_compare_routing(routing_then, routing_first), *_compare_code(opened.code), *moved],
+        )
+    if not _is_same(first, today.outcome) or routing_first != routing_now:
+        detail = "today's doctrine, charter, profiles or project give another result than the recorded ones"
+        moved = _compare_hits(first, today.outcome)
+        causes["data"] = (
+            True,
+            detail,
+            [*_compare_routing(routing_first, routing_now), *_compare_data(opened, today), *moved],
+        )
+    policy = _compare_policy(opened, today.live)
+    if policy:
+        causes["policy"] = (False, "the policy is another one today; the recorded one was applied", policy)
+    config = _compare_config(project, opened, today.live)
+    if config:
+        causes["config"] = (False, "the config is another one today; the recorded one was applied", config)
+    return [
+        {"cause": cause, "applied": causes[cause][0], "message": causes[cause][1], "changed": causes[cause][2]}
+        for cause in CAUSES
+        if cause in causes
+    ]
+
+
+def _is_same(one: Outcome, two: Outcome) -> bool:
+    return (one.hits, one.filters_applied, one.text_hash, one.failure) == (
+        two.hits,
+        two.filters_applied,
+        two.text_hash,
+        two.failure,
+    )
+
+
+def _describe_change(what: str, name: str, original: object, today: object) -> dict[str, object]:
+    values = [None if value is None else str(value) for value in (original, today)]
+    return {"what": what, "name": name, "original": values[0], "today": values[1]}
+
+
+def _list_changes(what: str, then: Mapping[str, object], now: Mapping[str, object]) -> Iterable[dict[str, object]]:
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            yield _describe_change(what, name, then.get(name), now.get(name))
+
+
+def _compare_routing(then: Fields, now: Fields) -> list[dict[str, object]]:
+    return list(_list_changes("routing", then, now))
+
+
+def _compare_hits(then: Outcome, now: Outcome) -> list[dict[str, object]]:
+    """Return the ranks and scores that differ, where both found the same entries: else those say enough."""
+    one, two = ({str(hit.get("uri")): hit for hit in side.hits} for side in (then, now))
+    if one.keys() != two.keys():
+        return []
+    return [
+        change
+        for name in ("rank", "score")
+        for change in _list_changes(name, *({uri: hit.get(name) for uri, hit in side.items()} for side in (one, two)))
+    ]
+
+
+def _compare_code(code: Code) -> list[dict[str, object]]:
+    return list(_list_changes("code", code.recorded, code.current))
+
+
+def _compare_data(opened: Opened, today: Today) -> list[dict[str, object]]:
+    inputs, routed = today.context.inputs, today.routed
+    frozen = inputs_of_corpus(opened.objects, opened.corpus)
+    profiles = {item.profile_id: item.digest for item in opened.frozen.profiles}
+    return [
+        *_list_changes("artifact", frozen.corpus, inputs.corpus),
+        *_list_changes(
+            "unreadable",
+            {path: why[0] for path, why in frozen.unreadable.items()},
+            {path: why[0] for path, why in inputs.unreadable.items()},
+        ),
+        *_list_changes("shipped", {"doctrine": frozen.bundle.digest}, {"doctrine": inputs.bundle.digest}),
+        *_list_changes("profile", profiles, {item.profile_id: item.digest for item in routed.profiles}),
+        *_list_changes("router", {"table": opened.frozen.table.digest}, {"table": routed.table.digest}),
+        *_list_changes(
+            "facts",
+            {"languages": ", ".join(opened.frozen.facts.languages)},
+            {"languages": ", ".join(routed.facts.languages)},
+        ),
+    ]
+
+
+def _compare_policy(opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+    """Return how the policy differs today; one that was only laid out anew is the same."""
+    first = opened.past.references[0]
+    then = (opened.manifest.get("policy_state"), first.get("policy_hash"))
+    bundle, policy_hash = snapshot.policy_digests(live.policy_bytes, live.policy_state, live.policy_document)
+    now = (live.policy_state, policy_hash)
+    if then == now and (then[1] is not None or opened.manifest.get("policy") == bundle):
+        return []
+    return [
+        _describe_change("policy", "policy.yaml", then[1] or opened.manifest.get("policy"), policy_hash or bundle),
+        *_list_changes("policy", {"state": then[0]}, {"state": now[0]}),
+    ]
+
+
+def _compare_config(project: Project, opened: Opened, live: ContextInputs) -> list[dict[str, object]]:
+    """Return where the config of today would have recorded or retrieved otherwise."""
+    then = _read_config_then(opened)
+    settings = _flatten(_read_settings_then(opened))
+    changes = list(_list_changes("settings", settings, _flatten(live.settings)))
+    rules = project.config.redaction.digest
+    # With other code the shipped rules may be others; that is no config.
+    same_code = opened.code.recorded == opened.code.current
+    if then.get("redaction") != rules and (same_code or "redaction" in project.config.document):
+        changes.append(_describe_change("redaction", "rules", then.get("redaction"), rules))
+    capture = then.get("capture")
+    for side, ceiling in sorted(project.config.capture_ceiling.items()):
+        mode = capture.get(side) if isinstance(capture, dict) else None
+        # A run may have asked for less than the config allows; only what it would not be allowed today is drift.
+        if mode in MODES and narrower(str(mode), ceiling) != mode:
+            changes.append(_describe_change("capture", side, mode, ceiling))
+    return changes
+
+
+def _flatten(value: Mapping[str, object], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            flat.update(_flatten(item, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = item
+    return flat
+
+
+# --- the child
+
+
+def _compose_child(
+    opened: Opened, retrieval: Retrieval, today: Today, invocation_id: str, millis: int, caller: Caller
+) -> Child:
+    started, routed, context = opened.past.started, today.routed, today.context
+    config = {**_read_config_then(opened), "retrieval": retrieval.request.get("config")}
+    frozen = snapshot_of(routed, context.inputs, config)
+    limits, tools, capture = (started.get(key) for key in ("limits", "tools", "capture"))
+    program, hint = started.get("program"), started.get("requested_profile")
+    terms = Terms(
+        limits=dict(limits) if isinstance(limits, dict) else None,
+        tools=dict(tools) if isinstance(tools, dict) else {},
+        program=_get_text(program),
+        run_kind="as_of_replay",
+        parent=opened.past.invocation_id,
+    )
+    modes = dict(capture) if isinstance(capture, dict) else {}
+    asked = Asked(invocation_id, millis, str(started.get("verb")), _get_text(hint), caller, terms, modes)
+    bodies = compose_opening(routed, context, frozen, asked)
+    # A child cites the record it replays and nothing else, so that whoever makes it again makes the same bytes.
+    bodies[0] |= {"after": [opened.record.entries[0].seal], "after_of": [opened.past.invocation_id]}
+    bodies.append(
+        {
+            "event": "completed",
+            "completed_at": rfc3339(millis),
+            "outcome": "done",
+            "closed_by": "person" if caller.actor.actor_type == "human" else "agent",
+            "evidence_ref": None,
+        }
+    )
+    data, _ = chain(genesis_tip(), invocation_id, bodies)
+    # A long request is an object of the original already; put again, the child does not depend on that.
+    request = opened.request.encode("utf-8") if "request_object" in bodies[0] else None
+    roots = tuple(item for item in (frozen.manifest, context_object(context), request) if item is not None)
+    return Child(invocation_id, routed.decision.profile_id, data, frozen.members, roots)
+
+
+def _get_text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _write_child(
+    project: Project, records: FileRecordStore, objects: FileObjectStore, child: Child, answer: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the answer once the child is on disk: made now, or by whoever came first with the same bytes."""
+    place = Place(layout.RECORDS, child.name, child.invocation_id, child.profile_id)
+    try:
+        log = open_log(project)
+        lines = child.data.split(b"\n")
+        try:
+            with log.announce("start", child.invocation_id) as start, log.announce("close", child.invocation_id) as end:
+                records.create(child.name, child.data)
+                start.commit(str(open_line(lines[LAST_OPENING_SEQ]).seal), place.path)
+                end.commit(str(open_line(lines[-2]).seal), place.path)
+        except FileExistsError:
+            if records.read(place) != child.data:
+                raise
+            log.settle()
+        Index(project.root).add(Key(child.invocation_id, child.profile_id))
+        record = fold(child.data)
+        assert record is not None
+        make_projections(project, records, objects, place, record)
+    except (InvocationError, OSError) as error:
+        return {**answer, "replay_invocation_id": None, "recorded": False, "reason": _explain_error(error)}
+    return answer
+
+
+# --- the claim of an idempotency key
+
+
+def _claim_name(original: str, key: str) -> str:
+    return hashlib.sha256(f"{original}\n{key}".encode("utf-8", "replace")).hexdigest()
+
+
+def _claim(project: Project, original: str, key: str, child: Child, envelope: dict[str, Any]) -> _Claim:
+    """Take the key for this child, or give the claim of whoever took it before.
+
+    The file is created whole and holds everything the record is made of, so whoever finds it can finish it: a crash
+    between claim and record is made up for by the next one who asks.
+    """
+    value = {
+        "v": 1,
+        "original_invocation_id": original,
+        "replay_invocation_id": child.invocation_id,
+        "profile_id": child.profile_id,
+        "record": child.data.decode("utf-8"),
+        "envelope": envelope,
+    }
+    try:
+        with durable.folder(project.root, CLAIMS, create=True) as fd:
+            data = json.dumps(value, ensure_ascii=False).encode("utf-8")
+            durable.create_exclusive(fd, _claim_name(original, key), data, durable.PRIVATE)
+    except FileExistsError:
+        claim = _claimed(project, original, key)
+        if claim is None:
+            raise
+        return claim
+    return _Claim(child, envelope)
+
+
+def _claimed(project: Project, original: str, key: str) -> _Claim | None:
+    """Return the claim of a key, read as what anyone may have put there. Raises StoredDataError RECORD_DAMAGED."""
+    path = f"{CLAIMS}/{_claim_name(original, key)}"
+    try:
+        data = durable.read_below(project.root, path)
+    except FileNotFoundError:
+        return None
+    try:
+        value = json.loads(data)
+        child = Child(str(value["replay_invocation_id"]), str(value["profile_id"]), value["record"].encode(), {}, ())
+        envelope = value["envelope"]
+        if isinstance(envelope, dict):  # one written before these were asked lacks them
+            envelope = {**envelope, **{name: envelope.get(name, []) for name in ("transitions", "not_evaluated")}}
+        if not is_profile_id(child.profile_id) or not isinstance(envelope, dict):
+            raise ValueError("no envelope")
+        ids = layout.parse_record_name(child.name)
+        report = verify_record(whole_lines(child.data), file=child.name, name_ids=ids)
+        record = fold(child.data)
+        wrong = [item.code for item in report.findings if item.severity == ERROR]
+        if wrong or record is None or record.completed is None:
+            raise ValueError(", ".join(wrong) or "no closed record")
+        if record.started.get("parent_invocation_id") != original or envelope.get("original_invocation_id") != original:
+            raise ValueError("a replay of another record")
+        if envelope.get("replay_invocation_id") != child.invocation_id:
+            raise ValueError("another child in its answer")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise StoredDataError(
+            "RECORD_DAMAGED", f"{path} does not hold a replay of {original}: {error}", f"remove {path}, then ask again"
+        ) from error
+    return _Claim(child, envelope)

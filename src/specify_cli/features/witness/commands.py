@@ -1,0 +1,94 @@
+"""trail checkpoint, proof and export: what others need to see that the trail is complete."""
+
+from __future__ import annotations
+
+from doctrine.text import count
+from specify_cli.cli import shell
+from specify_cli.cli.command_table import Values
+from specify_cli.cli.terminal.output import write_json, write_lines, write_text
+from specify_cli.errors import CallerError
+from specify_cli.features.witness import enrollment
+from specify_cli.features.witness.tiles import export_tiles
+from specify_cli.project.config import Project, load_project
+from specify_cli.storage.index import Index
+from specify_cli.trail.log.entries import open_log
+from specify_cli.trail.log.leaves import CLOSE, START
+from specify_cli.trail.log.notes import Checkpoint, encode
+from specify_cli.trail.log.signing import Logged, find_signed, make_checkpoint, prove, read_keys
+
+
+def checkpoint(values: Values) -> int:
+    """Sign the state of the log and print the checkpoint."""
+    project = _load()
+    signed = make_checkpoint(project)
+    keys = [str(key) for key, _ in read_keys(find_signed(project, signed))]
+    if values["json"]:
+        write_json({**_describe(signed), "keys": keys, "checkpoint": str(signed)})
+    else:
+        lines = [f"log: {signed.origin}", f"leaves: {signed.size}", f"root: {encode(signed.root)}"]
+        write_lines([*lines, f"verifier key: {keys[0]}"])
+    return 0
+
+
+def enroll(values: Values) -> int:
+    """Have a person's SSH key vouch for the keys of the log."""
+    enrolled = enrollment.enroll(_load(), str(values["key"]))
+    if values["json"]:
+        write_json({"keys": [str(key) for key in enrolled.keys], "enrollment": str(enrolled)})
+    else:
+        write_text(f"{values['key']} vouches for {enrolled.keys[0].name}")
+    return 0
+
+
+def proof(values: Values) -> int:
+    """Print one proof: that the close of a record, or its start, is a leaf of the signed log."""
+    project = _load()
+    place = Index(project.root).resolve(str(values["invocation_id"]))
+    make_checkpoint(project)
+    matching = [
+        item for generation in open_log(project).generations() for item in prove(generation, {place.invocation_id})
+    ]
+    kinds = (START,) if values["start"] else (CLOSE, START)
+    chosen: Logged | None = next((item for kind in kinds for item in matching if item.kind == kind), None)
+    if chosen is None:
+        raise CallerError(
+            "NOTHING_LOGGED",
+            f"{place.invocation_id} is in no log of this clone: another clone wrote it, or it is older than the log",
+            "ask the clone that wrote it for the proof",
+        )
+    if values["json"]:
+        proof_bytes = chosen.proof
+        write_json(
+            {
+                **_describe(proof_bytes.checkpoint),
+                "invocation_id": place.invocation_id,
+                "kind": chosen.kind,
+                "seal": chosen.seal,
+                "number": proof_bytes.number,
+                "proof": str(proof_bytes),
+            }
+        )
+    else:
+        write_text(str(chosen.proof).removesuffix("\n"))
+    return 0
+
+
+def export(values: Values) -> int:
+    """Write the log that was signed last as tiles."""
+    project = _load()
+    signed = make_checkpoint(project)
+    folder = str(values["folder"])
+    files = export_tiles(find_signed(project, signed), signed, folder)
+    if values["json"]:
+        write_json({**_describe(signed), "folder": folder, "files": files})
+    else:
+        write_text(f"{signed.size} leaves of {signed.origin} in {folder}, {count(files, 'file')}")
+    return 0
+
+
+def _load() -> Project:
+    return load_project(shell.here(), shell.home())[0]
+
+
+def _describe(signed: Checkpoint) -> dict[str, object]:
+    return {"origin": signed.origin, "size": signed.size, "root": signed.root.hex()}

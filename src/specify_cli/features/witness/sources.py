@@ -1,0 +1,131 @@
+"""Verify many sources: each project with its links and logs, each archive with its manifest and proofs.
+
+for found in verify_sources(find_sources("/srv/projects"), Trust(), Engine(workers=4)):
+    print(found.source, found.report or found.failure)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
+
+from specify_cli.errors import CallerError, EnvironmentFault, InvocationError
+from specify_cli.features.approvals.approvals import check_approvals, say_unchecked, say_untouched
+from specify_cli.features.witness.levels import Trust, verify_trail
+from specify_cli.features.witness.proofs import Checked, check_proofs
+from specify_cli.libraries.archive import archive
+from specify_cli.libraries.ssh.signatures import Signers
+from specify_cli.libraries.work.sharing import ENGINE_CODES, HERE, Engine, share_out
+from specify_cli.libraries.work.sources import Failure, Item, Source, group_items, list_items
+from specify_cli.project.config import load_project
+from specify_cli.record.verify import RecordReport, SetReport, judge_set
+from specify_cli.storage import queries
+
+
+class Verified(NamedTuple):
+    """What was found of one source: its report, or why there is none."""
+
+    source: str
+    report: SetReport | None
+    failure: Failure | None = None
+
+
+class Examined(NamedTuple):
+    """What was found of one item: the reports of its records, of an archive also what its proofs show."""
+
+    reports: list[RecordReport]
+    proofs: Checked = Checked((), "")
+    failure: Failure | None = None
+
+
+def verify_sources(sources: Sequence[Source], trust: Trust, engine: Engine = HERE) -> Iterator[Verified]:
+    """Yield what was found of each source, in their order; what cannot be read is named and the others go on.
+
+    Raises EnvironmentFault where the engine does.
+    """
+    items = [list_items(source) for source in sources]
+    results = share_out(engine, partial(_examine, trust), [item for group in items for item in group], _lose)
+    for source, group in zip(sources, items, strict=True):
+        examined = islice(results, len(group))
+        try:
+            if source.is_archive:
+                yield _judge_archive(source, next(examined), trust.signers)
+                continue
+            project, _ = load_project(source.path, lenient=True)
+            yield Verified(source.name, verify_trail(project, trust, reports=_list_reports(examined)))
+        except InvocationError as error:
+            if error.code in ENGINE_CODES:
+                raise
+            for _ in examined:
+                pass  # those of this source that were not asked for
+            yield Verified(source.name, None, Failure(error.code, error.message))
+
+
+def verify_export(path: str, trust: Trust, anchors: Sequence[str] = ()) -> Examined:
+    """Return every record of an export, with its objects and against its manifest, and what its proofs show.
+
+    Raises StoredDataError EXPORT_INVALID, CallerError USAGE.
+    """
+    with archive.unpacked(path) as contents:
+        if anchors and len(contents.records) != 1:
+            raise CallerError(
+                "USAGE", "--anchor is about one record, and the export holds several", "import it, then verify ID"
+            )
+        verified = archive.verify_contents(contents, anchors)
+        reports = [check_approvals(report, contents.project.root, trust.signers) for report in verified]
+        return Examined(reports, check_proofs(contents, reports, trust.policy))
+
+
+def judge_reports(examined: Examined, signers: Signers | None, *, anchored: bool = False) -> SetReport:
+    """Judge records that are not looked at as a trail: one by itself, a file, those of an export."""
+    judged = judge_set(examined.reports, examined.proofs.findings, anchored=anchored)
+    judged = judged._replace(proven=", ".join(filter(None, (judged.proven, examined.proofs.proven))))
+    signed = sum(report.trail.approvals for report in examined.reports)
+    if signed and signers is None:
+        judged = judged._replace(not_proven=(*judged.not_proven, say_unchecked(signed)))
+    untouched = sum(report.trail.untouched_approvals for report in examined.reports)
+    if untouched:
+        judged = judged._replace(not_proven=(*judged.not_proven, say_untouched(untouched)))
+    return judged
+
+
+def _judge_archive(source: Source, examined: Examined, signers: Signers | None) -> Verified:
+    report = None if examined.failure is not None else judge_reports(examined, signers)
+    return Verified(source.name, report, examined.failure)
+
+
+def _list_reports(examined: Iterable[Examined]) -> Iterator[RecordReport]:
+    """Yield the reports of a project's items. Raises EnvironmentFault where one of them could not be looked at."""
+    for one in examined:
+        if one.failure is not None:
+            raise EnvironmentFault(one.failure.code, one.failure.message, "spec-kitty doctor, in that project")
+        yield from one.reports
+
+
+def _examine(trust: Trust, items: Iterable[Item]) -> Iterator[Examined]:
+    """Yield what is found of each item, in this process or another."""
+    for source, group in group_items(items):
+        if source.is_archive:
+            yield from (_examine_archive(item, trust) for item in group)
+            continue
+        try:
+            queries.require_here(source.path)
+        except EnvironmentFault as error:
+            yield from (Examined([], failure=Failure(error.code, error.message)) for _ in group)
+            continue
+        for reports in queries.verify_groups((source.path, item.places) for item in group):
+            yield Examined(reports)
+
+
+def _examine_archive(item: Item, trust: Trust) -> Examined:
+    try:
+        return verify_export(item.source.path, trust)
+    except InvocationError as error:
+        return Examined([], failure=Failure(error.code, error.message))
+
+
+def _lose(item: Item, why: str) -> Examined:
+    failure = Failure("NOT_CHECKED", why) if item.source.is_archive else None
+    return Examined(queries.report_lost(item.places, why), failure=failure)

@@ -1,0 +1,65 @@
+"""Two runs side by side: what `compare.html` shows.  [pure]
+
+pages.get_template("compare.html").render(compare_sides(left, right))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from doctrine.text import say
+from specify_cli.errors import InvocationError
+from specify_cli.libraries.comparison.compare import Chain, verify_replay
+from specify_cli.libraries.timeline.run import Run, Span
+from specify_cli.libraries.web.pictures import draw_waterfall
+
+# So many entries of a run are laid beside those of the other.
+_COMPARED = 2000
+
+
+class Side(NamedTuple):
+    """One of two runs: where its page is, what its head says, the run, and its receipts or why they cannot be read."""
+
+    link: str
+    invocation_id: str
+    request: object
+    started_at: object
+    profile_id: object
+    state: str
+    run: Run
+    chain: Chain | InvocationError
+
+
+def compare_sides(one: Side, two: Side) -> dict[str, object]:
+    """Return what the page says of two runs: the verdict, what differs, and their entries in pairs."""
+    mismatches: list[str] = []
+    broken = next((side.chain for side in (one, two) if isinstance(side.chain, InvocationError)), None)
+    if isinstance(one.chain, Chain) and isinstance(two.chain, Chain):
+        result = verify_replay(one.chain, two.chain)
+        verdict = f"{result.message} ({result.details['steps_compared']} steps compared)"
+        mismatches = [
+            f"{item['code']}: expected {say(item['expected'])}, found {say(item['actual'])}"
+            for item in result.details["mismatches"]
+        ]
+    else:
+        verdict = f"not compared: {broken.message if broken else ''}"
+    return {
+        "sides": [(side, draw_waterfall(side.run)) for side in (one, two)],
+        "verdict": verdict,
+        "mismatches": mismatches,
+        "rows": list(_align(one.run.spans, two.run.spans)),
+    }
+
+
+def _align(one: Sequence[Span], two: Sequence[Span]) -> Iterator[tuple[str, Span | None, Span | None]]:
+    """Yield pairs of entries that say the same, and those that only one run has."""
+    one, two = one[:_COMPARED], two[:_COMPARED]
+    keys = [[(span.entry.kind, span.entry.name, span.entry.about) for span in side] for side in (one, two)]
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
+        for place in range(max(i2 - i1, j2 - j1)):
+            left = one[i1 + place] if place < i2 - i1 else None
+            right = two[j1 + place] if place < j2 - j1 else None
+            same = tag == "equal" and left is not None and right is not None and left.entry.status == right.entry.status
+            yield "same" if same else "differs", left, right

@@ -1,0 +1,139 @@
+"""What the application does where a real server cannot be made to: a storage that breaks, a body that never comes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from starlette.types import ASGIApp, Message
+
+from envelopes import PROJECT, TOKEN, completed, id_of, started
+from memory_storage import MemoryStorage
+from specify_cli.features.collector.reception import cursor_of, read_wanted
+from specify_cli.features.collector.server.app import build_app
+from specify_cli.features.collector.storage import Place, StorageError
+from specify_cli.features.collector.tokens import Token
+from specify_cli.libraries.web.markup import shown
+from specify_cli.libraries.wire.contract import CONTENT_TYPE
+
+NOW = "2026-11-21T12:00:00.000Z"
+
+
+def app_over(storage: MemoryStorage, **options: Any) -> ASGIApp:
+    return build_app(storage, {TOKEN: Token("1", "ada")}.get, clock=lambda: NOW, **options)
+
+
+def ask(app: ASGIApp, method: str, path: str, body: list[bytes] | None = None, **headers: str) -> tuple[int, bytes]:
+    """One request. A chunk `more` is followed by others, or by silence; `gone` is the sender hanging up."""
+    chunks = [b""] if body is None else body
+    said: list[Message] = []
+
+    async def receive() -> Message:
+        if not chunks:
+            await anyio.sleep_forever()
+        chunk = chunks.pop(0)
+        if chunk == b"gone":
+            return {"type": "http.disconnect"}
+        return {"type": "http.request", "body": chunk, "more_body": chunk == b"more"}
+
+    async def send(message: Message) -> None:
+        said.append(message)
+
+    given = {"authorization": f"Bearer {TOKEN}", "content-type": CONTENT_TYPE, **headers}
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "scheme": "http",
+        "server": ("127.0.0.1", 80),
+        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+    }
+    anyio.run(app, scope, receive, send)
+    return said[0]["status"], b"".join(message.get("body", b"") for message in said[1:])
+
+
+def test_received_at_is_the_collectors_own_clock() -> None:
+    app = app_over(MemoryStorage())
+    ask(app, "POST", "/v1/events", [json.dumps([started(1)]).encode()])
+
+    _, body = ask(app, "GET", f"/v1/invocations/{id_of(1)}")
+
+    assert NOW == json.loads(body)["phases"]["started"]["received_at"]
+
+
+def test_a_body_that_does_not_come_is_a_408() -> None:
+    status, body = ask(app_over(MemoryStorage(), body_seconds=0.05), "POST", "/v1/events", [b"more"])
+
+    assert (408, "urn:spec-kitty:problem:too-slow") == (status, json.loads(body)["type"])
+
+
+def test_a_sender_that_hangs_up_leaves_nothing_behind() -> None:
+    storage = MemoryStorage()
+
+    assert 400 == ask(app_over(storage), "POST", "/v1/events", [b"more", b"gone"])[0]
+    assert 0 == storage.totals().events
+
+
+class Broken(MemoryStorage):
+    """A storage whose every answer is an error that quotes what it was given."""
+
+    error: type[Exception] = RuntimeError
+
+    def accept(self, events: Sequence[Mapping[str, object]], now: str, client: str = "") -> list[str]:
+        raise self.error(f"could not store {events} of {client} at {now}")
+
+
+@pytest.mark.parametrize(("error", "status"), [(RuntimeError, 500), (StorageError, 503), (KeyError, 500)])
+def test_a_failure_inside_says_nothing_of_what_was_sent(
+    error: type[Exception], status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = Broken()
+    storage.error = error
+    body = json.dumps([started(1, request_text="a planted text")]).encode()
+
+    with caplog.at_level(logging.INFO):
+        found = ask(app_over(storage), "POST", "/v1/events", [body])
+
+    assert status == found[0]
+    assert b"planted" not in found[1]
+    if error is not StorageError:
+        assert "planted" not in caplog.text
+        assert f"internal: {error.__name__} in Broken.accept:" in caplog.text
+
+
+def test_a_conflict_is_logged_by_the_events_id(caplog: pytest.LogCaptureFixture) -> None:
+    app = app_over(MemoryStorage())
+    ask(app, "POST", "/v1/events", [json.dumps([completed(1)]).encode()])
+    with caplog.at_level(logging.INFO):
+        status, _ = ask(app, "POST", "/v1/events", [json.dumps([completed(1, outcome="failed")]).encode()])
+
+    assert 409 == status
+    assert f"conflict {completed(1)['id']}" in caplog.text
+
+
+def test_a_cursor_gives_back_its_place() -> None:
+    place = Place(id_of(7), PROJECT)
+
+    assert place == read_wanted([("cursor", cursor_of(place))]).after
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<b>&\"'", "&lt;b&gt;&amp;&#34;&#39;"),
+        ("a\nb\tc", "a\nb\tc"),
+        ("\u202e", '<span class="char">\\u202e</span>'),
+        ("\x00", '<span class="char">\\x00</span>'),
+        ("\U000e0041", '<span class="char">\\ue0041</span>'),
+        ("שלום и 日本 \U0001f469\u200d\U0001f4bb", "שלום и 日本 \U0001f469\u200d\U0001f4bb"),
+    ],
+)
+def test_recorded_text_keeps_its_letters_and_loses_its_powers(text: str, expected: str) -> None:
+    assert expected == shown(text)

@@ -1,0 +1,274 @@
+"""doctor names what is wrong and the command that mends it; intake keeps a brief and starts nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from specify_cli.features.doctor.doctor import examine
+from specify_cli.invocation.executor import ProfileInvocationExecutor
+from specify_cli.project.config import load_project
+from support import Cli, git, valid
+
+RECORDS = ".kittify/events/profile-invocations"
+DAY = 86_400_000_000_000
+
+
+def _codes(cli: Cli) -> list[str]:
+    ran = cli("doctor", "--json")
+    valid(ran.json(), "doctor-report")
+    assert ran.code == (0 if ran.json()["ok"] else 1)
+    return [item["code"] for item in ran.json()["findings"]]
+
+
+def test_a_healthy_project_has_nothing(cli: Cli, chartered: Path) -> None:
+    done = cli("do", "implement WP03", "--json", cwd=chartered).json()
+    cli("profile-invocation", "complete", "--invocation-id", done["invocation_id"])
+    cli("invocations", "list")
+
+    assert _codes(cli) == []
+    assert cli("doctor").out == "nothing is wrong\n"
+
+
+def test_a_fresh_project_is_told_of_the_charter_and_is_left_alone(cli: Cli, project: Path) -> None:
+    assert _codes(cli) == ["NO_CHARTER"]
+    assert not (project / ".kittify").exists()
+
+
+def test_a_record_made_without_a_charter_leaves_no_object_behind(cli: Cli, project: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", "--invocation-id", one)
+    cli("invocations", "list")
+
+    assert _codes(cli) == ["NO_CHARTER"]
+    assert cli("invocations", "verify").code == 0
+    assert (project / ".kittify/events/objects").is_dir()
+
+
+def test_every_finding_is_named_with_its_repair(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    (chartered / ".kittify/profiles").mkdir()
+    (chartered / ".kittify/profiles/broken.agent.yaml").write_text("profile-id: [\n")
+    (chartered / ".kittify/charter/policy.yaml").write_text("rules: {")
+    (chartered / ".kittify/events/.gitattributes").unlink()
+    with (chartered / answer["record_path"]).open("ab") as file:
+        file.write(b'{"torn')
+    shard = chartered / ".kittify/events/objects/ab"
+    shard.mkdir(exist_ok=True)
+    (shard / ("0" * 62)).write_bytes(b"nobody's")
+    (shard / ".tmp-1").write_bytes(b"")
+    (chartered / RECORDS / ".tmp-2").write_bytes(b"")
+    (chartered / ".kittify/events/invocation-index.jsonl").write_bytes(b"")
+    ran = cli("doctor", "--json").json()
+
+    found = {item["code"] for item in ran["findings"]}
+    assert found >= {
+        "PROFILE_INVALID",
+        "BROKEN_SOURCE",
+        "GITATTRIBUTES",
+        "TORN_TAIL",
+        "DANGLING_OBJECT",
+        "LEFTOVER",
+        "STALE_INDEX",
+    }
+    assert all(item["repair"] for item in ran["findings"])
+    assert not ran["ok"]
+    assert "broken.agent.yaml:2" in cli("doctor").out
+
+
+def test_an_invocation_open_for_a_day_is_named_with_the_command_that_closes_it(chartered: Path, cli: Cli) -> None:
+    import time
+
+    then = time.time_ns() - 2 * DAY
+    one = ProfileInvocationExecutor(chartered, clock=lambda: then).invoke("implement WP03").invocation_id
+    project, cache = load_project(str(chartered))
+    (finding,) = [item for item in examine(project, cache) if item.code == "LONG_OPEN"]
+    done = cli(*finding.repair.split()[1:])
+
+    assert "48 hours" in finding.message
+    assert done.code == 0
+    assert one in done.out
+    assert [item.code for item in examine(project, cache) if item.code == "LONG_OPEN"] == []
+
+
+def test_one_harmed_object_is_one_finding_however_many_records_lead_to_it(cli: Cli, chartered: Path) -> None:
+    name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
+    cli("do", "implement WP03")
+    (chartered / ".kittify/events/objects" / name[:2] / name[2:]).write_bytes(b"other")
+
+    assert [code for code in _codes(cli) if code.startswith("OBJECT_")] == ["OBJECT_ALTERED"]
+
+
+def test_a_config_that_cannot_be_used_is_a_finding_and_stops_no_reader(cli: Cli, chartered: Path) -> None:
+    one = cli("do", "implement WP03", "--json").json()["invocation_id"]
+    (chartered / ".kittify/config.yaml").write_text("memory_backend: cloud\n")
+
+    assert "CONFIG_INVALID" in _codes(cli)
+    for argv in (
+        ["invocations", "list"],
+        ["invocations", "show", one],
+        ["invocations", "verify"],
+        ["profiles", "list"],
+        ["charter", "context", "--action", "review"],
+    ):
+        ran = cli(*argv)
+        assert (ran.code, "memory_backend" in ran.err) == (0, True), argv
+    assert cli("do", "implement WP03").code == 1
+
+
+def _repairs(cli: Cli, code: str) -> list[str]:
+    return [item["repair"] for item in cli("doctor", "--json").json()["findings"] if item["code"] == code]
+
+
+def test_a_torn_tail_is_mended_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    record = chartered / cli("do", "implement WP03", "--json").json()["record_path"]
+    with record.open("ab") as file:
+        file.write(b'{"torn')
+    (repair,) = _repairs(cli, "TORN_TAIL")
+    done = cli(*repair.partition("  (")[0].split()[1:])
+
+    assert 0 == done.code
+    assert [] == _repairs(cli, "TORN_TAIL")
+
+
+def test_a_tail_behind_a_closed_record_is_cut_off_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    answer = cli("do", "implement WP03", "--json").json()
+    cli("profile-invocation", "complete", "--invocation-id", answer["invocation_id"])
+    record = chartered / answer["record_path"]
+    whole = record.read_bytes()
+    with record.open("ab") as file:
+        file.write(b'{"torn')
+    (repair,) = _repairs(cli, "TORN_TAIL")
+    subprocess.run(repair.partition("  (")[0].split(), cwd=chartered, check=True)
+
+    assert whole == record.read_bytes()
+    assert [] == _repairs(cli, "TORN_TAIL")
+
+
+def test_a_harmed_object_is_named_by_its_path(cli: Cli, chartered: Path) -> None:
+    name = cli("do", "implement WP03", "--json").json()["governance_context_hash"]
+    path = chartered / ".kittify/events/objects" / name[:2] / name[2:]
+    path.unlink()
+    (lost,) = _repairs(cli, "OBJECT_MISSING")
+    cli("do", "implement WP03")
+
+    assert f"copy .kittify/events/objects/{name[:2]}/{name[2:]} from a backup" in lost
+    assert [] == _repairs(cli, "OBJECT_MISSING")
+
+
+def test_a_state_of_first_loads_that_is_no_state_is_forgotten_by_the_command_named(cli: Cli, chartered: Path) -> None:
+    state = chartered / ".kittify/charter/context-state.json"
+    state.write_text("{")
+    (repair,) = _repairs(cli, "CONTEXT_STATE")
+    subprocess.run(repair.split(), cwd=chartered, check=True)
+
+    assert [] == _repairs(cli, "CONTEXT_STATE")
+
+
+TOKEN = "ghp_" + "aB3" * 12
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".kittify/charter/charter.md", f"## Policy Summary\n\nUse {TOKEN}.\n"),
+        (".kittify/doctrine/directives/d.yaml", f"title: D\n\nbody: Use {TOKEN}.\n"),
+        (".kittify/profiles/p.agent.yaml", f"profile-id: p\nname: {TOKEN}\n\nroles: [REVIEWER]\n"),
+    ],
+)
+def test_a_secret_in_what_agents_are_shown_is_told_and_never_repeated(
+    cli: Cli, chartered: Path, path: str, text: str
+) -> None:
+    (chartered / path).parent.mkdir(parents=True, exist_ok=True)
+    (chartered / path).write_text(text)
+    line = text[: text.index(TOKEN)].count("\n") + 1
+    doctor, lint = cli("doctor", "--json"), cli("charter", "lint", "--json")
+    twice = [cli("do", "implement WP03", "--json") for _ in range(2)]
+
+    assert [f"{path}:{line}"] == [item["path"] for item in doctor.json()["findings"] if item["code"] == "SECRET"]
+    assert [(path, line)] == [(f["file"], f["line"]) for f in lint.json()["findings"] if f["code"] == "SECRET"]
+    assert (1, 1, 0, 0) == (doctor.code, lint.code, *(ran.code for ran in twice))
+    for ran in twice:
+        assert [True] == [TOKEN not in told for told in ran.json()["warnings"] if f"{path}:{line}" in told]
+    assert TOKEN not in doctor.out + lint.out
+
+
+def test_many_of_a_kind_are_counted_not_listed(cli: Cli, chartered: Path) -> None:
+    folder = chartered / ".kittify/profiles"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"p{number}.agent.yaml").write_text("x: [\n")
+
+    assert "and 25 more PROFILE_INVALID" in cli("doctor").out
+
+
+def test_a_brief_is_kept_and_starts_nothing(cli: Cli, project: Path) -> None:
+    (project / "brief.md").write_text("Build a l\u00f6gin page.\n", encoding="utf-8")
+    by_file, by_stdin = cli("intake", "brief.md", "--json"), cli("intake", "-", stdin=b"Another one.")
+
+    valid(by_file.json(), "brief")
+    assert (project / by_file.json()["path"]).read_text(encoding="utf-8") == "Build a l\u00f6gin page.\n"
+    assert by_stdin.code == 0
+    kept = list((project / ".kittify/intake").glob("*.md"))
+    assert [path.stat().st_mode & 0o777 for path in kept] == [0o600, 0o600]
+    assert git(project, "status", "--porcelain", "-uall", "--", ".kittify") == ""
+    assert not (project / ".kittify/events").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdin", "code"),
+    [
+        (["absent.md"], b"", "BRIEF_NOT_FOUND"),
+        (["folder"], b"", "NOT_A_REGULAR_FILE"),
+        (["binary"], b"", "BRIEF_NOT_FOUND"),
+        (["-"], b"", "EMPTY_REQUEST"),
+        (["-"], b"x" * (1024 * 1024 + 1), "REQUEST_TOO_LARGE"),
+    ],
+)
+def test_what_is_no_brief_is_refused(cli: Cli, project: Path, argv: list[str], stdin: bytes, code: str) -> None:
+    (project / "folder").mkdir()
+    (project / "binary").write_bytes(b"\xff\xfe")
+    ran = cli("intake", *argv, "--json", stdin=stdin)
+
+    assert (ran.code, ran.error()["error_code"]) == (1, code)
+    assert not (project / ".kittify").exists()
+
+
+def test_intake_never_loads_the_executor(project: Path) -> None:
+    program = (
+        "import sys\nfrom specify_cli.cli.main import main\nmain(['intake', '-', '--json'])\n"
+        "print('specify_cli.invocation.executor' in sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=project, input="x", capture_output=True, text=True, check=True
+    )
+
+    assert done.stderr.strip().splitlines()[-1] == "False"
+    assert json.loads(done.stdout)["bytes"] == 1
+
+
+@pytest.mark.parametrize("harm", ["missing", "altered"])
+def test_with_a_snapshot_that_cannot_be_read_no_object_is_called_dangling(cli: Cli, chartered: Path, harm: str) -> None:
+    """What it leads to would look as if nothing did, and be advised away."""
+    answer = cli("do", "implement WP03", "--json").json()
+    snapshot = json.loads((chartered / answer["record_path"]).read_bytes().split(b"\n")[0])["snapshot"]
+    path = chartered / ".kittify/events/objects" / snapshot[:2] / snapshot[2:]
+    path.unlink()
+    if harm == "altered":
+        path.write_bytes(b"{}")
+
+    assert "DANGLING_OBJECT" not in _codes(cli)
+    assert {"missing": "OBJECT_MISSING", "altered": "OBJECT_ALTERED"}[harm] in _codes(cli)
+
+
+def test_what_nobody_accepted_outside_git_has_no_next_step(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "plain/.kittify").mkdir(parents=True)
+    (tmp_path / "plain/.kittify/config.yaml").write_text("trail: committed\n")
+    told = cli("doctor", cwd=tmp_path / "plain").out
+
+    assert "CONFIG_WEAKENED" in told
+    assert not any(line.strip() == "next:" for line in told.splitlines())

@@ -1,0 +1,193 @@
+"""`hooks install --open`: a session that begins work without a `do` gets a record, which ends with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specify_cli.features.hooks.handler import run_hook
+from specify_cli.record import layout
+from support import Cli, run_together
+
+FIXTURES = Path(__file__).parents[2] / "fixtures/sessions"
+HARNESSES = ("claude-code", "codex", "gemini", "opencode", "copilot", "qwen")
+# What tells no end of a session: opencode never, Qwen Code not with -p.
+ENDLESS = ("opencode", "qwen")
+ENV = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s-1"}
+Tell = Callable[..., None]
+
+
+def read_records(root: Path) -> list[list[dict[str, Any]]]:
+    paths = sorted((root / layout.RECORDS).glob("*.jsonl"), key=lambda path: path.name[-32:])
+    return [[json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]] for path in paths]
+
+
+def work_without_asking(harness: str, root: Path) -> list[dict[str, Any]]:
+    """The real session of a harness without the calls that begin and close a record."""
+    text = (FIXTURES / f"{harness}/job.jsonl").read_text(encoding="utf-8").replace("/home/dev/shop", str(root))
+    return [json.loads(line) for line in text.splitlines() if "spec-kitty" not in line and "@ANSWER" not in line]
+
+
+@pytest.fixture
+def tell(chartered: Path, home: Path) -> Tell:
+    """Tell what Claude Code tells its hooks."""
+
+    def run(event: str, **payload: Any) -> None:
+        value = {"session_id": "s-1", "cwd": str(chartered), "hook_event_name": event, "prompt_id": "p", **payload}
+        run_hook("claude-code", json.dumps(value).encode(), str(chartered), str(home))
+
+    return run
+
+
+def call(number: int, command: str = "ls") -> dict[str, Any]:
+    return {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": f"toolu_{number}"}
+
+
+@pytest.mark.parametrize("harness", HARNESSES)
+def test_a_real_session_that_never_asked_is_on_a_record_of_its_own(
+    harness: str, chartered: Path, home: Path, cli: Cli
+) -> None:
+    assert cli("hooks", "install", "--harness", harness, "--open").code == 0
+    payloads = work_without_asking(harness, chartered)
+    for payload in payloads:
+        run_hook(harness, json.dumps(payload).encode(), str(chartered), str(home))
+
+    (lines,) = read_records(chartered)
+    started, last = lines[0], lines[-1]
+    begun = [payload for payload in payloads if payload.get("hook_event_name", "").lower() in BEGINS]
+    assert (started["opened_by"], started["mode_of_work"], started["verb"]) == ("hook", "advisory", "advise")
+    assert "the login test fails, please fix it" in started["request_text"]
+    assert started["actor"] == {"actor_id": harness, "actor_type": "llm", "tool": harness}
+    assert [line["event"] for line in lines[:5]][4] == "prompt"
+    assert sum(line["event"] == "tool_call" for line in lines) == len(begun) > 8
+    assert not (chartered / layout.ORPHANS).exists()
+    if harness in ENDLESS:
+        assert last["event"] == "turn"
+    else:
+        assert (last["event"], last["closed_by"], last["outcome"]) == ("completed", "hook", "done")
+    report = cli("invocations", "verify", "--all", "--json").json()
+    assert [item for item in report["findings"] if item["severity"] != "info"] == []
+    shown = cli("invocations", "show", started["invocation_id"], "--json").json()
+    assert "who read its context (a hook began it)" in shown["not_seen"]
+
+
+BEGINS = ("pretooluse", "beforetool", "tool.execute.before")
+
+
+def test_without_the_mark_nothing_is_begun(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code")
+    cli("init")
+    tell("UserPromptSubmit", prompt="fix it")
+    tell("PreToolUse", **call(1))
+
+    assert read_records(chartered) == []
+    assert (chartered / layout.ORPHANS).exists()
+
+
+def test_a_question_that_needs_no_tool_begins_no_record(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    tell("SessionStart", source="startup")
+    tell("UserPromptSubmit", prompt="what does this do?")
+    tell("Stop", last_assistant_message="It folds names.")
+    tell("SessionEnd", reason="other")
+
+    assert read_records(chartered) == []
+
+
+def test_a_prompt_that_no_rule_routes_begins_one_all_the_same(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    tell("UserPromptSubmit", prompt="hello")
+    tell("PreToolUse", **call(1))
+
+    (lines,) = read_records(chartered)
+    assert (lines[0]["request_text"], lines[0]["opened_by"]) == ("hello", "hook")
+
+
+def test_calls_made_together_begin_one_record(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    tell("UserPromptSubmit", prompt="fix the login test")
+    run_together(lambda number: tell("PreToolUse", **call(number)), range(8))
+
+    (lines,) = read_records(chartered)
+    assert sum(line["event"] == "tool_call" for line in lines) == 8
+
+
+def test_a_do_begins_its_own_record_and_gives_the_session_back(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    tell("UserPromptSubmit", prompt="look around, then fix the login test")
+    tell("PreToolUse", **call(1))
+    tell("PostToolUse", **call(1), tool_response="a.py")
+    tell("PreToolUse", **call(2, "spec-kitty do 'fix the login test' --json"))
+    begun = cli("do", "fix the login test", "--json", env=ENV)
+    tell("PostToolUse", **call(2, "spec-kitty do 'fix the login test' --json"), tool_response={"stdout": begun.out})
+    tell("PreToolUse", **call(3))
+    closing = f"spec-kitty profile-invocation complete --invocation-id {begun.json()['invocation_id']}"
+    tell("PreToolUse", **call(4, closing))
+    cli("profile-invocation", "complete", begun.json()["invocation_id"], env=ENV)
+    tell("PostToolUse", **call(4, closing), tool_response="closed")
+    tell("PreToolUse", **call(5))
+    tell("SessionEnd", reason="other")
+
+    own, asked = read_records(chartered)
+    calls = [[line["call_id"] for line in lines if line["event"] == "tool_call"] for lines in (own, asked)]
+    assert calls == [["toolu_1", "toolu_2", "toolu_5"], ["toolu_2", "toolu_3", "toolu_4"]] or calls == [
+        ["toolu_1", "toolu_5"],
+        ["toolu_2", "toolu_3", "toolu_4"],
+    ]
+    assert (own[-1]["outcome"], own[-1]["closed_by"]) == ("abandoned", "hook")
+    assert (asked[-1]["outcome"], asked[-1]["closed_by"]) == ("done", "agent")
+
+
+def test_what_an_agent_asked_for_stays_open_when_its_session_ends_and_is_swept_a_day_later(
+    chartered: Path, cli: Cli, tell: Tell
+) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    invocation_id = cli("do", "fix the login test", "--json", env=ENV).json()["invocation_id"]
+    cli("do", "review it", env={"USER": "ada"})
+    tell("PreToolUse", **call(1))
+    tell("SessionEnd", reason="other")
+    assert [lines[-1]["event"] for lines in read_records(chartered)] == ["session_change", "retrieval_response"]
+    assert cli("doctor", "--sweep", "--json").json()["swept"] == []
+    for path in (chartered / layout.RECORDS).glob("*.jsonl"):
+        os.utime(path, (time.time() - 90_000,) * 2)
+
+    swept = cli("doctor", "--sweep")
+
+    assert f"closed as abandoned: {invocation_id}\n" in swept.out
+    ends = [lines[-1] for lines in read_records(chartered)]
+    assert (ends[0]["closed_by"], ends[0]["outcome"]) == ("doctor", "abandoned")
+    assert ends[1]["event"] == "retrieval_response"  # a person's is theirs to close
+
+
+def test_the_next_session_is_told_what_an_ended_one_left_open(chartered: Path, cli: Cli, tell: Tell) -> None:
+    cli("hooks", "install", "--harness", "claude-code", "--open")
+    left = cli("do", "fix the login test", "--json", env=ENV).json()["invocation_id"]
+    tell("PreToolUse", **call(1))
+    assert cli("do", "review it", "--json", env={"USER": "ada"}).json()["warnings"] == []
+    tell("SessionEnd", reason="other")
+
+    # The session itself may be resumed; another one, and a person, are told until it is closed.
+    assert not any(left in text for text in cli("do", "review it", "--json", env=ENV).json()["warnings"])
+    for env in ({**ENV, "CLAUDE_CODE_SESSION_ID": "s-2"}, {"USER": "ada"}):
+        assert any(f"LEFT_OPEN: {left}" in text for text in cli("do", "review", "--json", env=env).json()["warnings"])
+    assert f"warning: LEFT_OPEN: {left}" in cli("do", "review it", env={"USER": "ada"}).err
+    cli("profile-invocation", "complete", left, "--outcome", "abandoned")
+    assert left not in str(cli("do", "review it", "--json", env={"USER": "ada"}).json()["warnings"])
+    assert list((chartered / layout.LEFT_OPEN).iterdir()) == []
+
+
+def test_the_mark_is_shown_and_goes_with_the_hooks(chartered: Path, cli: Cli) -> None:
+    cli("hooks", "install", "--harness", "codex", "--open", "--dry-run")
+    assert not (chartered / layout.OPEN).exists()
+    cli("hooks", "install", "--harness", "codex", "--open")
+    assert "Codex (codex) · in use here · its sessions get records by themselves" in cli("hooks", "status").out
+
+    cli("hooks", "uninstall", "--harness", "codex")
+
+    assert "by themselves" not in cli("hooks", "status").out

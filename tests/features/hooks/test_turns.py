@@ -1,0 +1,403 @@
+"""What hooks tell of a session besides its calls: prompts, ends of turns, refusals, compaction, its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specify_cli.features.hooks.conversation.turn_from_transcript import read_facts
+from specify_cli.features.hooks.payload.translation import translate
+from specify_cli.record import layout
+from support import Cli, accept
+
+TRANSCRIPTS = Path(__file__).parents[2] / "fixtures/transcripts"
+SESSION = "5f1d2c3b-0000-4000-8000-000000000001"
+ENV = {"CLAUDE_CODE_SESSION_ID": SESSION}
+SECRET = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+LAST_WORDS = "All of it is done, said the scripted model."
+Tell = Callable[..., None]
+
+
+@pytest.fixture
+def tell(cli: Cli, chartered: Path) -> Tell:
+    """Run the hook of Claude Code with an event; the project uses spec-kitty already."""
+    cli("init")
+
+    def run(event: str, **more: Any) -> None:
+        payload = {"session_id": SESSION, "cwd": str(chartered), "hook_event_name": event, **more}
+        done = cli("hook", "claude-code", stdin=json.dumps(payload).encode())
+        assert (done.code, done.out, done.err) == (0, "", "")
+
+    return run
+
+
+def begin(cli: Cli, tell: Tell, call: str = "t0") -> str:
+    """A `do` of the session, as its hooks tell it."""
+    command = {"tool_name": "Bash", "tool_input": {"command": "spec-kitty do 'implement WP03'"}, "tool_use_id": call}
+    tell("PreToolUse", **command)
+    answer = cli("do", "implement WP03", "--json", env=ENV)
+    tell("PostToolUse", **command, tool_response={"stdout": answer.out})
+    return str(answer.json()["invocation_id"])
+
+
+def events(root: Path, invocation_id: str) -> list[dict[str, Any]]:
+    (path,) = (root / layout.RECORDS).glob(f"*{invocation_id}.jsonl")
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]][4:]
+
+
+def annexes(root: Path, invocation_id: str) -> list[dict[str, Any]]:
+    folder = root / layout.annex_folder(invocation_id)
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.jsonl"))]
+
+
+def call(name: str) -> dict[str, Any]:
+    return {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}, "tool_use_id": name}
+
+
+# --- what a transcript says
+
+
+@pytest.mark.parametrize("harness", sorted(path.stem for path in TRANSCRIPTS.glob("*.jsonl")))
+def test_the_end_of_a_real_transcript_says_answer_model_and_tokens(harness: str) -> None:
+    facts = read_facts(harness, (TRANSCRIPTS / f"{harness}.jsonl").read_bytes())
+
+    assert (facts.text, facts.requests, facts.tokens) == (LAST_WORDS, 5, {"input": 500, "output": 50})
+    assert facts.model in ("claude-sonnet-4-5", "gpt-6-sol", "gemini-2.5-pro", "fake-1")
+
+
+def test_a_transcript_of_claude_code_says_what_was_refused_and_why() -> None:
+    facts = read_facts("claude-code", (TRANSCRIPTS / "claude-code.jsonl").read_bytes())
+
+    assert [text[:6] for text in facts.denied.values()] == ["rm in "]
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "message", "content", "payload", "item", "data", "usage", "tokens", "id"]), inner
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(
+    st.sampled_from(["claude-code", "codex", "gemini", "qwen", "copilot", "opencode", "cursor"]),
+    st.lists(values, max_size=4),
+)
+def test_no_transcript_whatever_breaks_the_hook(harness: str, lines: list[Any]) -> None:
+    read_facts(harness, "\n".join(json.dumps(line) for line in lines).encode())
+
+
+# --- what is recorded
+
+
+def test_the_prompt_before_a_do_is_in_the_record_it_begins(tell: Tell, cli: Cli, chartered: Path) -> None:
+    tell("UserPromptSubmit", prompt=f"fix it with {SECRET}", prompt_id="p1")
+    run = begin(cli, tell)
+    first = events(chartered, run)[0]
+
+    assert (first["event"], first["text"]["head"]) == ("prompt", "fix it with ⟦github-token⟧")
+    assert SECRET not in "".join(path.read_text() for path in (chartered / ".kittify").rglob("*") if path.is_file())
+
+
+def test_a_prompt_in_an_open_record_is_there_once(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    for _ in range(2):
+        tell("UserPromptSubmit", prompt="and now?", prompt_id="p2")
+
+    assert [e["event"] for e in events(chartered, run)].count("prompt") == 1
+
+
+def test_what_capture_leaves_out_of_a_prompt_waits_nowhere(tell: Tell, cli: Cli, chartered: Path) -> None:
+    (chartered / layout.CONFIG).write_text("audit: {capture_llm_io: 'off'}\n")
+    accept(chartered)
+    tell("UserPromptSubmit", prompt="a very particular wish", prompt_id="p1")
+    run = begin(cli, tell)
+
+    assert {"event", "seq"} <= events(chartered, run)[0].keys() and "text" not in events(chartered, run)[0]
+    assert "particular" not in "".join(p.read_text() for p in (chartered / layout.LOCAL).rglob("*") if p.is_file())
+
+
+def test_a_call_without_a_result_ends_with_its_turn(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("Stop", last_assistant_message="done", prompt_id="p1")
+    *_, result, turn = events(chartered, run)
+
+    assert (result["call_id"], result["status"], result["inferred"]) == ("t1", "unknown", True)
+    assert (turn["event"], turn["text"]["head"]) == ("turn", "done")
+
+
+def test_a_refusal_in_the_transcript_ends_the_call_as_denied(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    part = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": f"no, {SECRET} stays"}
+    line = {"type": "user", "toolDenialKind": "rule", "message": {"role": "user", "content": [part]}}
+    (tmp_path / "t.jsonl").write_text(json.dumps(line) + "\n")
+    tell("Stop", transcript_path=str(tmp_path / "t.jsonl"), last_assistant_message="ok", prompt_id="p1")
+    *_, result, denial, _ = events(chartered, run)
+
+    assert (result["status"], result["output"]["head"]) == ("denied", "no, ⟦github-token⟧ stays")
+    assert (denial["event"], denial["decision"], denial["call_id"]) == ("approval", "deny", "t1")
+
+
+def test_whoever_closes_a_record_waits_for_no_call(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    close = {"tool_input": {"command": f"spec-kitty profile-invocation complete {run}"}, "tool_use_id": "t2"}
+    tell("PreToolUse", tool_name="Bash", **close)
+    *_, result, closing = events(chartered, run)
+
+    assert (result["call_id"], result["inferred"], closing["call_id"]) == ("t1", True, "t2")
+
+
+def test_a_result_that_is_told_late_counts_and_contradicts_nothing(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("Stop", prompt_id="p1")
+    tell("PostToolUse", **call("t1"), tool_response={"stdout": "gone"})
+    report = cli("invocations", "verify", run, "--json").json()
+
+    assert events(chartered, run)[-1]["status"] == "ok"
+    assert report["findings"] == []
+
+
+def test_a_call_whose_result_was_told_first_has_ended(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PostToolUse", **call("t1"), tool_response={"stdout": "gone"})
+    tell("PreToolUse", **call("t1"))
+    tell("Stop", prompt_id="p1")
+
+    assert not [e for e in events(chartered, run) if e.get("inferred")]
+
+
+def test_another_agents_calls_do_not_end_with_the_turn(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"), agent_id="in-the-background")
+    tell("Stop", prompt_id="p1")
+
+    assert not [e for e in events(chartered, run) if e.get("inferred")]
+
+
+def test_the_last_words_after_a_close_are_an_annex_once(tell: Tell, cli: Cli, chartered: Path) -> None:
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    run = begin(cli, tell)
+    cli("profile-invocation", "complete", run, env=ENV)
+    for _ in range(2):
+        tell("Stop", last_assistant_message="all done", prompt_id="p1")
+    (annex,) = annexes(chartered, run)
+
+    assert (annex["event"], annex["text"]["head"]) == ("turn", "all done")
+    assert cli("invocations", "verify", run, "--json").json()["findings"] == []
+
+
+def test_a_later_turn_is_not_of_the_closed_record(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    cli("profile-invocation", "complete", run, env=ENV)
+    tell("UserPromptSubmit", prompt="something else", prompt_id="p2")
+    tell("Stop", last_assistant_message="that too", prompt_id="p2")
+
+    assert annexes(chartered, run) == []
+
+
+def test_compaction_and_the_end_of_a_session_are_told(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    tell("PreCompact", trigger="manual", prompt_id="p1")
+    tell("SessionEnd", reason="other", prompt_id="p1")
+    told = [(e["change"], e["reason"]) for e in events(chartered, run) if e["event"] == "session_change"]
+
+    assert told == [("compacted", "manual"), ("ended", "other")]
+
+
+API_ERROR = {
+    "type": "assistant",
+    "uuid": "21263220-2d0e-433a-b577-5d8d05149262",
+    "message": {
+        "model": "<synthetic>",
+        "role": "assistant",
+        "content": [{"type": "text", "text": "API Error: 529 Overloaded, said the scripted model."}],
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+    },
+    "error": "server_error",
+    "isApiErrorMessage": True,
+    "apiErrorStatus": 529,
+}
+
+
+@pytest.mark.parametrize("hook_lived", [False, True])
+def test_an_error_that_ended_a_session_is_told_once_whether_its_hook_lived_or_not(
+    tell: Tell, cli: Cli, chartered: Path, tmp_path: Path, hook_lived: bool
+) -> None:
+    """`claude -p` ends its hooks with itself, but for those of the session's end."""
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    run = begin(cli, tell)
+    (tmp_path / "t.jsonl").write_text(json.dumps(API_ERROR) + "\n")
+    if hook_lived:
+        tell("StopFailure", error="server_error", last_assistant_message="API Error: 529", prompt_id="p1")
+    for _ in range(2):
+        tell("SessionEnd", reason="other", transcript_path=str(tmp_path / "t.jsonl"), prompt_id="p1")
+    errors = [event for event in events(chartered, run) if event["event"] == "error"]
+
+    assert [error["error_code"] for error in errors] == ["server_error"]
+    assert errors[0]["message"].startswith("API Error: 529")
+
+
+def test_an_event_of_a_later_version_is_said_to_be_unknown_once(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    for _ in range(2):
+        tell("PostThought", tool_name="Bash", thought=SECRET)
+    tell("Post\ud800", tool_name="Bash")
+    tell("PostToolBatch", results=[])
+    tell("PreToolUse", **call("t1"), brand_new={"member": 1})
+    told = events(chartered, run)
+
+    gaps = [(event["reason"], event["what"]) for event in told if event["event"] == "capture_gap"]
+    assert gaps == [("unknown_payload", "PostThought"), ("unknown_payload", "Post\\ud800")]
+    assert told[-1]["call_id"] == "t1" and SECRET not in json.dumps(told)
+
+
+def test_of_thinking_a_record_keeps_the_digest_alone(tell: Tell, cli: Cli, chartered: Path, tmp_path: Path) -> None:
+    run = begin(cli, tell)
+    content = [{"type": "thinking", "thinking": "perhaps the other file"}, {"type": "text", "text": "yes"}]
+    line = {"type": "assistant", "message": {"id": "m", "model": "opus", "content": content, "usage": {}}}
+    (tmp_path / "t.jsonl").write_text(json.dumps(line) + "\n")
+    tell("Stop", transcript_path=str(tmp_path / "t.jsonl"), prompt_id="p1")
+    turn = events(chartered, run)[-1]
+
+    assert (turn["model"], turn["thinking_size"], len(turn["thinking_hash"])) == ("opus", 22, 64)
+    assert "perhaps" not in json.dumps(turn)
+
+
+def test_show_says_what_nobody_told(tell: Tell, cli: Cli) -> None:
+    tell("UserPromptSubmit", prompt="fix it", prompt_id="p1")
+    run = begin(cli, tell)
+    shown = cli("invocations", "show", run, "--json").json()
+
+    assert shown["not_seen"] == ["answers", "model", "tokens", "cost", "thinking", "permissions"]
+    assert "not seen: answers, model, tokens, cost, thinking, permissions" in cli("invocations", "show", run).out
+
+
+def test_nothing_of_a_persons_record_is_missing(cli: Cli, chartered: Path) -> None:
+    assert chartered
+    run = cli("do", "implement WP03", "--json").json()["invocation_id"]
+
+    assert cli("invocations", "show", run, "--json").json()["not_seen"] == []
+
+
+# --- what a person was asked and allowed
+
+
+def approvals(root: Path, run: str) -> list[tuple[str, str]]:
+    return [(item["decision"], item["call_id"]) for item in events(root, run) if item["event"] == "approval"]
+
+
+def test_a_call_a_person_was_asked_for_and_that_ran_was_allowed(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    asked = {"tool_name": "Bash", "tool_input": {"command": "rm -rf build"}}
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", **asked, permission_suggestions=[])
+    tell("PostToolUse", **call("t1"), tool_response={"stdout": ""})
+    tell("PreToolUse", **call("t2"))  # the same again, which nobody was asked for
+    tell("PostToolUse", **call("t2"), tool_response={"stdout": ""})
+
+    assert approvals(chartered, run) == [("allow", "t1")]
+    names = [item["event"] for item in events(chartered, run)]
+    assert names[names.index("approval") + 1] == "tool_result"
+    assert cli("invocations", "verify", run).code == 0
+
+
+def test_equal_calls_that_were_asked_for_are_each_allowed(tell: Tell, cli: Cli, chartered: Path) -> None:
+    run = begin(cli, tell)
+    for name in ("t1", "t2"):
+        tell("PreToolUse", **call(name))
+        tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    for name in ("t1", "t2"):
+        tell("PostToolUse", **call(name), tool_response={"stdout": ""})
+
+    assert approvals(chartered, run) == [("allow", "t1"), ("allow", "t2")]
+
+
+@pytest.mark.parametrize("ending", ["PermissionDenied", "UserPromptSubmit", "SessionEnd"])
+def test_what_was_asked_and_not_allowed_allows_no_later_call(
+    tell: Tell, cli: Cli, chartered: Path, ending: str
+) -> None:
+    run = begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    tell(ending, **(call("t1") if ending == "PermissionDenied" else {"prompt": "No.", "prompt_id": "p2"}))
+    tell("PreToolUse", **call("t2"))
+    tell("PostToolUse", **call("t2"), tool_response={"stdout": ""})
+
+    assert [item for item in approvals(chartered, run) if item[0] == "allow"] == []
+
+
+def test_a_hook_looks_for_questions_only_while_one_waits(tell: Tell, cli: Cli, chartered: Path) -> None:
+    begin(cli, tell)
+    tell("PreToolUse", **call("t1"))
+    tell("PermissionRequest", tool_name="Bash", tool_input={"command": "rm -rf build"})
+    waiting = [*(chartered / layout.ASKED).iterdir()]
+    tell("UserPromptSubmit", prompt="No.", prompt_id="p2")
+
+    assert (len(waiting), [*(chartered / layout.ASKED).iterdir()]) == (1, [])
+
+
+def test_gemini_tells_what_it_asks_by_the_command(cli: Cli, chartered: Path) -> None:
+    cli("init")
+    answer = cli("do", "implement WP03", "--json", env={"GEMINI_CLI": "1", "GEMINI_CLI_SESSION_ID": SESSION})
+    run = answer.json()["invocation_id"]
+    session = {"session_id": SESSION, "cwd": str(chartered), "timestamp": "2026-11-22T08:22:37.216Z"}
+    begun = {"tool_name": "run_shell_command", "tool_input": {"command": "spec-kitty do 'implement WP03'"}}
+    details = {"type": "exec", "title": "Confirm", "command": "make all", "rootCommand": "make"}
+    made = {"tool_name": "run_shell_command", "tool_input": {"command": "make all"}}
+    ran = {"tool_response": {"llmContent": "Output: done", "returnDisplay": "done"}}
+    printed = {"tool_response": {"llmContent": f'Output: {{"invocation_id": "{run}"}}', "returnDisplay": ""}}
+    for event, more in (
+        ("AfterTool", begun | printed),
+        ("BeforeTool", made),
+        ("Notification", {"notification_type": "ToolPermission", "message": "?", "details": details}),
+        ("AfterTool", made | ran),
+    ):
+        done = cli("hook", "gemini", stdin=json.dumps({**session, "hook_event_name": event, **more}).encode())
+        assert (done.code, done.err) == (0, "")
+
+    assert [decision for decision, _ in approvals(chartered, run)] == ["allow"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "spelled"),
+    [(0.0123, "0.0123"), (1.2e-05, "0.000012"), (3, "3"), (0, None), (-1, None), ("1", None), (1e300, None)],
+)
+def test_opencode_tells_what_a_turn_cost(cost: Any, spelled: str | None, cli: Cli, chartered: Path) -> None:
+    env = {"OPENCODE": "1", "SPEC_KITTY_OPENCODE_SESSION": SESSION}
+    run = str(cli("do", "implement WP03", "--json", env=env).json()["invocation_id"])
+    told = {"session_id": SESSION, "cwd": str(chartered), "hook_event_name": "session.idle", "timestamp": "1-2-3"}
+    cli("hook", "opencode", stdin=json.dumps({**told, "cost": cost}).encode())
+    (turn,) = (event for event in events(chartered, run) if event["event"] == "turn")
+
+    assert turn.get("cost") == spelled
+    assert ("cost" in cli("invocations", "show", run, "--json").json()["not_seen"]) == (spelled is None)
+
+
+def test_opencode_tells_the_answer_by_the_id_of_the_call() -> None:
+    told = {"session_id": SESSION, "tool_use_id": "call_1"}
+    answer = translate("opencode", {**told, "hook_event_name": "permission.allowed"})
+    result = translate("opencode", {**told, "hook_event_name": "tool.execute.after", "tool_name": "bash"})
+
+    assert (answer.asks, result.asked) == ("call_1", "call_1")
+
+
+def test_copilot_asks_its_hooks_also_where_it_asks_nobody() -> None:
+    asked = {"hookName": "permissionRequest", "sessionId": SESSION, "toolName": "bash", "toolInput": {"command": "ls"}}
+
+    assert translate("copilot", asked).asks is None

@@ -1,0 +1,277 @@
+"""Programs that give other inputs at each asking, as those on real models do: resumed, nothing is done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+from langchain_core.messages import AIMessage
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelResponse as Answer
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from replaying import lines_of, record_path
+from specify_cli.errors import InvocationError
+from specify_cli.features.adapters.langchain import RecordCallbacks
+from specify_cli.features.adapters.pydantic_ai import RecordAgent
+from specify_cli.features.programs.resume import reexecute, resume, run_program
+from specify_cli.features.programs.run import Run
+
+FULL = {"llm": "full", "tool": "full"}
+Program = Callable[[Run], Any]
+# What the tools of these programs did, in order: they are the outside world.
+PAID: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_paid() -> None:
+    PAID.clear()
+
+
+def nonce() -> str:
+    return uuid.uuid4().hex
+
+
+def begin(root: Path, program: Program) -> str:
+    return run_program(root, "implement WP03", program, capture=FULL)
+
+
+def cut(root: Path, invocation_id: str, count: int) -> None:
+    """Leave the first lines of a record, as a crash after them would."""
+    path = record_path(root, invocation_id)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+def cut_before(root: Path, invocation_id: str, wanted: Callable[[dict[str, Any]], bool]) -> None:
+    cut(root, invocation_id, next(at for at, line in enumerate(lines_of(root, invocation_id)) if wanted(line)))
+
+
+def assert_refused_untouched(root: Path, invocation_id: str, program: Program) -> None:
+    """The resume is refused with STATE_DIVERGENCE; nothing was done and not a byte was appended."""
+    before, paid = record_path(root, invocation_id).read_bytes(), list(PAID)
+    with pytest.raises(InvocationError) as caught:
+        resume(root, invocation_id, program)
+
+    assert (caught.value.code, PAID) == ("STATE_DIVERGENCE", paid)
+    assert record_path(root, invocation_id).read_bytes() == before
+    assert "nothing was appended" in caught.value.message
+
+
+# --- steps beside others
+
+
+def is_last_step(line: dict[str, Any]) -> bool:
+    return bool(line["event"] == "step_started" and line["step"] == "end")
+
+
+def pay_in_tasks(run: Run) -> None:
+    @run.tool("pay", side_effect="external")
+    async def pay(ref: str, note: str) -> str:
+        PAID.append(ref)
+        return note
+
+    async def work() -> None:
+        await asyncio.gather(*(run.astep(f"pay-{ref}", pay, ref, nonce()) for ref in "ab"))
+        await run.astep("end", asyncio.sleep, 0)
+
+    asyncio.run(work())
+
+
+def pay_in_a_thread(run: Run) -> None:
+    @run.tool("pay", side_effect="external")
+    def pay(ref: str) -> str:
+        PAID.append(ref)
+        return ref
+
+    thread = threading.Thread(target=contextvars.copy_context().run, args=(run.step, "pay", pay, nonce()))
+    thread.start()
+    thread.join()
+    run.step("end", lambda: 1)
+
+
+@pytest.mark.parametrize("program", [pay_in_tasks, pay_in_a_thread])
+def test_a_step_beside_others_that_is_given_another_input_is_refused_before_it_runs(
+    chartered: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("specify_cli.features.programs.run._OTHERS_COME_WITHIN", 0.05)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # the refusal is the thread's own error too
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, is_last_step)
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def test_threads_that_come_in_another_order_wait_for_what_the_record_has(chartered: Path) -> None:
+    turns: list[list[int]] = [[0, 1], [2, 0, 1]]
+
+    def program(run: Run) -> None:
+        @run.tool("pay", side_effect="external")
+        def pay(number: int) -> int:
+            PAID.append(str(number))
+            return number
+
+        # The first process starts two of its three threads before it dies; the second starts the third one first.
+        order = turns.pop(0)
+        threads = [threading.Thread(target=pay, args=(number,)) for number in order]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        run.step("end", lambda: 1)
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, is_last_step)
+    resume(chartered, invocation_id, program)
+
+    assert Counter(PAID) == Counter("012")
+
+
+# --- calls in the order of the program
+
+
+def test_a_recorded_call_that_the_program_passes_over_is_refused_before_anything_new_runs(chartered: Path) -> None:
+    names = ["pay", "refund"]
+
+    def program(run: Run) -> None:
+        with run.tool(names[0], {"ref": 1}) as call:
+            if not call.done:
+                PAID.append(names[0])
+                call.result = "ok"
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "completed")
+    names.reverse()
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def test_a_program_that_ends_before_a_recorded_call_is_refused(chartered: Path) -> None:
+    asked = [True]
+
+    def program(run: Run) -> None:
+        if asked[0]:
+            run.model_call("m", "go on?", call=lambda _: "yes")
+
+    invocation_id = begin(chartered, program)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "completed")
+    asked[0] = False
+
+    assert_refused_untouched(chartered, invocation_id, program)
+
+
+def loop_over_its_context(run: Run) -> None:
+    """The loop of docs/agents.md: the context is the first thing the model is told."""
+
+    def ask_a_model(messages: list[Any]) -> dict[str, Any]:
+        return {"tool": "pay", "args": {"note": nonce()}} if len(messages) < 8 else {"text": "done"}
+
+    messages: list[Any] = [run.context, "fix the failing login test"]
+    while True:
+        answer = run.model_call("my-model", messages, call=ask_a_model)
+        if "text" in answer:
+            return
+        with run.tool(answer["tool"], answer["args"]) as call:
+            if not call.done:
+                PAID.append(answer["args"]["note"])
+                call.result = nonce()
+        messages = [*messages, answer, call.result]
+
+
+def agent_of_pydantic_ai(run: Run) -> None:
+    """An agent whose model puts a nonce into the arguments of each payment."""
+
+    def answer(messages: list[ModelMessage], _: AgentInfo) -> Answer:
+        number = sum(isinstance(message, Answer) for message in messages)
+        if number == 2:
+            return Answer([TextPart(f"done {nonce()}")])
+        return Answer([ToolCallPart("pay", {"ref": f"{number}.{part}", "note": nonce()}) for part in range(2)])
+
+    async def pay(ref: str, note: str) -> str:
+        """Pay an invoice."""
+        PAID.append(ref)
+        await asyncio.sleep(0)
+        return f"{note} {nonce()}"
+
+    async def work() -> None:
+        agent = Agent(FunctionModel(answer), tools=[pay], instructions=run.context, capabilities=[RecordAgent(run)])
+        await agent.run("pay the invoices")
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("program", [loop_over_its_context, agent_of_pydantic_ai])
+def test_an_agent_goes_on_wherever_it_was_killed_and_pays_once(chartered: Path, program: Program) -> None:
+    whole = lines_of(chartered, begin(chartered, program))
+    payments = sum(line["event"] == "tool_call" for line in whole)
+    for point in range(5, len(whole)):
+        PAID.clear()
+        invocation_id = begin(chartered, program)
+        cut(chartered, invocation_id, point)
+        kept = lines_of(chartered, invocation_id)
+        made = Counter(line["event"] for line in kept)
+        open_calls = [
+            line["call_id"]
+            for line in kept
+            if line["event"] == "tool_call"
+            and not any(one["event"] == "tool_result" and one["call_id"] == line["call_id"] for one in kept)
+        ]
+        del PAID[made["tool_result"] :]
+        resume(chartered, invocation_id, program, rerun=open_calls)
+
+        assert len(PAID) == payments, point
+        assert lines_of(chartered, invocation_id)[-1]["outcome"] == "done"
+
+
+# --- executed again
+
+
+async def ask_two_at_once(run: Run) -> None:
+    """Two questions beside each other; the second is answered, and on the record, before the first."""
+
+    async def answer(asked: Any) -> str:
+        await asyncio.sleep(0 if asked == 2 else 0.05)
+        return nonce()
+
+    @run.tool("pay", side_effect="external")
+    async def pay(note: str) -> str:
+        PAID.append(note)
+        return note
+
+    async def work(number: int) -> None:
+        await pay(str(await run.amodel_call("m", number, answer)))
+
+    await asyncio.gather(work(1), work(2))
+
+
+def test_a_question_waits_for_the_recorded_one_beside_it(chartered: Path) -> None:
+    invocation_id = begin(chartered, ask_two_at_once)
+    cut_before(chartered, invocation_id, lambda line: line["event"] == "tool_result")
+    call_id = lines_of(chartered, invocation_id)[-1]["call_id"]
+    cut(chartered, invocation_id, 5)
+    PAID.clear()
+    resume(chartered, invocation_id, ask_two_at_once)
+
+    assert (len(PAID), len(set(PAID)), bool(call_id)) == (2, 2, True)
+
+
+def graph_of_langchain(run: Run) -> None:
+    model = GenericFakeChatModel(messages=iter([AIMessage("first"), AIMessage("second")]))
+    said: list[Any] = ["hello"]
+    for _ in range(2):
+        said.append(model.invoke(said, {"callbacks": [RecordCallbacks(run)]}))
+
+
+@pytest.mark.parametrize("program", [loop_over_its_context, agent_of_pydantic_ai, graph_of_langchain])
+def test_a_program_that_does_the_same_is_executed_again_without_an_alarm(chartered: Path, program: Program) -> None:
+    invocation_id = begin(chartered, program)
+
+    assert reexecute(chartered, invocation_id, program, allow_external=True).comparison.match

@@ -1,0 +1,201 @@
+"""What was recorded is found by words and by file, tool, commit and rule; the index is derived and never believed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.search.database import Query, SearchIndex
+from specify_cli.project.config import load_project
+from specify_cli.storage.words import match_query
+from support import Cli, git, run_together, valid
+
+
+@pytest.fixture
+def worked(project: Path) -> tuple[str, str]:
+    """Two records: one that ran commands and edited a file, one that failed."""
+    ids = []
+    for request, outcome in (("fix the login test", "done"), ("review the Überweisung parser", "failed")):
+        with open_invocation(project, request) as run:
+            with run.tool("Bash", {"command": "pytest -q tests/zebra_test.py"}) as call:
+                call.result = "4 passed in 0.12s"
+            if outcome == "done":
+                run.patch("src/login.py", "modify", before="a\n", after="b\n")
+            else:
+                run.error("E42", "the parser fell over")
+                run.close("failed")
+            ids.append(run.invocation_id)
+    return ids[0], ids[1]
+
+
+def find(cli: Cli, *argv: str) -> list[tuple[str, int | None]]:
+    return [(hit["invocation_id"], hit["seq"]) for hit in cli("invocations", "search", *argv, "--json").json()]
+
+
+def test_words_lead_to_the_line_they_stand_in(cli: Cli, worked: tuple[str, str]) -> None:
+    one, two = worked
+    found = cli("invocations", "search", "fell", "over", "--json").json()
+
+    valid(found[0], "search-hit")
+    assert [hit["invocation_id"] for hit in found] == [two]
+    assert cli("show-uri", found[0]["uri"], "--json").json()["value"]["event"] == "error"
+    assert {hit for hit, _ in find(cli, "zebra*")} == {one, two}
+    assert {hit for hit, _ in find(cli, '"login test"')} == {one}
+    assert {hit for hit, _ in find(cli, "uberweisung")} == {two}
+    assert find(cli, "test login", "absent") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "which"),
+    [
+        ("--path", "src/login.py", "one"),
+        ("--path", "login.py", "one"),
+        ("--path", "src/*", "one"),
+        ("--tool", "bash", "both"),
+        ("--outcome", "failed", "two"),
+        ("--action", "review", "two"),
+        ("--since", "1h", "both"),
+        ("--path", "src/nothing.py", "none"),
+        ("--actor", "nobody", "none"),
+    ],
+)
+def test_a_filter_narrows_the_search_and_the_list_alike(
+    cli: Cli, worked: tuple[str, str], option: str, value: str, which: str
+) -> None:
+    one, two = worked
+    wanted = {"one": {one}, "two": {two}, "both": {one, two}, "none": set()}[which]
+
+    assert {hit for hit, _ in find(cli, option, value)} == wanted
+    assert {row["invocation_id"] for row in cli("invocations", "list", option, value, "--json").json()} == wanted
+
+
+def test_a_rule_and_a_commit_find_the_work_they_belong_to(cli: Cli, chartered: Path) -> None:
+    (chartered / "a").write_text("a")
+    git(chartered, "add", "-A")
+    git(chartered, "commit", "-qm", "work")
+    sha = git(chartered, "rev-parse", "HEAD").strip()
+    one = cli("do", "fix the login test", "--json").json()["invocation_id"]
+    cli("profile-invocation", "complete", one, "--commit", "HEAD")
+
+    assert find(cli, "--commit", sha[:9]) == find(cli, "--rule", "policy-summary") == [(one, None)]
+    assert find(cli, "--commit", "0" * 9) == []
+
+
+def test_what_came_since_is_found_and_a_link_made_later_too(cli: Cli, project: Path, worked: tuple[str, str]) -> None:
+    one, _ = worked
+    assert find(cli, "quokka") == []
+    three = cli("do", "plan the quokka release", "--json").json()["invocation_id"]
+    assert {hit for hit, _ in find(cli, "quokka")} == {three}
+    event = json.dumps({"error_code": "E", "message": "the wombat is late"})
+    cli("profile-invocation", "record", three, "--event", "error", "--json-payload", event)
+    assert {hit for hit, _ in find(cli, "wombat")} == {three}
+
+    (project / "late.txt").write_text("x")
+    link = json.dumps({"path": "late.txt"})
+    assert cli("profile-invocation", "record", one, "--event", "artifact_link", "--json-payload", link).code == 0
+    assert {hit for hit, _ in find(cli, "--path", "late.txt")} == {one}
+
+
+def index_file(project: Path) -> Path:
+    (found,) = (project / ".git/kittify/search").glob("*.sqlite")
+    return found
+
+
+@pytest.mark.parametrize("harm", ["deleted", "cut in half", "not a database", "zeros in the middle"])
+def test_an_index_that_is_damaged_is_built_anew(cli: Cli, project: Path, worked: tuple[str, str], harm: str) -> None:
+    before = find(cli, "zebra*")
+    path = index_file(project)
+    data = path.read_bytes()
+    middle = len(data) // 2
+    damaged = {
+        "deleted": b"",
+        "cut in half": data[:middle],
+        "not a database": b"x" * 5000,
+        "zeros in the middle": data[:4096] + bytes(len(data) - 4096),
+    }
+    path.unlink() if harm == "deleted" else path.write_bytes(damaged[harm])
+
+    assert find(cli, "zebra*") == before
+    assert len(before) >= 2 and worked
+
+
+def test_no_word_of_a_masked_secret_is_found(cli: Cli, project: Path) -> None:
+    token = "ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a"
+    command = {"command": f"curl -H 'Authorization: Bearer {token}'"}
+    with open_invocation(project, f"fix the login with {token}") as run, run.tool("Bash", command) as call:
+        call.result = {"token": token}
+
+    assert find(cli, "login")
+    assert find(cli, token) == find(cli, f"{token[:8]}*") == []
+    assert token[8:20].encode() not in index_file(project).read_bytes()
+
+
+def test_a_forged_index_can_hide_and_cannot_make_a_record_say_something(
+    cli: Cli, project: Path, worked: tuple[str, str]
+) -> None:
+    find(cli, "zebra*")
+    with closing(sqlite3.connect(index_file(project))) as base, base:
+        line = base.execute("SELECT max(id) FROM line").fetchone()[0]
+        base.execute("INSERT INTO words (rowid, text) VALUES (?, 'forged')", (line,))
+    (hit,) = cli("invocations", "search", "forged", "--json").json()
+
+    assert hit["invocation_id"] in worked
+    assert "forged" not in hit["snippet"]
+
+
+def test_outside_git_the_search_leaves_nothing_behind(tmp_path: Path, cli: Cli) -> None:
+    with open_invocation(_plain(tmp_path), "fix the quokka") as run:
+        run.error("E", "numbat")
+
+    assert find_in(cli, tmp_path / "plain", "numbat") == [run.invocation_id]
+    assert not list((tmp_path / "plain").rglob("*.sqlite"))
+
+
+def _plain(tmp_path: Path) -> Path:
+    folder = tmp_path / "plain"
+    (folder / ".kittify").mkdir(parents=True)
+    return folder
+
+
+def find_in(cli: Cli, cwd: Path, *argv: str) -> list[str]:
+    return [hit["invocation_id"] for hit in cli("invocations", "search", *argv, "--json", cwd=cwd).json()]
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_typed_is_a_query_and_no_operator(typed: str) -> None:
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE VIRTUAL TABLE words USING fts5 (text)")
+    matched = match_query(typed)
+    if matched is not None:
+        base.execute("SELECT * FROM words WHERE words MATCH ?", (matched,)).fetchall()
+    base.close()
+
+
+def test_two_searches_at_once_build_one_index(project: Path, worked: tuple[str, str], process: Cli) -> None:
+    runs = run_together(lambda _: process("invocations", "search", "zebra*", "--json"), range(4))
+
+    assert {run.code for run in runs} == {0}
+    assert len({run.out for run in runs}) == 1
+    assert len(runs[0].json()) >= 2 and worked and project
+
+
+def test_a_record_that_was_rewritten_is_shown_as_it_is_now(
+    project: Path, home: Path, worked: tuple[str, str], records: Callable[[], list[Path]]
+) -> None:
+    loaded, _ = load_project(str(project), str(home))
+    with SearchIndex(loaded) as index:
+        index.update()
+        for path in records():
+            path.write_bytes(path.read_bytes().replace(b"fell over", b"stood up."))
+        (hit,), _ = index.find(Query("fell"), 5)
+
+    assert hit.invocation_id == worked[1]
+    assert "fell" not in hit.snippet

@@ -1,0 +1,325 @@
+"""A line of a file leads to the invocation that wrote it, whatever git did to the commits between; never to another."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.features.search.database import SearchIndex
+from specify_cli.features.search.why import explain_file
+from specify_cli.project.config import load_project
+from support import FULL, Cli, git, valid
+
+# `make stress` plays 1,000.
+HISTORIES = 1000 if FULL else 5
+COMMON = ("", "", "}", "    return None", "    else:", "    pass", "import os", ")")
+
+
+class History:
+    """A random history of one repository: invocations and people edit files, and git does to them what people do.
+
+    Who wrote a line stands behind it in blanks, which git keeps and `why` does not look at: the nth invocation writes
+    n of them, a person none.
+    """
+
+    def __init__(self, root: Path, seed: int) -> None:
+        self.root = root
+        self.random = random.Random(seed)
+        self.ids: list[str] = []
+        self.words = 0
+        self.branches = ["main"]
+        self.said: list[str] = []
+
+    def line(self, owner: int) -> str:
+        if self.random.random() < 0.2:  # as many lines without a word of their own as our own source has
+            return self.random.choice(COMMON) + " " * owner
+        self.words += 1
+        return f"    value_{self.words} = compute({self.random.choice('abcdef')}, {self.words})" + " " * owner
+
+    def edit(self, lines: list[str], owner: int) -> list[str]:
+        new = list(lines)
+        for _ in range(self.random.randint(1, 3)):
+            at = self.random.randint(0, len(new))
+            cut = self.random.choice((0, 0, 1, 2, 4))
+            new[at : at + cut] = [self.line(owner) for _ in range(self.random.choice((0, 1, 2, 3, 8)))]
+        return new or [self.line(owner)]
+
+    def files(self) -> list[Path]:
+        return sorted(self.root.glob("src/*.py"))
+
+    def work(self) -> None:
+        """An invocation edits one or two files, through patches that tell a diff or the texts."""
+        with open_invocation(self.root, f"fix number {len(self.ids)}") as run:
+            self.ids.append(run.invocation_id)
+            owner = len(self.ids)
+            for path in self.random.sample(self.files(), min(len(self.files()), self.random.choice((1, 1, 2)))):
+                before = path.read_text().removesuffix("\n").split("\n")
+                after = self.edit(before, owner)
+                path.write_text("\n".join(after) + "\n")
+                run.patch(f"src/{path.name}", "modify", before="\n".join([*before, ""]), after=path.read_text())
+            if self.random.random() < 0.2:
+                path = self.root / f"src/new{owner}.py"
+                path.write_text("\n".join(self.line(owner) for _ in range(self.random.randint(3, 20))) + "\n")
+                run.patch(f"src/{path.name}", "create", after=path.read_text())
+        self.commit(f"work {owner}")
+
+    def person(self) -> None:
+        path = self.random.choice(self.files())
+        path.write_text("\n".join(self.edit(path.read_text().removesuffix("\n").split("\n"), 0)) + "\n")
+        self.commit("by hand")
+
+    def commit(self, message: str) -> None:
+        git(self.root, "add", "src")
+        git(self.root, "commit", "-qm", message, "--allow-empty")
+
+    def git(self, *argv: str) -> bool:
+        """Run git; what it cannot do is taken back."""
+        try:
+            git(self.root, *argv)
+        except AssertionError:
+            for command in ("rebase", "cherry-pick", "revert", "merge"):
+                try:
+                    git(self.root, command, "--abort")
+                except AssertionError:
+                    continue
+            git(self.root, "reset", "-q", "--hard")
+            return False
+        self.said.append(" ".join(argv))
+        return True
+
+    def amend(self) -> None:
+        self.person()
+        self.git("reset", "-q", "--soft", "HEAD~1")
+        self.git("commit", "-q", "--amend", "-m", "amended", "--allow-empty")
+
+    def branch(self) -> None:
+        name = f"b{len(self.branches)}"
+        if self.git("switch", "-qc", name):
+            self.branches.append(name)
+
+    def switch(self) -> None:
+        self.git("switch", "-q", self.random.choice(self.branches))
+
+    def merge(self) -> None:
+        other = self.random.choice(self.branches)
+        way = self.random.choice(("merge", "squash", "rebase", "pick"))
+        if way == "merge":
+            self.git("merge", "-q", "--no-edit", other)
+        elif way == "rebase":
+            self.git("rebase", "-q", other)
+        elif way == "pick":
+            self.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", other)
+        elif self.git("merge", "-q", "--squash", other):
+            self.git("commit", "-qm", "squashed", "--allow-empty")
+
+    def revert(self) -> None:
+        count = len(git(self.root, "rev-list", "--no-merges", "HEAD").split())
+        if count > 2:
+            self.git("revert", "--no-edit", f"HEAD~{self.random.randint(0, min(3, count - 2))}")
+
+    def autosquash(self) -> None:
+        self.person()
+        self.git("commit", "-q", "--amend", "-m", "fixup! by hand")
+        self.git("-c", "sequence.editor=true", "rebase", "-q", "-i", "--autosquash", "HEAD~2")
+
+    def move(self) -> None:
+        path = self.random.choice(self.files())
+        self.git("mv", f"src/{path.name}", f"src/m{self.random.randint(0, 10_000)}_{path.name}")
+        self.commit("moved")
+
+    def play(self) -> None:
+        for name in ("a.py", "b.py"):
+            (self.root / "src" / name).write_text("\n".join(self.line(0) for _ in range(30)) + "\n")
+        self.commit("start")
+        steps = (self.work, self.work, self.work, self.person, self.amend, self.branch, self.switch, self.merge)
+        for _ in range(14):
+            self.random.choice((*steps, self.merge, self.revert, self.autosquash, self.move))()
+
+    def judge(self, home: Path) -> Iterator[tuple[bool, str | None, str | None]]:
+        """Yield of every line whether it has words of its own, who wrote it, and who is said to have."""
+        project, _ = load_project(str(self.root), str(home))
+        with SearchIndex(project) as index:
+            index.update()
+            for path in self.files():
+                told = explain_file(project, index, str(path))
+                found = [part.invocation_id for part in told.ranges for _ in range(part.first, part.last + 1)]
+                lines = path.read_text().removesuffix("\n").split("\n")
+                for line, said in zip(lines, found, strict=True):
+                    owner = len(line) - len(line.rstrip())
+                    yield "value" in line, (self.ids[owner - 1] if owner else None), said
+
+
+@pytest.mark.stress
+def test_random_histories_lead_to_who_wrote_a_line_and_to_nobody_else(repository: Path, tmp_path: Path) -> None:
+    import shutil
+
+    right, unknown = {True: 0, False: 0}, {True: 0, False: 0}
+    wrong: list[object] = []
+    for seed in range(HISTORIES):
+        root = Path(shutil.copytree(repository, tmp_path / f"h{seed}"))
+        (root / "src").mkdir()
+        (root / ".gitignore").write_text(".kittify/\n")
+        history = History(root, seed)
+        history.play()
+        for worded, truth, said in history.judge(tmp_path):
+            right[worded] += said == truth
+            unknown[worded] += said is None and truth is not None
+            if said not in (None, truth):
+                wrong.append((seed, truth, said, history.said))
+        shutil.rmtree(root)
+
+    lines = {worded: right[worded] + unknown[worded] for worded in (True, False)}
+    known = {worded: right[worded] / lines[worded] for worded in (True, False)}
+    all_known = sum(right.values()) / sum(lines.values())
+    print(
+        f"\nwhy: {HISTORIES} histories: {all_known:.2%} right of {sum(lines.values()):,} lines; {known[True]:.2%} of "
+        f"{lines[True]:,} with words of their own, {known[False]:.2%} of {lines[False]:,} such as a brace, "
+        f"{len(wrong)} wrong"
+    )
+    assert not wrong, f"{len(wrong)} lines are given to an invocation that did not write them: {wrong[0]}"
+    assert all_known >= 0.99
+
+
+@pytest.fixture
+def changed(project: Path) -> str:
+    """An invocation that changed one line of a file of people's, and ran the tests after."""
+    (project / "src").mkdir()
+    path = project / "src/login.py"
+    path.write_text("def login(name):\n    return name.strip()\n\n\ndef logout():\n    return None\n")
+    with open_invocation(project, "fix the login test") as run:
+        before = path.read_text()
+        path.write_text(before.replace("strip()", "strip().casefold()"))
+        run.patch("src/login.py", "modify", before=before, after=path.read_text())
+        with run.tool("Bash", {"command": "pytest -q tests"}) as call:
+            call.result = "4 passed"
+    return run.invocation_id
+
+
+def test_a_line_tells_request_rules_and_what_was_run_after_it(cli: Cli, changed: str) -> None:
+    value = cli("why", "src/login.py:2", "--json").json()
+    page = cli("why", "src/login.py:2").out
+
+    valid(value, "explanation")
+    (origin,) = value["origins"]
+    assert (origin["invocation_id"], origin["request"]) == (changed, "fix the login test")
+    assert [check["command"] for check in origin["checks"]] == ["pytest -q tests"]
+    for text in ("fix the login test", "asked by: ", "pytest -q tests", "passed"):
+        assert text in page
+    assert cli("show-uri", value["ranges"][0]["uri"], "--json").json()["value"]["event"] == "patch_apply"
+
+
+def test_what_no_record_tells_is_unknown(cli: Cli, project: Path, changed: str) -> None:
+    value = cli("why", "src/login.py", "--json").json()
+
+    assert [(part["first"], part["last"], part["invocation_id"]) for part in value["ranges"]] == [
+        (1, 1, None), (2, 2, changed), (3, 6, None),
+    ]  # fmt: skip
+    (project / "other.py").write_text("x = 1\n")
+    assert cli("why", "other.py", "--json").json()["unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    "place", ["nothing.py", "src", "../outside.py", "/etc/hostname", "src/login.py:99", "src/login.py:0", "image.png"]
+)
+def test_what_is_no_line_of_the_project_is_an_error(cli: Cli, project: Path, changed: str, place: str) -> None:
+    (project / "image.png").write_bytes(b"\x89PNG\0\0")
+    ran = cli("why", place, "--json")
+
+    assert (ran.code, ran.error()["error_code"]) == (1, "INVALID_VALUE")
+    assert changed
+
+
+def test_a_failed_patch_wrote_nothing(cli: Cli, project: Path) -> None:
+    (project / "a.py").write_text("value = compute_the_answer(42)\n")
+    with open_invocation(project, "fix it") as run:
+        run.patch("a.py", "create", after="value = compute_the_answer(42)\n", ok=False)
+
+    assert cli("why", "a.py", "--json").json()["unknown"] == 1
+
+
+def test_a_line_whose_secret_is_masked_is_unknown_and_leaves_no_digest_of_it(cli: Cli, project: Path) -> None:
+    from specify_cli.record.reading.patch_lines import digest_line
+
+    line = "token = 'ghp_2ZxW7vTn4RbL8mYc1JdPs6HgUf3EoXiVkQ9a'"
+    (project / "a.py").write_text(f"first_line_of_it()\n{line}\nlast_line_of_it()\n")
+    with open_invocation(project, "fix it") as run:
+        run.patch("a.py", "create", after=(project / "a.py").read_text())
+    (record,) = (project / ".kittify/events/profile-invocations").glob("*.jsonl")
+
+    assert [part["invocation_id"] is None for part in cli("why", "a.py", "--json").json()["ranges"]] == [
+        False,
+        True,
+        False,
+    ]
+    assert digest_line(line) not in record.read_text()
+
+
+def told_of(cli: Cli, path: str) -> list[str | None]:
+    """Return of each line who is said to have written it."""
+    ranges = cli("why", path, "--json").json()["ranges"]
+    return [part["invocation_id"] for part in ranges for _ in range(part["first"], part["last"] + 1)]
+
+
+FIRST = "open_the_door(a)\nwalk_through(b)\n}\nclose_the_door(c)\nlock_it_again(d)\n"
+
+
+def test_a_brace_that_somebody_else_wrote_lines_before_stays_known(cli: Cli, project: Path) -> None:
+    later = FIRST.replace("}\n", "look_around_there(e)\nlook_at_the_clock(f)\n}\n")
+    with open_invocation(project, "fix one") as one:
+        one.patch("a.py", "create", after=FIRST)
+    with open_invocation(project, "fix two") as two:
+        two.patch("a.py", "modify", before=FIRST, after=later)
+    (project / "a.py").write_text(later)
+
+    of_one, of_two = one.invocation_id, two.invocation_id
+    assert told_of(cli, "a.py") == [of_one, of_one, of_two, of_two, of_one, of_one, of_one]
+
+
+@pytest.mark.parametrize("reverted", [False, True])
+def test_a_brace_written_anew_beside_a_new_line_is_known_until_that_is_gone(
+    cli: Cli, project: Path, reverted: bool
+) -> None:
+    later = FIRST.replace("}\n", "look_around_there(e)\n}  \n")
+    (project / "a.py").write_text(FIRST if reverted else later)
+    with open_invocation(project, "fix one") as one:
+        one.patch("a.py", "modify", before=FIRST, after=later)
+
+    of_one = one.invocation_id
+    assert told_of(cli, "a.py") == ([None] * 5 if reverted else [None, None, of_one, of_one, None, None])
+
+
+def test_a_line_that_a_diff_takes_and_gives_in_one_place_was_kept(cli: Cli, project: Path) -> None:
+    """A model writes its diffs itself, and often names whole blocks."""
+    taken = "-walk_through(b)\n-}\n-close_the_door(c)\n"
+    given = "+walk_through(b)\n+look_around_there(e)\n+}\n+close_the_door(c)\n"
+    with open_invocation(project, "fix one") as one:
+        one.patch("a.py", "modify", diff=f"@@\n open_the_door(a)\n{taken}{given} lock_it_again(d)\n")
+    (project / "a.py").write_text(FIRST.replace("}\n", "look_around_there(e)\n}\n"))
+
+    assert told_of(cli, "a.py") == [None, None, one.invocation_id, None, None, None]
+
+
+def test_a_file_of_many_patches_is_known_to_its_first_line(cli: Cli, project: Path) -> None:
+    lines = [f"value_{number} = compute_the_value_of({number})" for number in range(230)]
+    with open_invocation(project, "fix it") as run:
+        for number in range(1, len(lines) + 1):
+            context = "".join(f" {line}\n" for line in lines[max(0, number - 4) : number - 1])
+            run.patch("a.py", "modify", diff=f"@@ -1 +1 @@\n{context}+{lines[number - 1]}\n")
+    (project / "a.py").write_text("\n".join(lines) + "\n")
+
+    assert cli("why", "a.py", "--json").json()["unknown"] == 0
+
+
+@pytest.mark.usefixtures("changed")
+def test_a_file_whose_name_is_not_utf8_is_explained(project: Path, cli: Cli) -> None:
+    name = os.fsdecode(b"caf\xe9.py")
+    (project / name).write_text("x = 1\n")
+
+    explained = cli("why", name, "--json")
+
+    assert explained.code == 0 and explained.json()["unknown"] == 1

@@ -1,0 +1,371 @@
+"""Sessions that agents' programs kept become records: the same as their hooks leave, once, and said to be imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from features.hooks.test_sessions import Session
+from harness.importing import list_differences
+from specify_cli.features.hooks.handler import run_hook
+from specify_cli.features.sessions.importer import SessionImporter
+from specify_cli.features.sessions.reading import READERS, read_session
+from specify_cli.features.sessions.transcripts import Transcript
+from specify_cli.project.config import load_project
+from specify_cli.record import layout
+from specify_cli.storage.queries import verify_all
+from support import FULL, Cli
+
+KEPT = Path(__file__).parents[2] / "fixtures/kept"
+each = pytest.mark.parametrize("harness", READERS)
+LONG_AGO = (1_600_000_000, 1_600_000_000)
+
+
+def lay(harness: str, home: Path, session: Session) -> None:
+    """Lay down what the program kept, as it lay in its user's home."""
+    for path in sorted((KEPT / harness).rglob("*.jsonl")):
+        lines = [session._here(json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines()]
+        if harness == "opencode":
+            fill_database(home / ".local/share/opencode/opencode.db", lines)
+            continue
+        target = home / path.relative_to(KEPT / harness)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        os.utime(target, LONG_AGO)
+    if harness == "gemini":
+        (home / ".gemini/tmp/project/.project_root").write_text(str(session.root))
+
+
+def fill_database(path: Path, lines: list[Any]) -> None:
+    """Make opencode's database of its rows: the tables and columns it has, as far as they are read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    columns = {
+        "session": ("id", "parent_id", "directory", "version", "time_created", "time_updated"),
+        "message": ("id", "session_id", "time_created", "data"),
+        "part": ("id", "message_id", "session_id", "time_created", "data"),
+    }
+    main = next(line["id"] for line in lines if line["table"] == "session")
+    session = main
+    with closing(sqlite3.connect(path)) as database, database:
+        for table, names in columns.items():
+            database.execute(f"CREATE TABLE {table} ({', '.join(names)})")
+        for line in lines:
+            session = line["id"] if line["table"] == "session" else session
+            row = {**line, "session_id": session, "data": json.dumps(line.get("data")), "time_updated": 1_600_000_000}
+            row["parent_id"] = main if session != main else None
+            names = columns[line["table"]]
+            marks = ", ".join("?" for _ in names)
+            database.execute(f"INSERT INTO {line['table']} VALUES ({marks})", [row.get(name) for name in names])
+
+
+def read_lines(root: Path, folder: str) -> list[dict[str, Any]]:
+    paths = sorted((root / folder).rglob("*.jsonl"))
+    return [json.loads(line) for path in paths for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def forget(root: Path) -> None:
+    """Leave nothing of what was recorded, as in a clone where hooks were installed later."""
+    for folder in (".kittify/events", ".kittify/local", ".git/kittify/log"):
+        shutil.rmtree(root / folder, ignore_errors=True)
+
+
+@pytest.fixture
+def played(chartered: Path, cli: Cli, home: Path, request: pytest.FixtureRequest) -> tuple[Session, list[Any]]:
+    """The whole job of a harness, played through its hooks, and its transcripts in the home; nothing recorded."""
+    harness = request.getfixturevalue("harness")
+
+    def deliver(name: str, data: bytes) -> None:
+        run_hook(name, data, str(chartered), str(home))
+
+    session = Session(f"{harness}/job", chartered, cli, deliver)
+    lay(harness, home, session)  # hooks read it too
+    session.play()
+    live = read_lines(chartered, layout.RECORDS) + read_lines(chartered, layout.ANNEXES)
+    forget(chartered)
+    lay(harness, home, session)
+    return session, live
+
+
+@each
+def test_an_imported_session_tells_what_its_hooks_told(
+    harness: str, played: tuple[Session, list[Any]], cli: Cli
+) -> None:
+    session, live = played
+
+    done = cli("import", "sessions", "--harness", harness, "--json")
+    imported = read_lines(session.root, layout.IMPORTED)
+
+    assert done.code == 0 and len(done.json()["imported"]) == 1
+    assert len(live) > 30
+    assert list(list_differences(harness, live, imported)) == []
+    assert {item["code"] for item in cli("invocations", "verify", "--all", "--json").json()["findings"]} == {
+        "TIMES_CLAIMED"
+    }
+
+
+def read_files(root: Path) -> dict[Path, bytes]:
+    """Return every file but the index's stamp, which is written when the folder's time allows it."""
+    files = (path for path in root.rglob("*") if path.is_file() and path.name != "invocation-index.stamp")
+    return {path: path.read_bytes() for path in files}
+
+
+@each
+def test_a_second_import_changes_nothing(harness: str, played: tuple[Session, list[Any]], cli: Cli) -> None:
+    session, _ = played
+    cli("import", "sessions", "--harness", harness)
+    before = read_files(session.root)
+
+    done = cli("import", "sessions", "--harness", harness, "--json").json()
+
+    assert done["imported"] == [] and done["harnesses"][0]["present"] == 1
+    assert read_files(session.root) == before
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "gemini", "opencode"])
+def test_a_session_that_hooks_recorded_is_not_imported(harness: str, chartered: Path, cli: Cli, home: Path) -> None:
+    session = Session(f"{harness}/job", chartered, cli, lambda name, data: run_hook(name, data, str(chartered), None))
+    session.play()
+    shutil.rmtree(chartered / layout.LOCAL / "bindings")  # as in another clone
+    lay(harness, home, session)
+
+    done = cli("import", "sessions", "--harness", harness, "--json").json()
+
+    assert done["imported"] == [] and done["harnesses"][0]["live"] == 1
+
+
+@pytest.mark.parametrize("harness", ["codex"])
+def test_an_imported_record_says_so_wherever_it_is_shown(
+    harness: str, played: tuple[Session, list[Any]], cli: Cli
+) -> None:
+    (invocation_id,) = cli("import", "sessions", "--harness", harness, "--json").json()["imported"]
+    started = read_lines(played[0].root, layout.IMPORTED)[0]
+
+    assert started["imported"].keys() == {"at", "harness", "transcript", "version"}
+    assert started["governance_context_available"] is False and started["snapshot"] is None
+    assert started["mode_of_work"] == "advisory"
+    assert "imported" in cli("invocations", "show", invocation_id).out
+    codes = [item["code"] for item in cli("invocations", "verify", invocation_id, "--json").json()["findings"]]
+    assert codes == ["TIMES_CLAIMED"]
+    assert "import" in cli("invocations", "list").out
+
+
+@pytest.mark.parametrize("harness", ["gemini"])
+@pytest.mark.usefixtures("played")
+def test_every_export_of_an_imported_record_says_what_nobody_saw(
+    harness: str, cli: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = cli("import", "sessions", "--harness", harness, "--json").json()["imported"]
+    unseen = cli("invocations", "show", run, "--json").json()["not_seen"]
+    assert unseen[0] == "when (a transcript claims it)"
+    monkeypatch.chdir(project)
+    cli("invocations", "export", run, "--parquet", "tables")
+    for form in ("otlp", "perfetto", "agent-trace"):
+        cli("invocations", "export", run, "--format", form, "-o", f"{form}.json")
+    cli("invocations", "export", run, "--html", "run.html")
+    with duckdb.connect() as database:
+        ((imported_at, told),) = database.execute("SELECT imported_at, not_seen FROM 'tables/runs.parquet'").fetchall()
+
+    assert imported_at is not None and told == ", ".join(unseen)
+    for name in ("otlp.json", "perfetto.json", "agent-trace.json", "run.html"):
+        assert unseen[0] in (project / name).read_text(), name
+
+
+def test_an_imported_turn_of_opencode_says_what_it_cost() -> None:
+    rows = [json.loads(line) for line in (KEPT / "opencode/rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        if row["table"] == "message" and "cost" in row["data"]:
+            row["data"]["cost"] = 0.25
+    subagent = next(place for place, row in enumerate(rows) if place and row["table"] == "session")
+    session = read_session("opencode", b"".join(json.dumps(row).encode() + b"\n" for row in rows[:subagent]), {})
+
+    assert session is not None
+    (turn,) = (told.facts for told in session.events if told.facts is not None)
+    assert turn.cost == 0.25 * turn.requests > 1
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+def test_nothing_secret_of_a_transcript_is_kept(harness: str, played: tuple[Session, list[Any]], cli: Cli) -> None:
+    cli("import", "sessions", "--harness", harness)
+    kept = b"".join(path.read_bytes() for path in (played[0].root / ".kittify").rglob("*") if path.is_file())
+
+    assert b"aws_access_key_id = " in kept
+    assert b"Z7QX3LMNP5RT2VWB" not in kept and b"2ZxW7vTn4RbL8mYc" not in kept
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+def test_what_is_not_imported_is_counted_by_why(
+    harness: str, played: tuple[Session, list[Any]], cli: Cli, home: Path
+) -> None:
+    folder = home / ".claude/projects/-shop"
+    (whole,) = folder.glob("*.jsonl")
+    text = whole.read_text()
+    whole.rename(folder / "at-work.jsonl")
+    os.utime(folder / "at-work.jsonl")
+    root = json.dumps(str(played[0].root))[1:-1]
+    (folder / "other.jsonl").write_text(text.replace(root, "/elsewhere").replace(str(played[0].root), "/elsewhere"))
+    (folder / "empty.jsonl").write_text(json.dumps({"cwd": str(played[0].root)}) + "\nno JSON\n")
+    (folder / "link.jsonl").symlink_to(folder / "other.jsonl")
+    os.utime(folder / "empty.jsonl", LONG_AGO)
+
+    row = cli("import", "sessions", "--harness", harness, "--json").json()["harnesses"][0]
+
+    assert {name: number for name, number in row.items() if number} == {
+        "harness": harness,
+        "at_work": 1,
+        "elsewhere": 1,
+        "empty": 1,
+    }
+    assert cli("import", "sessions", "--harness", harness, "--since", "1d", "--json").json()["imported"] == []
+
+
+def write_until(texts: dict[Path, str], end: str) -> None:
+    """Leave the transcripts as they were at a moment; a line without a time is as old as the one before it."""
+    for path, text in texts.items():
+        kept, at = "", ""
+        for line in text.splitlines(keepends=True):
+            at = max(at, str(json.loads(line).get("timestamp") or ""))
+            kept += line if at <= end else ""
+        path.write_text(kept)
+        os.utime(path, LONG_AGO)
+
+
+@pytest.mark.parametrize("harness", ["claude-code", "codex", "gemini"])
+def test_what_a_session_tells_after_its_import_is_a_record_of_its_own(
+    harness: str, played: tuple[Session, list[Any]], cli: Cli, home: Path
+) -> None:
+    root = played[0].root
+    texts = {path: path.read_text() for path in home.rglob("*.jsonl")}
+    times = sorted(
+        str(json.loads(line).get("timestamp") or "") for text in texts.values() for line in text.split("\n")[:-1]
+    )
+
+    def take() -> list[str]:
+        return list(cli("import", "sessions", "--harness", harness, "--json").json()["imported"])
+
+    def calls_and_prompts() -> tuple[list[str], int]:
+        told = read_lines(root, layout.IMPORTED)
+        calls = sorted(line["call_id"] for line in told if line["event"] == "tool_call")
+        return calls, sum(line["event"] == "prompt" for line in told)
+
+    take()
+    whole = calls_and_prompts()
+    for share in (0.3, 0.5, 0.7):
+        forget(root)
+        write_until(texts, times[round(share * len(times))])
+        (first,) = take()
+        write_until(texts, "9")
+        (second,) = take()
+
+        assert take() == []
+        assert calls_and_prompts() == whole, share
+        opened = {
+            line["invocation_id"]: line for line in read_lines(root, layout.IMPORTED) if line["event"] == "started"
+        }
+        assert opened[second]["imported"]["continues"] == first
+        found = cli("invocations", "verify", "--all", "--json").json()["findings"]
+        assert {item["code"] for item in found} == {"TIMES_CLAIMED"}
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+@pytest.mark.usefixtures("played")
+def test_a_session_that_was_written_to_and_tells_nothing_new_is_named(harness: str, cli: Cli, home: Path) -> None:
+    cli("import", "sessions", "--harness", harness)
+    (path,) = (home / ".claude/projects/-shop").glob("*.jsonl")
+    with path.open("a") as file:
+        file.write(json.dumps({"type": "summary", "summary": "the login test"}) + "\n")
+    os.utime(path, LONG_AGO)
+
+    done = cli("import", "sessions", "--harness", harness)
+
+    assert done.code == 0 and "1 session written to after they were imported" in done.out
+
+
+@each
+def test_no_transcript_stops_an_import(harness: str) -> None:
+    """Any line of a real transcript, its members changed for others of every type, is read or left out."""
+    lines = [json.loads(text) for path in (KEPT / harness).rglob("*.jsonl") for text in path.read_text().splitlines()]
+    values: list[Any] = [None, 1, -1.5, "", "x", [], [1], {}, {"type": 1}, True]
+
+    def change(value: Any, depth: int = 3) -> list[Any]:
+        if depth == 0 or not isinstance(value, dict):
+            return values
+        return [{**value, key: new} for key in value for new in change(value[key], depth - 1)]
+
+    for line in lines[:12]:
+        changed = "".join(json.dumps(new) + "\n" for new in change(line)).encode()
+        read_session(harness, json.dumps(lines[0]).encode() + b"\n" + changed, {"a": changed})
+
+
+ODD: list[Any] = [None, True, -1, 2**70, 1.5, "", "\ud800", "\0", "../../x", [], {}, [[]], [1, "a", None], {"": {}}]
+
+
+def spoil(value: Any, rng: random.Random) -> Any:
+    """Return a value with some of its members changed for others of any type, left out, or put in another's place."""
+    if rng.random() < 0.03:
+        return rng.choice(ODD)
+    if isinstance(value, list):
+        return [spoil(item, rng) for item in value if rng.random() > 0.02]
+    if not isinstance(value, dict):
+        return value
+    spoilt = {key: spoil(item, rng) for key, item in value.items() if rng.random() > 0.02}
+    if spoilt and rng.random() < 0.02:
+        spoilt[rng.choice(list(spoilt))] = spoilt[rng.choice(list(spoilt))]
+    return spoilt
+
+
+@each
+def test_what_a_spoilt_transcript_tells_is_a_sound_record_or_none(harness: str, chartered: Path, home: Path) -> None:
+    rng = random.Random(harness)
+    text = max((path.read_text() for path in (KEPT / harness).rglob("*.jsonl")), key=len)
+    lines = [json.loads(line) for line in text.splitlines()]
+    project, cache = load_project(str(chartered), str(home))
+    importer = SessionImporter(project, cache)
+    path = home / "transcript.jsonl"
+    states = set()
+    for _ in range(20_000 if FULL else 150):
+        path.write_text("".join(json.dumps(spoil(line, rng)) + "\n" for line in lines))
+        states.add(importer.take(Transcript(str(path), str(chartered), 1), harness).state)
+
+    assert "imported" in states and "refused" not in states
+    findings = [item for report in verify_all(project) for item in report.findings]
+    assert {item.code for item in findings} == {"TIMES_CLAIMED"}
+
+
+@pytest.mark.parametrize("harness", ["claude-code"])
+@pytest.mark.usefixtures("played")
+def test_many_sessions_are_imported_once(harness: str, cli: Cli, home: Path) -> None:
+    """10,000 of them under `make stress`, which says how long they took."""
+    number = 10_000 if FULL else 10
+    folder = home / ".claude/projects/-shop"
+    (path,) = folder.glob("*.jsonl")
+    text = path.read_text()
+    for place in range(number):
+        session = f"{place:08d}{path.stem[8:]}"
+        (folder / f"{session}.jsonl").write_text(text.replace(path.stem, session))
+        os.utime(folder / f"{session}.jsonl", LONG_AGO)
+
+    done = cli("import", "sessions", "--harness", harness, "--json")
+
+    assert len(done.json()["imported"]) == number + 1
+    assert cli("import", "sessions", "--harness", harness, "--json").json()["imported"] == []
+
+
+def test_a_session_without_times_is_as_old_as_its_file(chartered: Path, cli: Cli, home: Path) -> None:
+    path = home / ".claude/projects/-shop/s.jsonl"
+    path.parent.mkdir(parents=True)
+    line = {"type": "user", "sessionId": "s", "cwd": str(chartered), "message": {"content": "fix it"}}
+    path.write_text(json.dumps(line) + "\n")
+    os.utime(path, LONG_AGO)
+    cli("import", "sessions", "--harness", "claude-code")
+
+    assert read_lines(chartered, layout.IMPORTED)[0]["started_at"] == "2020-09-13T12:26:40.000Z"

@@ -1,0 +1,122 @@
+"""Transcripts in forms that the played programs write no more, or seldom, are read as far as they go."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from specify_cli.features.sessions.reading import Session, read_session
+
+AT = "2025-11-20T09:00:0{}.000Z"
+
+
+def lines(*values: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def told(session: Session | None) -> list[tuple[str, Any, Any]]:
+    assert session is not None
+    return [(item.payload["hook_event_name"], item.payload.get("tool_name"), item.status) for item in session.events]
+
+
+def codex(*payloads: dict[str, Any], kind: str = "response_item") -> bytes:
+    meta = {"id": "s", "cwd": "/p", "cli_version": "0.42.0"}
+    head = {"timestamp": AT.format(0), "type": "session_meta", "payload": meta}
+    asked = {"timestamp": AT.format(1), "type": "event_msg", "payload": {"type": "user_message", "message": "fix it"}}
+    return lines(head, asked, *({"timestamp": AT.format(2), "type": kind, "payload": item} for item in payloads))
+
+
+def test_codex_that_tells_calls_only_as_its_model_made_them() -> None:
+    call = {"type": "function_call", "name": "shell", "arguments": '{"command": ["ls"]}', "call_id": "c1"}
+    output = json.dumps({"output": "a.py\n", "metadata": {"exit_code": 2, "duration_seconds": 0.1}})
+    session = read_session(
+        "codex", codex(call, {"type": "function_call_output", "call_id": "c1", "output": output}), {}
+    )
+
+    assert told(session) == [
+        ("UserPromptSubmit", None, None),
+        ("PreToolUse", "shell", None),
+        ("PostToolUse", "shell", "error"),
+    ]
+    assert session is not None and session.events[1].payload["tool_input"] == {"command": ["ls"]}
+
+
+def test_a_patch_of_codex_without_its_text_is_made_of_its_changes() -> None:
+    changes = {"/p/a.py": {"type": "add", "content": "x = 1\n"}, "/p/b.py": {"type": "delete"}}
+    item = {"type": "FileChange", "id": "f1", "changes": changes, "status": "completed"}
+    event = {"type": "item_completed", "item": item, "started_at_ms": 1, "completed_at_ms": 2}
+    session = read_session("codex", codex(event, kind="event_msg"), {})
+
+    assert session is not None
+    (call,) = (item.payload for item in session.events if item.payload["hook_event_name"] == "PreToolUse")
+    patch = "*** Begin Patch\n*** Add File: a.py\n+x = 1\n*** Delete File: b.py\n*** End Patch\n"
+    assert call["tool_input"] == {"command": patch}
+
+
+def test_codex_that_compacts_before_a_prompt_names_the_model_that_answers_it() -> None:
+    said = {"type": "UserMessage", "content": [{"type": "text", "text": "go on"}]}
+    answer = {"type": "AgentMessage", "content": [{"type": "Text", "text": "done"}]}
+    used = {"type": "token_count", "info": {"last_token_usage": {"input_tokens": 7}}}
+    session = read_session(
+        "codex",
+        lines(
+            {"timestamp": AT.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/p"}},
+            {"timestamp": AT.format(1), "type": "event_msg", "payload": used},
+            {"timestamp": AT.format(1), "type": "compacted", "payload": {"message": "before"}},
+            {"timestamp": AT.format(1), "type": "turn_context", "payload": {"model": "gpt-6-sol"}},
+            {"timestamp": AT.format(2), "type": "event_msg", "payload": {"type": "item_completed", "item": said}},
+            {"timestamp": AT.format(3), "type": "event_msg", "payload": {"type": "item_completed", "item": answer}},
+            {"timestamp": AT.format(3), "type": "event_msg", "payload": used},
+            {"timestamp": AT.format(4), "type": "event_msg", "payload": {"type": "task_complete"}},
+        ),
+        {},
+    )
+
+    assert told(session) == [("PreCompact", None, None), ("UserPromptSubmit", None, None), ("Stop", None, None)]
+    assert session is not None and session.events[-1].facts is not None
+    assert (session.events[-1].facts.model, session.events[-1].facts.tokens) == ("gpt-6-sol", {"input": 7})
+
+
+def test_a_session_of_gemini_that_is_one_object() -> None:
+    answer = {"functionResponse": {"response": {"output": "Output: x\nExit Code: 3\n"}}}
+    call = {"id": "c1", "name": "run_shell_command", "args": {"command": "ls"}, "result": [answer], "status": "success"}
+    messages = [
+        {"id": "1", "timestamp": AT.format(1), "type": "user", "content": "fix it"},
+        {"id": "2", "timestamp": AT.format(2), "type": "gemini", "content": "done", "toolCalls": [call]},
+    ]
+    session = read_session("gemini", json.dumps({"sessionId": "s", "messages": messages}, indent=2).encode(), {}, "/p")
+
+    assert [name for name, _, _ in told(session)] == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+    assert session is not None and session.cwd == "/p"
+
+
+def test_what_claude_code_writes_under_a_persons_name_is_no_prompt() -> None:
+    head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": AT.format(0)}
+    typed = [
+        "<command-name>/compact</command-name>",
+        "<local-command-stdout>Compacted</local-command-stdout>",
+        "[Request interrupted by user]",
+        [{"type": "text", "text": "fix it"}],
+    ]
+    data = lines(
+        *({**head, "message": {"role": "user", "content": text}} for text in typed),
+        {**head, "isMeta": True, "message": {"content": "a reminder"}},
+        {**head, "isCompactSummary": True, "message": {"content": "This session is being continued"}},
+        {**head, "isSidechain": True, "message": {"content": "of a subagent"}},
+        {**head, "type": "system", "subtype": "compact_boundary", "compactMetadata": {"trigger": "auto"}},
+    )
+
+    assert [name for name, _, _ in told(read_session("claude-code", data, {}))] == [
+        "Interrupt",
+        "UserPromptSubmit",
+        "PreCompact",
+    ]
+
+
+def test_times_that_are_none_or_go_back_leave_the_order_of_the_lines() -> None:
+    head = {"type": "user", "sessionId": "s", "cwd": "/p", "timestamp": "yesterday"}
+    data = lines(*({**head, "message": {"content": text}} for text in ("one", "two", "three")))
+    session = read_session("claude-code", data, {})
+
+    assert session is not None
+    assert [item.payload["prompt"] for item in session.events] == ["one", "two", "three"]

@@ -1,0 +1,212 @@
+"""Whole records: what a person is shown, what leaves, and how far a collector can prove what it holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collecting import Collector, serving
+from delivering import ENV, endpoint, project_of, push, run
+from envelopes import id_of, started
+from specify_cli.features.collector.ledger import open_database
+from specify_cli.record.verify import LEVELS
+from specify_cli.trail.log.notes import ED25519_COSIGNATURE, VerifierKey
+from support import Cli, git
+
+pytestmark = pytest.mark.stress  # there on both engines
+
+
+def test_records_and_their_log_are_held_and_proven_to_the_last_level(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    assert enabled
+    ids = [run(cli), run(cli, "review the release")]
+    first, held = push(cli), project_of(collector)
+    again = push(cli)
+
+    assert first["records"] == {"records": 2, "refused": 0, "leaves": 4, "objects": 7, "why": None}
+    assert again["records"] == {"records": 0, "refused": 0, "leaves": 0, "objects": 0, "why": None}
+    assert (held["level"], held["verdict"], held["records"], held["gaps"]) == ("witnessed", "intact", 2, 0)
+    assert [(log["leaves"], log["signed"], log["witnessed"]) for log in held["logs"]] == [(4, 4, 4)]
+    one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
+    assert (one["findings"], one["gaps"]) == ([], [])
+    page = collector.get("/projects").body.decode()
+    assert held["project_uuid"] in page and "witnessed" in page
+    assert len(ids) == held["invocations"]
+
+
+def test_a_whole_record_has_the_viewers_pictures_its_page_and_a_comparison(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    assert enabled
+    ids = [run(cli), run(cli, "review the release")]
+    open_one = str(cli("do", "fix the parser", "--json").json()["invocation_id"])
+    push(cli)
+    uuid, bare = project_of(collector)["project_uuid"], id_of(1)
+    collector.post([started(1, project=uuid, level="metadata")])
+    assert b"Waterfall" in collector.get(f"/invocations/{open_one}").body
+    shown, lone, listed = (collector.get(path) for path in (f"/invocations/{ids[0]}", f"/invocations/{bare}", "/"))
+    page = collector.get(f"/invocations/{ids[0]}/page")
+    drawn, narrowed = collector.get("/pictures").body.decode(), collector.get("/pictures?profile=nobody").body.decode()
+    sides = [f"{uuid}/{one}" for one in (*ids, bare)]
+    pair, missing = (collector.get(f"/compare?a={sides[0]}&b={sides[n]}") for n in (1, 2))
+
+    assert b"Waterfall" in shown.body and f"/invocations/{ids[0]}/page?project={uuid}".encode() in shown.body
+    assert b"Waterfall" not in lone.body and b'action="/compare"' in listed.body
+    assert b"implement WP01" in page.body and "frame-ancestors 'self'" in page.headers["content-security-policy"]
+    assert "script-src 'sha256-" in page.headers["content-security-policy"]
+    assert drawn.count("<svg") == 3 and "4 invocations in 30 days" in drawn and "in how many of 3 invocations" in drawn
+    assert narrowed.count("<svg") == 0 and "newest 0" in narrowed
+    assert pair.status == 200 and b'class="same"' in pair.body and b"implement WP01" in pair.body
+    assert missing.status == 404 and b"no whole record" in missing.body
+    assert 404 == collector.get("/compare").status == collector.get(f"/invocations/{bare}/page").status
+
+
+def test_a_record_that_is_not_held_is_a_gap_and_no_level_claims_it(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    run(cli)
+    gone = run(cli, "review the release")
+    last = run(cli, "implement WP02")
+    next((enabled / ".kittify/events/profile-invocations").glob(f"*{gone}.jsonl")).unlink()
+    push(cli)
+    held = project_of(collector)
+    one = collector.get(f"/v1/projects/{held['project_uuid']}").json()
+
+    assert LEVELS.index(held["level"]) < LEVELS.index("linked")
+    assert {gap["invocation_id"] for gap in one["gaps"]} == {gone}
+    assert {gap["what"] for gap in one["gaps"]} == {"cited", "start", "close"}
+    assert held["records"] == 2 and last
+
+
+def test_what_redaction_would_mask_today_stays_and_the_chain_still_checks(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    invocation_id = run(cli)
+    # A rule that came after the record was written.
+    config = enabled / ".kittify/config.yaml"
+    config.write_text(config.read_text() + "redaction:\n  rules:\n    package: 'WP0[0-9]'\n")
+    shown = cli("sync", "enable", "--endpoint", endpoint(collector), "--level", "records", env=ENV).out
+    done, held = push(cli), project_of(collector)
+    read = json.dumps(collector.get(f"/v1/projects/{held['project_uuid']}").json())
+
+    assert done["records"]["records"] == 1, done
+    assert (held["level"], held["verdict"], held["errors"]) == ("intact", "intact", 0)
+    assert read.count('"WITHHELD"') >= 1 and "WP01" not in read + shown
+    assert invocation_id in read
+
+
+def test_a_person_is_shown_each_line_member_by_member(cli: Cli, enabled: Path, collector: Collector) -> None:
+    assert enabled
+    run(cli, "implement the shown thing")
+    argv = ("sync", "enable", "--endpoint", endpoint(collector), "--level", "records")
+    shown = cli(*argv, env=ENV)
+    asked = cli(*argv, "--yes", "--json", env=ENV).json()
+
+    assert shown.code == 1 and "CONSENT_NEEDED" in shown.err
+    assert '  request_text = "implement the shown thing"' in shown.out
+    assert "line 0: started" in shown.out and ": completed" in shown.out and "objects (charter" in shown.out
+    assert [line.get("event") for line in asked["preview_record"]][:1] == ["started"]
+
+
+def test_an_annex_that_came_later_arrives_and_nothing_else_of_that_id_does(
+    cli: Cli, enabled: Path, collector: Collector
+) -> None:
+    invocation_id = run(cli)
+    push(cli)
+    (enabled / "made.txt").write_text("made")
+    argv = ("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "artifact_link")
+    assert cli(*argv, "--json-payload", '{"path":"made.txt"}').code == 0
+    done, held = push(cli), project_of(collector)
+
+    assert done["records"] == {"records": 1, "refused": 0, "leaves": 1, "objects": 0, "why": None}
+    assert (held["level"], held["records"], held["gaps"]) == ("witnessed", 1, 0)
+    path = f"/v1/projects/{held['project_uuid']}/records/{invocation_id}"
+    name = next((enabled / ".kittify/events/profile-invocations").glob("*.jsonl")).name
+    lines = (enabled / ".kittify/events/profile-invocations" / name).read_text()
+    changed = {"name": name, "lines": lines.replace("WP01", "WP02", 1), "annexes": {}}
+    bodies: tuple[Any, ...] = (changed, {**changed, "lines": lines}, {**changed, "name": "x"}, [], {**changed, "v": 1})
+    answers = [collector.ask("PUT", path, json.dumps(body)) for body in bodies]
+    assert [answer.status for answer in answers] == [422, 200, 400, 400, 400]
+    assert (project_of(collector)["conflicts"], project_of(collector)["records"]) == (0, 1)
+
+
+def test_a_log_that_was_put_back_and_the_one_that_took_its_place_both_arrive(
+    cli: Cli, enabled: Path, collector: Collector, tmp_path: Path
+) -> None:
+    log = enabled / ".git/kittify/log"
+    run(cli)
+    push(cli)
+    shutil.copytree(log, tmp_path / "older")
+    run(cli, "review the release")
+    push(cli)
+    shutil.rmtree(log)
+    shutil.copytree(tmp_path / "older", log)
+    run(cli, "implement WP02")
+    done, held = push(cli), project_of(collector)
+
+    assert done["state"] == "delivered", done
+    assert (len(held["logs"]), held["records"]) == (2, 3)
+    assert held["level"] == "linked"
+    assert "that nothing was lost where the log began anew" in held["not_proven"]
+
+
+def test_the_bytes_a_collector_holds_are_verified_again_and_its_witness_is_asked(
+    cli: Cli, enabled: Path, collector: Collector, database: str, tmp_path: Path
+) -> None:
+    assert enabled
+    run(cli)
+    run(cli, "review the release")
+    push(cli)
+    held = project_of(collector)
+    argv = ("invocations", "verify", "--source", database, "--json")
+    alone, shared = cli(*argv), cli(*argv, "--workers", "2")
+    key = collector.get("/witness/key").body.decode().strip()
+    policies = []
+    other = str(VerifierKey("x.example.org", ED25519_COSIGNATURE, bytes(range(32))))
+    for name, of in (("theirs", key), ("others", other)):
+        (tmp_path / name).write_text(f"witness W {of}\nquorum W\n")
+        policies.append(cli(*argv, "--policy", str(tmp_path / name)).json()[0]["report"])
+
+    [found] = alone.json()
+    assert (alone.code, shared.out) == (0, alone.out)
+    assert (found["source"], found["report"]["records"]) == (held["project_uuid"], 2)
+    assert (found["report"]["level"], found["report"]["not_proven"]) == ("witnessed", ["who wrote them"])
+    assert [report["level"] for report in policies] == ["witnessed", "logged"]
+    assert "the witnesses of the policy have not cosigned all of it" in policies[1]["not_proven"][0]
+    with contextlib.closing(open_database(database)) as opened:
+        opened.write(lambda transaction: transaction.run("UPDATE record SET body = replace(body, 'WP01', 'WP02')"))
+    broken = cli(*argv)
+    assert broken.code == 1 and "is not as it was written" in broken.err
+
+
+def test_a_record_the_endpoint_does_not_take_is_listed_and_tried_again_when_asked(
+    cli: Cli, chartered: Path, tmp_path: Path
+) -> None:
+    git(chartered, "init", "-q")
+    assert cli("init").code == 0
+    folder = tmp_path / "small"
+    folder.mkdir()
+    with serving(folder, "--max-body", "9000") as small:
+        argv = ("sync", "enable", "--endpoint", endpoint(small), "--level", "records", "--yes")
+        assert cli(*argv, env=ENV).code == 0
+        invocation_id = str(cli("do", "implement WP01", "--json").json()["invocation_id"])
+        for number in range(12):
+            call = json.dumps({"call_id": f"c{number}", "tool": "grep", "args": {"q": "login " * 60}})
+            told = ("profile-invocation", "record", "--invocation-id", invocation_id, "--event", "tool_call")
+            assert cli(*told, "--json-payload", call).code == 0
+        assert cli("profile-invocation", "complete", "--invocation-id", invocation_id).code == 0
+        done = cli("sync", "push", "--json", env=ENV)
+        standing = cli("sync", "status", "--json", env=ENV).json()
+        listed = Path(standing["propagation_errors"]).read_text()
+        again = cli("sync", "retry", "--json", env=ENV).json()["records"]
+
+    assert (done.code, done.json()["records"]["refused"], done.json()["delivered"]) == (1, 1, 2)
+    assert (standing["pending"], standing["refused"]) == (0, 1)
+    assert (json.loads(listed)["phase"], json.loads(listed)["status"]) == ("record", 413)
+    assert (again["records"], again["refused"]) == (0, 1)

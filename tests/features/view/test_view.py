@@ -1,0 +1,164 @@
+"""The viewer over HTTP: who is answered, what each page says, and that recorded text stays text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from specify_cli.features.programs.run import open_invocation
+from specify_cli.libraries.timeline.run import read_run
+from specify_cli.libraries.web.pictures import draw_days, draw_parts, draw_waterfall
+from support import Cli
+from viewing import Viewer, viewing
+
+HOSTILE = "</textarea></svg><script>boom()</script>\u202e\x1b[31m\" onload='x'"
+
+
+@pytest.fixture
+def ids(chartered: Path) -> list[str]:
+    """Two records of one request, the second with one call more; the newest last."""
+    made = []
+    for calls in (1, 2):
+        with open_invocation(chartered, "fix the login test") as run:
+            for number in range(calls):
+                with run.tool("Bash", {"command": f"pytest -q {HOSTILE} {number}"}) as call:
+                    call.result = HOSTILE
+            run.error("E42", HOSTILE)
+        made.append(run.invocation_id)
+    return made
+
+
+@pytest.fixture
+def viewer(project: Path, home: Path) -> Iterator[Viewer]:
+    with viewing(project, home) as running:
+        yield running
+
+
+@pytest.fixture
+def client(viewer: Viewer) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=viewer.base, follow_redirects=True, trust_env=False) as opened:
+        assert opened.get(viewer.opening).status_code == 200
+        yield opened
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_address_opens_once_and_only_under_this_machines_names(viewer: Viewer) -> None:
+    with httpx.Client(base_url=viewer.base, trust_env=False) as one, httpx.Client(trust_env=False) as two:
+        before = one.get("/")
+        wrong = one.get("/open", params={"token": "no"})
+        opened = one.get(viewer.opening)
+        elsewhere = one.get("/", headers={"Host": f"evil.example:{one.base_url.port}"})
+        again = two.get(viewer.opening)
+        shown = one.get("/")
+
+    assert [one.status_code for one in (before, wrong, opened, elsewhere, again, shown)] == [
+        403,
+        403,
+        303,
+        421,
+        403,
+        200,
+    ]
+    assert re.search("HttpOnly.*SameSite=strict", opened.headers["set-cookie"], re.I)
+    assert "fix the login" not in before.text + elsewhere.text + again.text
+
+
+def test_it_only_reads_and_every_answer_forbids_what_is_not_ours(client: httpx.Client, ids: list[str]) -> None:
+    assert client.post("/", data={"a": "b"}).status_code == 405
+    for path in ("/", f"/invocations/{ids[0]}", "/live.js", "/invocations/nothing", "/nowhere"):
+        headers = client.get(path).headers
+        assert (
+            headers.get_list("content-security-policy") and "default-src 'none'" in headers["content-security-policy"]
+        )
+        assert "unsafe" not in headers["content-security-policy"], path
+        assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer"), path
+    assert "frame-ancestors 'self'" in client.get(f"/invocations/{ids[0]}/page").headers["content-security-policy"]
+
+
+def test_list_search_filters_and_pictures(client: httpx.Client, ids: list[str]) -> None:
+    listed, found = client.get("/").text, client.get("/", params={"q": "pytest", "tool": "Bash"}).text
+    none = client.get("/", params={"profile": "nobody"}).text
+    wrong = client.get("/", params={"since": "the day before"})
+
+    assert all(one in listed for one in ids) and listed.count("<svg") == 3
+    assert (
+        "2 invocations in 30 days" in listed and "Policy Summary" not in listed and "section/policy-summary" in listed
+    )
+    assert "lines found" in found and ids[0] in found and "tool_call" in found
+    assert "No invocation fits" in none
+    assert wrong.status_code == 400 and "INVALID_VALUE" in wrong.text
+
+
+def test_recorded_text_stays_text(client: httpx.Client, ids: list[str]) -> None:
+    pages = [client.get(path).text for path in ("/", f"/invocations/{ids[1]}", f"/compare?a={ids[0]}&b={ids[1]}",
+                                                 "/?q=boom", f"/invocations/{quote(HOSTILE)}")]  # fmt: skip
+
+    for page in pages:
+        assert "<script>boom" not in page and "\x1b" not in page and "\u202e" not in page
+        assert re.findall(r"<script[^>]*>", page) in ([], ['<script src="/live.js" defer>'])
+    assert "\\x1b" in pages[1]
+
+
+def test_a_run_has_a_waterfall_and_the_page_that_export_writes(
+    client: httpx.Client, ids: list[str], cli: Cli, tmp_path: Path
+) -> None:
+    shown = client.get(f"/invocations/{ids[1][-8:]}").text
+    cli("invocations", "export", ids[1], "--html", str(tmp_path / "a.html"))
+
+    assert "3 entries over" in shown and f'src="/invocations/{ids[1]}/page"' in shown
+    assert client.get(f"/invocations/{ids[1]}/page").content == (tmp_path / "a.html").read_bytes()
+    assert client.get("/invocations/01JD4Q3S0000000000000000A1").status_code == 404
+
+
+def test_two_runs_are_laid_side_by_side(client: httpx.Client, ids: list[str]) -> None:
+    shown = client.get("/compare", params={"a": ids[0], "b": ids[1]}).text
+
+    assert "STEP_COUNT_MISMATCH" in shown and shown.count('class="differs"') >= 1 and shown.count('class="same"') >= 3
+    assert client.get("/compare", params={"a": ids[0], "b": "nothing"}).status_code == 404
+
+
+@pytest.mark.usefixtures("ids")
+def test_the_state_changes_when_a_record_does(client: httpx.Client, project: Path) -> None:
+    with open_invocation(project, "fix the parser") as run:
+        listed, one = client.get("/state").text, client.get("/state", params={"of": run.invocation_id}).text
+        same = client.get("/state").text
+        run.error("E1", "more")
+        assert listed == same != client.get("/state").text
+        assert one != client.get("/state", params={"of": run.invocation_id}).text
+    assert client.get("/state", params={"of": "nothing"}).status_code == 404
+
+
+def test_a_damaged_record_is_shown_with_its_findings(client: httpx.Client, ids: list[str], project: Path) -> None:
+    (record,) = (project / ".kittify/events/profile-invocations").glob(f"*{ids[0]}.jsonl")
+    record.write_text(record.read_text().replace("login", "logon", 1))
+
+    assert ">error: " in client.get(f"/invocations/{ids[0]}").text
+    assert "RECORD_DAMAGED" in client.get(f"/invocations/{ids[0]}/page").text
+
+
+def test_an_id_is_opened_at_once_and_one_that_is_not_there_is_refused(
+    project: Path, home: Path, ids: list[str], cli: Cli
+) -> None:
+    with viewing(project, home, "last") as viewer, httpx.Client(follow_redirects=True, trust_env=False) as opened:
+        shown = opened.get(viewer.opening)
+
+    assert shown.url.path == f"/invocations/{ids[1]}" and shown.status_code == 200
+    assert cli("view", "nothing", "--json").error()["error_code"] in ("INVALID_ID", "INVOCATION_NOT_FOUND")
+
+
+def test_pictures_of_nothing_and_of_too_much() -> None:
+    call = {"event": "tool_call", "tool": HOSTILE, "at": "2026-11-22T10:00:00.000Z"}
+    lines = [{"event": "started", "started_at": "2026-11-22T10:00:00.000Z"}]
+    many = [{**call, "call_id": str(number), "seq": number + 1} for number in range(400)]
+
+    assert "Nothing that took time" in draw_waterfall(read_run(lines))
+    drawn = draw_waterfall(read_run([*lines, *many]))
+    assert "and 250 more" in drawn and drawn.count("<rect") == 150 and "<script" not in drawn
+    assert "None began" in draw_days({}, date(2026, 11, 22)) and "Nothing to show" in draw_parts([], "t")
+    assert "50 %" in draw_parts([("a", {"share": 1})], "t", 2)
