@@ -563,7 +563,8 @@ def test_the_depths_and_numbers_of_json_are_survived(harness: str, text: str) ->
 def test_it_loads_nothing() -> None:
     """A hook runs at every tool call: reading its payload costs no import."""
     program = (
-        "import sys, doctrine.light_imports\nbefore = set(sys.modules)\nimport specify_cli.features.hooks.payload.translation\n"
+        "import sys, doctrine.light_imports\nbefore = set(sys.modules)\n"
+        "import specify_cli.features.hooks.payload.translation\n"
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
